@@ -1,0 +1,102 @@
+/*
+ * event.h - what is appended, and what is read back.
+ *
+ * An event belongs to a tenant and a stream. `data` and `meta` are JSON and are kept byte for byte
+ * as they were given: Everfold checks them at the door and never writes them anew.
+ */
+#ifndef EVERFOLD_EVENT_H
+#define EVERFOLD_EVENT_H
+
+#include <everfold/status.h>
+#include <everfold/str.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* expected_seq: where the caller believes the stream is just before this event. */
+#define EF_ANY_SEQ INT64_C(0)     /* wherever it is */
+#define EF_NO_STREAM INT64_C(-1)  /* the stream has no event yet */
+                                  /* n > 0: its last event is n */
+
+#define EF_EVENT_ID_TEXT_MAX 37 /* an id that was made for the caller, with its NUL */
+#define EF_HASH_BYTES 32
+
+/* An event on its way in. Zero means the default, so {.stream = …, .type = …, .data = …} will do. */
+typedef struct ef_new_event {
+    ef_str tenant;        /* "" when tenancy is not used; at most 255 bytes of UTF-8, no NUL */
+    ef_str stream;        /* 1 to 255 bytes of UTF-8, no NUL */
+    ef_str type;          /* 1 to 255 bytes of UTF-8, no NUL, no white space or control character */
+    ef_str id;            /* the caller's, unique per tenant for ever; empty: a UUIDv7 is made */
+    int64_t expected_seq; /* EF_ANY_SEQ, EF_NO_STREAM, or the seq before this event */
+    int32_t schema;       /* version of the type's schema; 0 means 1 */
+    int64_t time_us;      /* when it happened; 0 means now */
+    ef_str data;          /* JSON, at most 1 MiB; empty means {} */
+    ef_str meta;          /* a JSON object (correlation, causation, traceparent); empty means {} */
+} ef_new_event;
+
+/* Where an event was written, or had been written the first time. */
+typedef struct ef_place {
+    int64_t seq;
+    int64_t position;
+    bool duplicate;                /* it was there already, with the same content */
+    char id[EF_EVENT_ID_TEXT_MAX]; /* the id that was made; "" when the caller gave one */
+} ef_place;
+
+typedef struct ef_event {
+    ef_str tenant;
+    ef_str stream;
+    int64_t seq;      /* place in the stream: 1, 2, 3 … */
+    int64_t position; /* place in the journal: dense, in commit order */
+    ef_str id;
+    ef_str type; /* the canonical name when the stored one is an alias */
+    int32_t schema;
+    int64_t time_us;
+    int64_t recorded_us;
+    ef_str data;
+    ef_str meta;
+    uint8_t hash[EF_HASH_BYTES]; /* SHA-256 over the whole event and the hash before it */
+} ef_event;
+
+/*
+ * Events that were read. They live in the batch until it is reset or released; a call that reads
+ * into a batch resets it first.
+ *     ef_batch batch = EF_BATCH_INIT;
+ */
+typedef struct ef_batch {
+    const ef_event *events;
+    size_t count;
+    bool more;                 /* the limit cut it short: there is more to read */
+    struct ef__batch_room *room;
+} ef_batch;
+
+#define EF_BATCH_INIT {NULL, 0, false, NULL}
+
+void ef_batch_reset(ef_batch *batch);
+void ef_batch_release(ef_batch *batch);
+
+/* What a type of event is for. */
+typedef enum ef_intent {
+    EF_INTENT_PROJECTION_AND_REPLAY, /* folded live and in replays */
+    EF_INTENT_REPLAY_ONLY,           /* kept out of live folding */
+    EF_INTENT_AUDIT_ONLY             /* kept, shown, never folded */
+} ef_intent;
+
+const char *ef_intent_name(ef_intent intent); /* "projection_and_replay" */
+int ef_intent_parse(ef_str name, ef_intent *out); /* 0, or -1 when there is no such intent */
+
+typedef struct ef_type {
+    ef_str name;
+    ef_intent intent;
+    bool publish;    /* publishers may take it */
+    ef_str alias_of; /* "" or the canonical type that events of this name are read as */
+} ef_type;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,19 @@
+/*
+ * everfold.h - the front door: everything but the opt-in headers (sqlite.h).
+ */
+#ifndef EVERFOLD_EVERFOLD_H
+#define EVERFOLD_EVERFOLD_H
+
+#include <everfold/clock.h>
+#include <everfold/event.h>
+#include <everfold/journal.h>
+#include <everfold/lease.h>
+#include <everfold/log.h>
+#include <everfold/outbox.h>
+#include <everfold/run.h>
+#include <everfold/status.h>
+#include <everfold/str.h>
+#include <everfold/version.h>
+#include <everfold/worker.h>
+
+#endif

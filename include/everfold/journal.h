@@ -1,0 +1,203 @@
+/*
+ * journal.h - streams of events that only ever grow.
+ *
+ * A stream's events are numbered 1, 2, 3 … without gaps: the seq. Each also has a position, its
+ * place in the order in which the whole journal is read: dense, and in the order of commits. An
+ * event and its outbox rows are written in one transaction; what an append has answered survives
+ * kill -9 and power loss.
+ *
+ * A journal handle may be used by any number of threads at once; appends of several threads share
+ * commits. It may not be used in a child after fork(): open a new one there. Several processes may
+ * open the same journal.
+ */
+#ifndef EVERFOLD_JOURNAL_H
+#define EVERFOLD_JOURNAL_H
+
+#include <everfold/clock.h>
+#include <everfold/event.h>
+#include <everfold/log.h>
+#include <everfold/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ef_journal ef_journal;
+
+/* Zero means the default, everywhere. */
+typedef struct ef_journal_options {
+    const char *url;       /* "sqlite:PATH" or "memory:" */
+    bool create;           /* make the store when it is not there */
+    bool read_only;        /* never write: no append, no operator's act, no repair */
+    bool outbox_off;       /* append without outbox rows (mode inline_apply_only) */
+    bool types_strict;     /* refuse types that were not registered by ef_type_set */
+    bool accept_head;      /* believe the store where it disagrees with its head file (see doctor) */
+    int32_t partitions;    /* of a new store: 1 to 1024, default 16 */
+    int64_t busy_ms;       /* how long a call may wait for the store; default 10,000 */
+    const ef_clock *clock; /* default ef_clock_system() */
+    const ef_log *log;     /* default nowhere */
+} ef_journal_options;
+
+/*
+ * Open a journal, and compare it with the head that is kept apart from it.
+ *
+ * EF_NOT_FOUND     there is no store and `create` is not set
+ * EF_WRONG_STORE   the file is something else
+ * EF_NEWER_SCHEMA  a newer Everfold has migrated it
+ * EF_DAMAGED       acknowledged events are missing or changed: the error names the positions
+ */
+ef_status ef_journal_open(const ef_journal_options *options, ef_journal **out_journal,
+                          ef_error *err);
+
+/* Wait for calls in flight to end is the caller's part; NULL is fine. */
+void ef_journal_close(ef_journal *journal);
+
+/*
+ * Append `count` events, to one stream or many: all of them, or none.
+ *
+ * `events` is borrowed for the call. On EF_OK `out_places[i]` says where events[i] is. An event
+ * whose id is known already, with the same content, is not written again: its place is the first
+ * one, marked duplicate, and its expected_seq is not looked at. Content is stream, type, schema,
+ * data, meta, and time where the caller gives one.
+ *
+ * EF_CONFLICT      a stream is at another seq: read it again and decide anew (err->found)
+ * EF_ID_CONFLICT   an id belongs to an event with other content
+ * EF_BAD_INPUT, EF_BAD_JSON, EF_TOO_LARGE, EF_UNKNOWN_TYPE   nothing was written; fix the event
+ * EF_BUSY, EF_FULL nothing was written, try again
+ * EF_UNSURE        it may have been written: repeat with the same ids to learn it
+ */
+ef_status ef_journal_append(ef_journal *journal, const ef_new_event *events, size_t count,
+                            ef_place *out_places, ef_error *err);
+
+/* Check events as append does, without writing or looking at the store. `out_index` (may be NULL)
+ * says which one failed. */
+ef_status ef_event_check(const ef_new_event *events, size_t count, size_t *out_index,
+                         ef_error *err);
+
+/*
+ * Read up to `limit` events of a stream from `from_seq` (1 is the first) on. A stream that does
+ * not exist is EF_NOT_FOUND; a from_seq past its end gives an empty batch.
+ */
+ef_status ef_journal_read_stream(ef_journal *journal, ef_str tenant, ef_str stream,
+                                 int64_t from_seq, size_t limit, ef_batch *out, ef_error *err);
+
+typedef struct ef_log_query {
+    ef_str tenant;
+    bool any_tenant;    /* all tenants; `tenant` is not looked at */
+    int64_t after;      /* positions above this one; 0 from the start */
+    ef_str type;        /* "" for all; NAME, or PREFIX* */
+    size_t limit;       /* 0 means 100; at most EF_READ_LIMIT_MAX */
+    int64_t *out_reached; /* may be NULL: the position up to which this call has looked */
+} ef_log_query;
+
+#define EF_READ_LIMIT_MAX 10000
+
+/* Read events in the order of positions. */
+ef_status ef_journal_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out,
+                              ef_error *err);
+
+/* Read one event by its id. EF_NOT_FOUND when the tenant has no such event. */
+ef_status ef_journal_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
+                             ef_error *err);
+
+/*
+ * Wait until the journal's head is above `after`, whoever appends: EF_OK, or EF_TIMEOUT after
+ * `timeout_ms`. Costs nothing while nothing happens.
+ */
+ef_status ef_journal_wait(ef_journal *journal, int64_t after, int64_t timeout_ms, ef_error *err);
+
+typedef struct ef_head {
+    int64_t position; /* of the last event; 0 when there is none */
+    int64_t recorded_us;
+    uint8_t hash[EF_HASH_BYTES];
+} ef_head;
+
+ef_status ef_journal_head(ef_journal *journal, ef_head *out, ef_error *err);
+
+#define EF_TOKEN_MAX 64
+
+/* The read-your-writes token of a position: opaque text for callers to keep and hand back. */
+void ef_token_format(int64_t position, char out[EF_TOKEN_MAX]);
+ef_status ef_token_parse(ef_str token, int64_t *out_position, ef_error *err);
+
+/* The last event of a stream; seq 0 when the stream does not exist. */
+typedef struct ef_stream {
+    ef_str tenant;
+    ef_str name;
+    int64_t seq;
+    int64_t position;
+} ef_stream;
+
+ef_status ef_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
+                         int64_t *out_position, ef_error *err);
+
+#define EF_CURSOR_MAX 64
+
+/* A page of streams, of types … : items live until the list is reset or released. */
+typedef struct ef_stream_list {
+    const ef_stream *items;
+    size_t count;
+    char next[EF_CURSOR_MAX]; /* cursor of the next page; "" at the end */
+    struct ef__batch_room *room;
+} ef_stream_list;
+
+/* Streams in the order of their first event. `after` is "" or a cursor from the page before. */
+ef_status ef_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
+                       size_t limit, ef_stream_list *out, ef_error *err);
+void ef_stream_list_release(ef_stream_list *list);
+
+typedef struct ef_type_list {
+    const ef_type *items;
+    size_t count;
+    struct ef__batch_room *room;
+} ef_type_list;
+
+/* Make or change a type. An alias may not point at an alias, nor at itself. */
+ef_status ef_type_set(ef_journal *journal, const ef_type *type, ef_error *err);
+/* EF_NOT_FOUND when the type was neither set nor appended; `out` holds one item. */
+ef_status ef_type_get(ef_journal *journal, ef_str name, ef_type_list *out, ef_error *err);
+/* All types, by name. */
+ef_status ef_type_ls(ef_journal *journal, ef_type_list *out, ef_error *err);
+void ef_type_list_release(ef_type_list *list);
+
+typedef struct ef_verify_result {
+    int64_t checked;  /* events looked at */
+    int64_t head;     /* the last position */
+    int64_t damaged;  /* first damaged position; 0 when all is well */
+} ef_verify_result;
+
+/*
+ * Recompute the chain of hashes from `from` (0: from the first event) to the head, with everything
+ * that hangs on an event: stream numbering, back-chain, ids, outbox. `progress` (may be NULL) is
+ * called now and then; it may return false to stop.
+ * EF_DAMAGED names the first position that is not as it was written.
+ */
+ef_status ef_journal_verify(ef_journal *journal, int64_t from,
+                            bool (*progress)(void *context, int64_t done, int64_t total),
+                            void *context, ef_verify_result *out, ef_error *err);
+
+/* Facts about the store for status and doctor. Numbers are -1 where the back end has no such thing. */
+typedef struct ef_store_facts {
+    char backend[16];           /* "sqlite" */
+    char version[32];           /* of the library behind it */
+    char durability[160];       /* the durability line */
+    char journal_id[40];        /* made once, when the store is made */
+    int32_t schema;             /* schema version of the store */
+    int32_t partitions;
+    int64_t store_bytes;        /* size of the data file */
+    int64_t wal_bytes;          /* size of its log */
+    int64_t free_bytes;         /* free on that file system */
+    int64_t streams;
+    int64_t commits;            /* by this handle */
+    int64_t appended;           /* events, by this handle */
+    int64_t checkpoints;        /* by this handle */
+    int64_t checkpoint_errors;  /* by this handle */
+    int64_t stale_refused;      /* writes under an old token that were refused, by this handle */
+} ef_store_facts;
+
+ef_status ef_journal_facts(ef_journal *journal, ef_store_facts *out, ef_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

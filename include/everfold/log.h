@@ -1,0 +1,52 @@
+/*
+ * log.h - where the library's talk goes.
+ *
+ * The library never prints. It hands each record to the ef_log it was given (NULL: nowhere): a
+ * level, an event name in words ("checkpoint done"), and fields. ef_log_line turns a record into
+ * one line, as text for people or JSON for machines, with control characters escaped.
+ */
+#ifndef EVERFOLD_LOG_H
+#define EVERFOLD_LOG_H
+
+#include <everfold/str.h>
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ef_log_level { EF_LOG_DEBUG, EF_LOG_INFO, EF_LOG_WARN, EF_LOG_ERROR } ef_log_level;
+typedef enum ef_log_style { EF_LOG_TEXT, EF_LOG_JSON } ef_log_style;
+
+/* One named value of a record: text, or a number when `text.ptr` is NULL. */
+typedef struct ef_log_field {
+    const char *name;
+    ef_str text;
+    int64_t number;
+} ef_log_field;
+
+#define EF_LOG_TEXT_FIELD(name, value) ((ef_log_field){(name), (value), 0})
+#define EF_LOG_NUMBER_FIELD(name, value) ((ef_log_field){(name), {NULL, 0}, (value)})
+
+typedef struct ef_log {
+    ef_log_level level_min;
+    /* May be called from any thread of the library; `fields` are borrowed for the call. */
+    void (*write)(void *context, ef_log_level level, const char *message,
+                  const ef_log_field *fields, uint64_t field_count);
+    void *context;
+} ef_log;
+
+#define EF_LOG_LINE_MAX 4096
+
+/*
+ * Write the record as one line that ends in a newline into `out`, cut at EF_LOG_LINE_MAX with an
+ * ellipsis. Returns the line's length.
+ */
+uint64_t ef_log_line(ef_log_style style, int64_t time_us, ef_log_level level, const char *message,
+                     const ef_log_field *fields, uint64_t field_count, char out[EF_LOG_LINE_MAX]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

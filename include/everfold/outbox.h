@@ -1,0 +1,233 @@
+/*
+ * outbox.h - what still has to be taken, by whom, and what went wrong.
+ *
+ * Appending an event writes one narrow row for every lane that wants it, in the same transaction.
+ * A lane takes a partition's rows in the order of positions and then moves its mark past them: the
+ * rows are gone. Only what fails gets a row with a state of its own, an exception, in the lane of
+ * the projection (or publisher) that failed; the mark goes on.
+ *
+ *     queued ─ take ─► in hand ─ mark ─► gone
+ *                                └─► exception: failed ─► dead ─ requeue ─► pending ─► gone
+ *                                               (rows of the same stream behind it wait as pending)
+ *
+ * `pending` and `processing` of queued rows are derived from the mark and the lease, never stored.
+ */
+#ifndef EVERFOLD_OUTBOX_H
+#define EVERFOLD_OUTBOX_H
+
+#include <everfold/journal.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EF_LANE_APPLY "*" /* all stream-ordered projections at once */
+
+typedef enum ef_lane_kind {
+    EF_LANE_KIND_APPLY,     /* "*" */
+    EF_LANE_KIND_PROJECTION, /* own lane of one projection: exceptions only, nothing is queued */
+    EF_LANE_KIND_PUBLISHER   /* a publisher's lane */
+} ef_lane_kind;
+
+typedef struct ef_lane {
+    ef_str name; /* 1 to 255 bytes; "*" is the apply lane and always there */
+    ef_lane_kind kind;
+    bool enabled; /* new events are queued for it */
+    ef_str types; /* publishers: comma list of NAME or PREFIX*; "" all whose publish flag is set */
+} ef_lane;
+
+typedef struct ef_lane_list {
+    const ef_lane *items;
+    size_t count;
+    struct ef__batch_room *room;
+} ef_lane_list;
+
+ef_status ef_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err);
+ef_status ef_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
+void ef_lane_list_release(ef_lane_list *list);
+
+typedef enum ef_row_status {
+    EF_ROW_PENDING,
+    EF_ROW_PROCESSING,
+    EF_ROW_FAILED,
+    EF_ROW_DEAD,
+    EF_ROW_DONE /* only as a result handed to ef_outbox_mark: the exception is over */
+} ef_row_status;
+
+const char *ef_row_status_name(ef_row_status status); /* "pending" */
+/* Trimmed, any case. 0, or -1 when there is no such status. EF_ROW_DONE is not one. */
+int ef_row_status_parse(ef_str name, ef_row_status *out);
+
+/* A partition somebody works on, and the token of the lease that allows it. */
+typedef struct ef_holding {
+    int32_t partition;
+    int64_t token; /* of the lease (partition "" n) for apply lanes, (publisher LANE n) otherwise */
+    int64_t upto;  /* mark only: take everything up to this position as done; 0 leaves the mark */
+} ef_holding;
+
+/* A row that was taken. `event` lives in the batch. */
+typedef struct ef_taken {
+    const ef_event *event;
+    ef_str lane;
+    int32_t partition;
+    int32_t attempts; /* failures so far */
+    bool suspect;     /* it was in hand when an earlier owner vanished: take it alone */
+    bool skip;        /* an operator skipped it: move on without applying */
+} ef_taken;
+
+typedef struct ef_taken_batch {
+    const ef_taken *items;
+    size_t count;
+    bool more;
+    ef_batch events; /* what the items point into */
+} ef_taken_batch;
+
+#define EF_TAKEN_BATCH_INIT {NULL, 0, false, EF_BATCH_INIT}
+void ef_taken_batch_release(ef_taken_batch *batch);
+
+/*
+ * Take the next rows of `lane` in the partitions held, in the order of positions, and note them
+ * under the tokens before answering (so that a crash can be laid at their door). Taking again
+ * without a mark between gives the same rows again.
+ *
+ * EF_LEASE_LOST  one of the tokens is old or its lease has run out: nothing is taken
+ */
+ef_status ef_outbox_take(ef_journal *journal, ef_str lane, const ef_holding *held,
+                         size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
+
+/*
+ * Take exceptions that are due: the first of each stream in its lane, if it is pending or failed
+ * and its time has come. `lane` "" means the own lanes of all projections.
+ */
+ef_status ef_outbox_take_due(ef_journal *journal, ef_str lane, const ef_holding *held,
+                             size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
+
+/* What became of one event in one lane. Only failures and what waits behind them need one. */
+typedef struct ef_exception {
+    ef_str lane; /* the failing projection's (made when it is new) or the publisher's own */
+    int64_t position;
+    ef_row_status status; /* PENDING (waits its turn), FAILED, DEAD, or DONE: remove the row */
+    int32_t attempts;
+    int64_t due_us; /* FAILED and PENDING: not before; 0 means at once */
+    ef_str error;   /* cut at 1,000 bytes at a character's end */
+} ef_exception;
+
+/*
+ * Settle a batch: move the marks of the partitions held, drop the rows they pass, write the
+ * exceptions, all in one transaction that compares every token.
+ * EF_LEASE_LOST  a token is old: nothing was changed
+ */
+ef_status ef_outbox_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
+                         size_t held_count, const ef_exception *exceptions, size_t exception_count,
+                         ef_error *err);
+
+typedef struct ef_row {
+    ef_str lane;
+    ef_str tenant;
+    ef_str stream;
+    int64_t seq;
+    int64_t position;
+    ef_str event_type;
+    ef_row_status status;
+    bool blocked; /* pending behind a dead row of its stream */
+    bool skip;    /* an operator skipped it; the lane has yet to pass it */
+    int32_t partition;
+    int32_t attempt_count;
+    int64_t next_attempt_us; /* 0 when it has none (queued rows, dead rows) */
+    ef_str last_error;
+    int64_t enqueued_us;
+    int64_t updated_us;
+} ef_row;
+
+typedef struct ef_row_list {
+    const ef_row *items;
+    size_t count;
+    char next[EF_CURSOR_MAX];
+    struct ef__batch_room *room;
+} ef_row_list;
+
+void ef_row_list_release(ef_row_list *list);
+
+typedef struct ef_outbox_query {
+    ef_str lane; /* "" all lanes */
+    ef_str tenant;
+    bool any_tenant;
+    const ef_row_status *status; /* NULL all */
+    bool blocked_only;
+    size_t limit; /* 0 gives no rows */
+    ef_str after; /* cursor */
+} ef_outbox_query;
+
+/* Rows in the order of position, then lane. */
+ef_status ef_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
+                       ef_error *err);
+
+typedef struct ef_outbox_summary {
+    int64_t pending; /* includes the blocked ones */
+    int64_t processing;
+    int64_t failed;
+    int64_t dead;
+    int64_t blocked;
+    int64_t blocked_oldest_us; /* when the oldest blocked row was enqueued; 0 when none */
+    ef_row_list oldest;        /* the oldest pending or failed row that is not blocked, if any */
+} ef_outbox_summary;
+
+/* Counts and the oldest row, all as of one moment. Lane and tenant of `query` are looked at.
+ * Queued rows of a large backlog are counted exactly; dead ones never slow it down. */
+ef_status ef_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
+                              ef_outbox_summary *out, ef_error *err);
+
+/* One event in one lane, for an operator's act, with who acts and why (kept for good). */
+typedef struct ef_outbox_act {
+    ef_str tenant;
+    ef_str stream;
+    int64_t seq;
+    ef_str lane; /* requeue: "" means every lane in which it is dead */
+    ef_str who;
+    ef_str reason; /* skip needs one */
+} ef_outbox_act;
+
+/*
+ * Put a dead row back: pending, no attempts, due now, no error. `out` gets the rows.
+ * EF_NOT_FOUND  there is no dead row of that event (in that lane): nothing is changed
+ */
+ef_status ef_outbox_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+                            ef_error *err);
+
+/* The same for up to `limit` (above 0) dead rows, oldest first. None is fine. */
+ef_status ef_outbox_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
+                                 ef_row_list *out, ef_error *err);
+
+/*
+ * Let the lane pass an exception without applying it. Who and why are kept.
+ * EF_NOT_FOUND  the event has no exception in that lane
+ */
+ef_status ef_outbox_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+                         ef_error *err);
+
+/* What operators did, newest first. */
+typedef struct ef_act {
+    int64_t id;
+    int64_t at_us;
+    ef_str act; /* "requeue", "skip" */
+    ef_str who;
+    ef_str reason;
+    ef_str lane;
+    ef_str tenant;
+    ef_str stream;
+    int64_t seq;
+} ef_act;
+
+typedef struct ef_act_list {
+    const ef_act *items;
+    size_t count;
+    struct ef__batch_room *room;
+} ef_act_list;
+
+ef_status ef_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err);
+void ef_act_list_release(ef_act_list *list);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

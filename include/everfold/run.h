@@ -1,0 +1,87 @@
+/*
+ * run.h - jobs with a record: replay, rebuild, catch_up, gap_repair, verify, seed.
+ *
+ *     queued ─► running ─► completed | failed | cancelled
+ *       └──────────────────────────────────► cancelled
+ * Nothing leaves an end state. One run per tenant and projection is open (queued or running) at a
+ * time. Whoever drives a run holds a lease on it; its progress writes compare the token.
+ */
+#ifndef EVERFOLD_RUN_H
+#define EVERFOLD_RUN_H
+
+#include <everfold/journal.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ef_run_mode {
+    EF_RUN_REPLAY,
+    EF_RUN_REBUILD,
+    EF_RUN_CATCH_UP,
+    EF_RUN_GAP_REPAIR,
+    EF_RUN_VERIFY,
+    EF_RUN_SEED
+} ef_run_mode;
+
+typedef enum ef_run_state {
+    EF_RUN_QUEUED,
+    EF_RUN_RUNNING,
+    EF_RUN_COMPLETED,
+    EF_RUN_FAILED,
+    EF_RUN_CANCELLED
+} ef_run_state;
+
+const char *ef_run_mode_name(ef_run_mode mode);    /* "gap_repair" */
+const char *ef_run_state_name(ef_run_state state); /* "queued" */
+
+typedef struct ef_run {
+    ef_str id; /* made by ef_run_request */
+    ef_run_mode mode;
+    ef_str projection;
+    ef_str tenant;
+    ef_run_state state;
+    int64_t requested_us;
+    int64_t started_us;  /* 0 until then */
+    int64_t finished_us; /* 0 until then */
+    int64_t from;        /* positions, inclusive; 0 means the journal's own bounds */
+    int64_t to;
+    int64_t processed;
+    int64_t total; /* -1 when not known */
+    int64_t last_position;
+    ef_str error;
+    ef_str reason;
+    ef_str requester;
+} ef_run;
+
+typedef struct ef_run_list {
+    const ef_run *items;
+    size_t count;
+    struct ef__batch_room *room;
+} ef_run_list;
+
+/* File a run: mode, projection, tenant, from, to, total, reason and requester are looked at. `out`
+ * holds it, with its id. EF_EXISTS: one is open for the same tenant and projection. */
+ef_status ef_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err);
+
+/*
+ * Move a run on: state, processed, total, last_position and error of `run` are written. `lease` and
+ * `token` are the driver's; cancelling a queued run, or one whose driver's lease is not live, needs
+ * none (lease NULL).
+ * EF_NOT_FOUND, EF_LEASE_LOST, or EF_CONFLICT: the run's state does not allow the move
+ */
+struct ef_lease_key;
+ef_status ef_run_update(ef_journal *journal, const ef_run *run, const struct ef_lease_key *lease,
+                        int64_t token, ef_error *err);
+
+ef_status ef_run_get(ef_journal *journal, ef_str id, ef_run_list *out, ef_error *err);
+
+/* Newest first. `open_only`: queued and running ones. */
+ef_status ef_run_ls(ef_journal *journal, bool open_only, size_t limit, ef_run_list *out,
+                    ef_error *err);
+void ef_run_list_release(ef_run_list *list);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

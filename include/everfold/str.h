@@ -1,0 +1,46 @@
+/*
+ * str.h - text with a length.
+ *
+ * An ef_str points at bytes that somebody else owns, and is passed by value. It need not end in a
+ * NUL and may hold any byte. The empty string is {NULL, 0} or {"", 0}: both mean the same.
+ */
+#ifndef EVERFOLD_STR_H
+#define EVERFOLD_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ef_str {
+    const char *ptr;
+    size_t len;
+} ef_str;
+
+/* The ef_str of a string literal. */
+#define EF_STR(literal) ((ef_str){(literal), sizeof(literal) - 1})
+
+/* For printf: printf("%.*s", EF_STR_ARG(s)). */
+#define EF_STR_ARG(s) (int)(s).len, ((s).ptr ? (s).ptr : "")
+
+/* The ef_str of a C string; NULL gives the empty string. */
+static inline ef_str ef_str_from(const char *text)
+{
+    ef_str s;
+    s.ptr = text;
+    s.len = text ? strlen(text) : 0;
+    return s;
+}
+
+static inline bool ef_str_equal(ef_str a, ef_str b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

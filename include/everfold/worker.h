@@ -1,0 +1,52 @@
+/*
+ * worker.h - who is at work: workers and their heartbeats.
+ *
+ * A worker is live until its heartbeat runs out by the store's clock. Placement spreads the
+ * partitions over the live ones.
+ */
+#ifndef EVERFOLD_WORKER_H
+#define EVERFOLD_WORKER_H
+
+#include <everfold/journal.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ef_worker {
+    ef_str id; /* 1 to 255 bytes, unique among workers */
+    ef_str host;
+    int64_t pid;
+    int64_t started_us;
+    int64_t updated_us;
+    int64_t heartbeat_until_us;
+    bool live;
+} ef_worker;
+
+typedef struct ef_worker_list {
+    const ef_worker *items;
+    size_t count;
+    struct ef__batch_room *room;
+} ef_worker_list;
+
+/* Join, or say that one is still there: one that was purged joins again. `started_us`,
+ * `updated_us`, `heartbeat_until_us` and `live` of `worker` are not looked at. */
+ef_status ef_worker_beat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
+                         ef_error *err);
+
+/* Leave. One that is not there is fine. */
+ef_status ef_worker_leave(ef_journal *journal, ef_str id, ef_error *err);
+
+/* Remove workers whose heartbeat ended more than `older_than_ms` ago; at most once per
+ * `interval_ms` over all processes. `out_purged` may be NULL. */
+ef_status ef_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
+                          int64_t *out_purged, ef_error *err);
+
+/* All workers, by id. */
+ef_status ef_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err);
+void ef_worker_list_release(ef_worker_list *list);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

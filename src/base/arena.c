@@ -1,0 +1,180 @@
+/*
+ * arena.c - blocks that are filled from the front and given back together.
+ *
+ * Blocks double from 4 KiB to 1 MiB. What would take more than a quarter of a block's full size
+ * gets a block of its own behind the newest, so that the rest of the newest stays in use. What the
+ * maximum counts is the bytes handed out, rounded up to the alignment.
+ *
+ * Under AddressSanitizer the bytes that are not handed out are poisoned, so that reading a batch
+ * after its reset is reported like any use of freed memory.
+ */
+#include "arena.h"
+
+#include <stdalign.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARENA_POISONS 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define ARENA_POISONS 1
+#endif
+
+#ifdef ARENA_POISONS
+#include <sanitizer/asan_interface.h>
+#endif
+
+enum {
+    ALIGNMENT = alignof(max_align_t),
+    BLOCK_BYTES_FIRST = 4 * 1024,
+    BLOCK_BYTES_MAX = 1024 * 1024,
+    OWN_BLOCK_BYTES = BLOCK_BYTES_MAX / 4
+};
+
+struct ef__arena_block {
+    ef__arena_block *next;
+    size_t cap;
+    size_t used;
+    alignas(max_align_t) char bytes[];
+};
+
+/* Not inlined, for gcc takes the poisoning of fresh memory for a read of it, and warns. */
+static __attribute__((noinline)) void poison(char *ptr, size_t len)
+{
+#ifdef ARENA_POISONS
+    __asan_poison_memory_region(ptr, len);
+#else
+    (void)ptr, (void)len;
+#endif
+}
+
+static void unpoison(char *ptr, size_t len)
+{
+#ifdef ARENA_POISONS
+    __asan_unpoison_memory_region(ptr, len);
+#else
+    (void)ptr, (void)len;
+#endif
+}
+
+static ef__arena_block *block_new(size_t cap)
+{
+    ef__arena_block *block = malloc(sizeof(*block) + cap);
+
+    if (block) {
+        block->next = NULL;
+        block->cap = cap;
+        block->used = 0;
+        poison(block->bytes, cap);
+    }
+    return block;
+}
+
+static size_t next_block_bytes(const ef__arena *arena, size_t bytes)
+{
+    size_t cap = arena->blocks ? arena->blocks->cap * 2 : BLOCK_BYTES_FIRST;
+
+    if (cap > BLOCK_BYTES_MAX)
+        cap = BLOCK_BYTES_MAX;
+    return cap < bytes ? bytes : cap;
+}
+
+/* A block with at least `bytes` free, linked in; NULL when memory ran out. */
+static ef__arena_block *block_for(ef__arena *arena, size_t bytes)
+{
+    ef__arena_block *newest = arena->blocks;
+
+    if (newest && newest->cap - newest->used >= bytes)
+        return newest;
+    bool own = newest && bytes >= OWN_BLOCK_BYTES;
+    ef__arena_block *block = block_new(own ? bytes : next_block_bytes(arena, bytes));
+    if (!block)
+        return NULL;
+    ef__arena_block **place = own ? &newest->next : &arena->blocks;
+    block->next = *place;
+    *place = block;
+    return block;
+}
+
+void *ef__arena_alloc(ef__arena *arena, size_t bytes)
+{
+    size_t left = arena->max_bytes - arena->used_bytes;
+
+    /* The first compare keeps the rounding from overflowing. */
+    if (bytes > left || bytes > PTRDIFF_MAX - ALIGNMENT)
+        return NULL;
+    size_t rounded = (bytes ? bytes + ALIGNMENT - 1 : ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+    if (rounded > left)
+        return NULL;
+    ef__arena_block *block = block_for(arena, rounded);
+    if (!block)
+        return NULL;
+    char *ptr = block->bytes + block->used;
+    block->used += rounded;
+    arena->used_bytes += rounded;
+    unpoison(ptr, bytes);
+    return ptr;
+}
+
+void *ef__arena_zalloc(ef__arena *arena, size_t count, size_t size)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return NULL;
+    void *ptr = ef__arena_alloc(arena, bytes);
+    if (ptr)
+        memset(ptr, 0, bytes);
+    return ptr;
+}
+
+ef_str ef__arena_copy(ef__arena *arena, ef_str text)
+{
+    char *ptr = text.len < SIZE_MAX ? ef__arena_alloc(arena, text.len + 1) : NULL;
+
+    if (!ptr)
+        return (ef_str){NULL, 0};
+    if (text.len > 0)
+        memcpy(ptr, text.ptr, text.len);
+    ptr[text.len] = '\0';
+    return (ef_str){ptr, text.len};
+}
+
+/* The largest block is kept, unless it is larger than steps usually need: one huge step must not
+ * hold its memory for ever. */
+void ef__arena_reset(ef__arena *arena)
+{
+    ef__arena_block *kept = NULL;
+
+    while (arena->blocks) {
+        ef__arena_block *block = arena->blocks;
+        arena->blocks = block->next;
+        if (block->cap <= BLOCK_BYTES_MAX && (!kept || block->cap > kept->cap)) {
+            free(kept);
+            kept = block;
+        } else {
+            free(block);
+        }
+    }
+    if (kept) {
+        kept->next = NULL;
+        kept->used = 0;
+        poison(kept->bytes, kept->cap);
+    }
+    arena->blocks = kept;
+    arena->used_bytes = 0;
+}
+
+void ef__arena_release(ef__arena *arena)
+{
+    if (!arena)
+        return;
+    while (arena->blocks) {
+        ef__arena_block *block = arena->blocks;
+        arena->blocks = block->next;
+        free(block);
+    }
+    arena->used_bytes = 0;
+}

@@ -1,0 +1,32 @@
+/*
+ * arena.h - memory that is given back whole.
+ *
+ * A step of work allocates from one arena and resets it at the end. An arena has a maximum; past
+ * it, and when memory runs out, allocation answers NULL. Not for several threads at once.
+ */
+#ifndef EF_BASE_ARENA_H
+#define EF_BASE_ARENA_H
+
+#include <everfold/str.h>
+
+typedef struct ef__arena_block ef__arena_block;
+
+typedef struct ef__arena {
+    ef__arena_block *blocks; /* newest first */
+    size_t used_bytes;       /* in all blocks */
+    size_t max_bytes;
+} ef__arena;
+
+#define EF__ARENA_INIT(max) {NULL, 0, (max)}
+
+/* Memory for `bytes`, aligned for anything, not zeroed. NULL past the maximum. 0 bytes is fine. */
+void *ef__arena_alloc(ef__arena *arena, size_t bytes);
+/* The same, zeroed, for `count` things; NULL when count * size overflows. */
+void *ef__arena_zalloc(ef__arena *arena, size_t count, size_t size);
+/* A copy with a NUL behind it (not counted). ptr is NULL only when memory ran out. */
+ef_str ef__arena_copy(ef__arena *arena, ef_str text);
+/* Empty it and keep one block for the next step. */
+void ef__arena_reset(ef__arena *arena);
+void ef__arena_release(ef__arena *arena);
+
+#endif

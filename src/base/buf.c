@@ -1,0 +1,119 @@
+/*
+ * buf.c - growing by doubling, up to the maximum.
+ *
+ * Once ptr is set, cap > len: there is always a place for the NUL, which the maximum leaves out.
+ */
+#include "buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CAP_FIRST = 64 };
+
+/* The capacity to grow to for `needed` bytes, the NUL included and within the maximum. */
+static size_t grown_cap(const ef__buf *buf, size_t needed)
+{
+    size_t cap = buf->cap ? buf->cap : CAP_FIRST;
+
+    while (cap < needed)
+        cap = cap > SIZE_MAX / 2 ? needed : cap * 2;
+    /* needed - 1 is within the maximum, so this never cuts off what is needed. */
+    return cap - 1 > buf->max_bytes ? buf->max_bytes + 1 : cap;
+}
+
+bool ef__buf_reserve(ef__buf *buf, size_t len)
+{
+    if (buf->failed)
+        return false;
+    if (buf->ptr && len < buf->cap - buf->len)
+        return true;
+    if (len > buf->max_bytes - buf->len || buf->len + len >= PTRDIFF_MAX) {
+        buf->failed = true;
+        return false;
+    }
+    size_t cap = grown_cap(buf, buf->len + len + 1);
+    char *ptr = realloc(buf->ptr, cap);
+    if (!ptr) {
+        buf->failed = true;
+        return false;
+    }
+    buf->ptr = ptr;
+    buf->cap = cap;
+    buf->ptr[buf->len] = '\0';
+    return true;
+}
+
+bool ef__buf_add(ef__buf *buf, const void *bytes, size_t len)
+{
+    if (!ef__buf_reserve(buf, len))
+        return false;
+    if (len > 0)
+        memcpy(buf->ptr + buf->len, bytes, len);
+    buf->len += len;
+    buf->ptr[buf->len] = '\0';
+    return true;
+}
+
+bool ef__buf_add_str(ef__buf *buf, ef_str text)
+{
+    return ef__buf_add(buf, text.ptr, text.len);
+}
+
+bool ef__buf_add_text(ef__buf *buf, const char *text)
+{
+    return ef__buf_add(buf, text, strlen(text));
+}
+
+bool ef__buf_add_char(ef__buf *buf, char c)
+{
+    return ef__buf_add(buf, &c, 1);
+}
+
+bool ef__buf_printf(ef__buf *buf, const char *format, ...)
+{
+    va_list args;
+    va_list again;
+    bool ok = false;
+
+    if (!ef__buf_reserve(buf, 0))
+        return false;
+    va_start(args, format);
+    va_copy(again, args);
+    size_t room = buf->cap - buf->len;
+    int len = vsnprintf(buf->ptr + buf->len, room, format, args);
+    if (len >= 0 && (size_t)len >= room) {
+        buf->ptr[buf->len] = '\0';
+        if (!ef__buf_reserve(buf, (size_t)len))
+            goto out;
+        len = vsnprintf(buf->ptr + buf->len, (size_t)len + 1, format, again);
+    }
+    ok = len >= 0;
+    if (ok)
+        buf->len += (size_t)len;
+    else
+        buf->failed = true;
+    buf->ptr[buf->len] = '\0';
+out:
+    va_end(again);
+    va_end(args);
+    return ok;
+}
+
+void ef__buf_reset(ef__buf *buf)
+{
+    buf->len = 0;
+    buf->failed = false;
+    if (buf->ptr)
+        buf->ptr[0] = '\0';
+}
+
+void ef__buf_release(ef__buf *buf)
+{
+    if (!buf)
+        return;
+    free(buf->ptr);
+    buf->ptr = NULL;
+    buf->cap = 0;
+    ef__buf_reset(buf);
+}

@@ -1,0 +1,202 @@
+/*
+ * hash.c - digests by the libraries that do them best, and UUIDv7.
+ *
+ * What lives as long as the process: the SHA-256 that was fetched from OpenSSL (fetching takes
+ * longer than hashing an event), a digest context for each thread, which the end of the thread
+ * frees, and the state that ids are made from, under its mutex.
+ */
+#include "hash.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <sys/random.h>
+#include <xxhash.h>
+#include <zlib.h>
+
+static struct {
+    pthread_once_t once;
+    EVP_MD *sha256;
+    pthread_key_t context_key;
+    bool has_key;
+} digests = {.once = PTHREAD_ONCE_INIT};
+
+static void free_context(void *context)
+{
+    EVP_MD_CTX_free(context);
+}
+
+static void fetch_digests(void)
+{
+    digests.sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+    digests.has_key = pthread_key_create(&digests.context_key, free_context) == 0;
+}
+
+/* This thread's context; NULL when there is no memory for one. */
+static EVP_MD_CTX *digest_context(void)
+{
+    EVP_MD_CTX *context = pthread_getspecific(digests.context_key);
+
+    if (context)
+        return context;
+    context = EVP_MD_CTX_new();
+    if (context && pthread_setspecific(digests.context_key, context) != 0) {
+        EVP_MD_CTX_free(context);
+        return NULL;
+    }
+    return context;
+}
+
+bool ef__sha256(ef_str head, ef_str body, uint8_t out[EF_HASH_BYTES])
+{
+    (void)pthread_once(&digests.once, fetch_digests);
+    EVP_MD_CTX *context = digests.sha256 && digests.has_key ? digest_context() : NULL;
+
+    return context && EVP_DigestInit_ex2(context, digests.sha256, NULL) == 1 &&
+           EVP_DigestUpdate(context, head.ptr, head.len) == 1 &&
+           EVP_DigestUpdate(context, body.ptr, body.len) == 1 &&
+           EVP_DigestFinal_ex(context, out, NULL) == 1;
+}
+
+uint64_t ef__xxh3(ef_str text, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(text.len ? text.ptr : "", text.len, seed);
+}
+
+uint32_t ef__crc32(uint32_t start, ef_str text)
+{
+    /* zlib answers 0 to a NULL pointer whatever the start was. */
+    return (uint32_t)crc32_z(start, (const Bytef *)(text.len ? text.ptr : ""), text.len);
+}
+
+/*
+ * Ids. Behind the millisecond a UUIDv7 has 74 bits of its own:
+ *
+ *     tttttttt-tttt-7rrr-vrrr-rrrrrrrrrrrr      t time in ms, r random, v two bits 10 and two of r
+ *
+ * They are drawn anew for each millisecond, below half of what fits, and within one they grow by a
+ * random step of 1 to 2^32: always rising, never guessed from the one before, and 2^41 of them fit
+ * into a millisecond.
+ *
+ * Threads read the clock before they come here, so one may come with the millisecond before: it
+ * gets the newer one. Only a clock that went back by more is followed back.
+ */
+enum { ID_MS_BACK_MAX = 10000, ID_POOL_BYTES = 256 };
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_once_t once;
+    bool forks_watched;
+    int64_t ms;             /* of the last id; -1 before the first */
+    unsigned __int128 tail; /* its 74 bits */
+    uint8_t pool[ID_POOL_BYTES];
+    size_t pool_left; /* bytes at the end of the pool that were not used yet */
+} ids = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .ms = -1};
+
+static void lock_ids(void)
+{
+    (void)pthread_mutex_lock(&ids.lock);
+}
+
+static void unlock_ids(void)
+{
+    (void)pthread_mutex_unlock(&ids.lock);
+}
+
+/* A child that went on with its parent's pool would make its parent's ids. */
+static void forget_ids_in_child(void)
+{
+    ids.pool_left = 0;
+    ids.ms = -1;
+    unlock_ids();
+}
+
+static void watch_forks(void)
+{
+    ids.forks_watched = pthread_atfork(lock_ids, unlock_ids, forget_ids_in_child) == 0;
+}
+
+/* `len` bytes out of the pool, which is filled when it has too few. */
+static bool draw_random(void *out, size_t len)
+{
+    if (ids.pool_left < len) {
+        ssize_t got;
+        do
+            got = getrandom(ids.pool, sizeof(ids.pool), 0);
+        while (got < 0 && errno == EINTR);
+        if (got != (ssize_t)sizeof(ids.pool)) /* up to 256 bytes come whole or not at all */
+            return false;
+        ids.pool_left = sizeof(ids.pool);
+    }
+    uint8_t *from = ids.pool + sizeof(ids.pool) - ids.pool_left;
+    memcpy(out, from, len);
+    memset(from, 0, len);
+    ids.pool_left -= len;
+    return true;
+}
+
+/* Move on to the next id at `ms`, or at the last one's when that is newer. */
+static bool next_id(int64_t ms)
+{
+    if (ms <= ids.ms && ids.ms - ms <= ID_MS_BACK_MAX) {
+        uint32_t step;
+        if (!draw_random(&step, sizeof(step)))
+            return false;
+        ids.tail += (unsigned __int128)step + 1;
+        return true;
+    }
+    uint64_t random[2];
+    if (!draw_random(random, sizeof(random)))
+        return false;
+    ids.ms = ms;
+    ids.tail = (unsigned __int128)(random[0] >> 55) << 64 | random[1]; /* 73 bits */
+    return true;
+}
+
+static void format_id(int64_t ms, unsigned __int128 tail, char out[EF_EVENT_ID_TEXT_MAX])
+{
+    static const size_t group_bytes[] = {4, 2, 2, 2, 6};
+    uint64_t high = (uint64_t)ms << 16 | 0x7000 | (uint64_t)(tail >> 62 & 0xfff);
+    uint64_t low = UINT64_C(1) << 63 | (uint64_t)(tail & ((UINT64_C(1) << 62) - 1));
+    uint8_t bytes[16];
+    const uint8_t *from = bytes;
+
+    for (int i = 0; i < 8; i++) {
+        bytes[i] = (uint8_t)(high >> (56 - 8 * i));
+        bytes[8 + i] = (uint8_t)(low >> (56 - 8 * i));
+    }
+    for (size_t i = 0; i < sizeof(group_bytes) / sizeof(group_bytes[0]); i++) {
+        if (i > 0)
+            *out++ = '-';
+        ef__hex(from, group_bytes[i], out);
+        out += 2 * group_bytes[i];
+        from += group_bytes[i];
+    }
+}
+
+bool ef__uuid7(int64_t wall_us, char out[EF_EVENT_ID_TEXT_MAX])
+{
+    const int64_t ms_max = (INT64_C(1) << 48) - 1;
+    int64_t ms = wall_us < 0 ? 0 : wall_us / 1000;
+
+    (void)pthread_once(&ids.once, watch_forks);
+    lock_ids();
+    bool ok = ids.forks_watched && next_id(ms > ms_max ? ms_max : ms);
+    int64_t id_ms = ids.ms;
+    unsigned __int128 tail = ids.tail;
+    unlock_ids();
+    if (ok)
+        format_id(id_ms, tail, out);
+    return ok;
+}
+
+void ef__hex(const uint8_t *bytes, size_t len, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < len; i++) {
+        *out++ = digits[bytes[i] >> 4];
+        *out++ = digits[bytes[i] & 15];
+    }
+    *out = '\0';
+}

@@ -1,0 +1,22 @@
+/*
+ * hash.h - digests: SHA-256 for the chain, XXH3 for quick sums, CRC32 for partitions; and ids.
+ */
+#ifndef EF_BASE_HASH_H
+#define EF_BASE_HASH_H
+
+#include <everfold/event.h>
+
+/* SHA-256 of `head` followed by `body`. False only when the crypto library fails. Thread safe. */
+bool ef__sha256(ef_str head, ef_str body, uint8_t out[EF_HASH_BYTES]);
+
+uint64_t ef__xxh3(ef_str text, uint64_t seed);
+uint32_t ef__crc32(uint32_t start, ef_str text);
+
+/* A UUIDv7 as 36 characters and a NUL: time-ordered, and rising within a process and millisecond.
+ * False when the system gives no randomness. Thread safe. */
+bool ef__uuid7(int64_t wall_us, char out[EF_EVENT_ID_TEXT_MAX]);
+
+/* Lower-case hexadecimal, with a NUL. */
+void ef__hex(const uint8_t *bytes, size_t len, char *out);
+
+#endif

@@ -1,0 +1,86 @@
+/*
+ * json.h - the one strict JSON door, a tree for those who need one, and a writer.
+ *
+ * Strict RFC 8259 with our limits: valid UTF-8 throughout, no NUL (raw or as backslash-u0000), no
+ * lone surrogate, no duplicate key in an object (compared after unescaping), depth, key count and
+ * number limits of limits.h. Numbers stay as the text they came in: nothing passes through a
+ * double. Every entry of the house comes through ef__json_check or ef__json_parse, and both accept
+ * exactly the same texts.
+ */
+#ifndef EF_BASE_JSON_H
+#define EF_BASE_JSON_H
+
+#include "arena.h"
+#include "buf.h"
+
+#include <everfold/status.h>
+
+typedef enum ef__json_kind {
+    EF__JSON_NULL,
+    EF__JSON_FALSE,
+    EF__JSON_TRUE,
+    EF__JSON_NUMBER,
+    EF__JSON_STRING,
+    EF__JSON_ARRAY,
+    EF__JSON_OBJECT
+} ef__json_kind;
+
+typedef struct ef__json ef__json;
+
+struct ef__json {
+    ef__json_kind kind;
+    ef_str text;     /* number: as written. string: unescaped. array, object: the source bytes */
+    ef__json *first; /* array, object: first child */
+    ef__json *next;  /* sibling */
+    ef_str key;      /* of a child of an object: unescaped */
+    size_t count;    /* array, object: how many children */
+};
+
+/*
+ * Check one JSON text of at most `max_bytes`; nothing is allocated on the usual path. The message
+ * names the offset, and line and column, of the mistake and what was found there.
+ * EF_BAD_JSON, EF_TOO_LARGE, EF_NO_MEMORY
+ */
+ef_status ef__json_check(ef_str text, size_t max_bytes, ef__json_kind *out_kind, ef_error *err);
+
+/* The same, and build the tree in `arena`. Strings without an escape point into `text`. */
+ef_status ef__json_parse(ef_str text, size_t max_bytes, ef__arena *arena, ef__json **out,
+                         ef_error *err);
+
+/* The member of that name; NULL when there is none or `object` is not an object. */
+const ef__json *ef__json_get(const ef__json *object, const char *key);
+/* A JSON number that is an integer (no fraction, no exponent) in int64: 0, else -1. */
+int ef__json_int64(const ef__json *number, int64_t *out);
+
+/*
+ * Canonical text: keys sorted by their UTF-8 bytes, no spaces, shortest escapes; numbers as they
+ * were written. For hashing and comparing views, never for stored events.
+ */
+bool ef__json_canonical(const ef__json *value, ef__buf *out);
+
+/* A JSON string with quotes; control characters, quotes and backslashes escaped, the rest as is. */
+bool ef__json_write_string(ef__buf *out, ef_str text);
+
+/*
+ * A writer that places commas and colons. Objects keep the order of calls.
+ *     ef__json_writer w = EF__JSON_WRITER(&buf);
+ *     ef__json_open(&w, '{'); ef__json_key(&w, "seq"); ef__json_int(&w, 7); ef__json_close(&w, '}');
+ */
+typedef struct ef__json_writer {
+    ef__buf *out;
+    bool comma; /* a value stands before this place */
+} ef__json_writer;
+
+#define EF__JSON_WRITER(buf) {(buf), false}
+
+void ef__json_open(ef__json_writer *w, char bracket);  /* '{' or '[' */
+void ef__json_close(ef__json_writer *w, char bracket); /* '}' or ']' */
+void ef__json_key(ef__json_writer *w, const char *key);
+void ef__json_str(ef__json_writer *w, ef_str value);
+void ef__json_int(ef__json_writer *w, int64_t value);
+void ef__json_bool(ef__json_writer *w, bool value);
+void ef__json_null(ef__json_writer *w);
+void ef__json_raw(ef__json_writer *w, ef_str value); /* JSON text that was checked before */
+void ef__json_time(ef__json_writer *w, int64_t time_us); /* RFC 3339 string; 0 gives null */
+
+#endif

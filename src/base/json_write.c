@@ -1,0 +1,191 @@
+/*
+ * json_write.c - writing JSON text. A failed buffer swallows what follows, so nothing is checked
+ * here and the caller looks once, at the end.
+ */
+#include "json.h"
+
+#include "limits.h"
+
+#include <everfold/clock.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { CHILDREN_IN_PLACE = 16 }; /* members of an object that are sorted without the heap */
+
+static bool write_canonical(const ef__json *value, size_t depth, ef__buf *out);
+static bool write_sorted(const ef__json *object, size_t depth, ef__buf *out);
+static int compare_members(const void *left, const void *right);
+static bool add_escape(ef__buf *out, unsigned char c);
+static void before_value(ef__json_writer *w);
+
+bool ef__json_write_string(ef__buf *out, ef_str text)
+{
+    size_t done = 0;
+
+    ef__buf_add_char(out, '"');
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
+        if (c >= 0x20 && c != '"' && c != '\\')
+            continue;
+        ef__buf_add(out, text.ptr + done, i - done);
+        add_escape(out, c);
+        done = i + 1;
+    }
+    if (done < text.len)
+        ef__buf_add(out, text.ptr + done, text.len - done);
+    return ef__buf_add_char(out, '"');
+}
+
+bool ef__json_canonical(const ef__json *value, ef__buf *out)
+{
+    if (!write_canonical(value, 0, out))
+        out->failed = true;
+    return !out->failed;
+}
+
+void ef__json_open(ef__json_writer *w, char bracket)
+{
+    before_value(w);
+    ef__buf_add_char(w->out, bracket);
+    w->comma = false;
+}
+
+void ef__json_close(ef__json_writer *w, char bracket)
+{
+    ef__buf_add_char(w->out, bracket);
+    w->comma = true;
+}
+
+void ef__json_key(ef__json_writer *w, const char *key)
+{
+    before_value(w);
+    ef__json_write_string(w->out, ef_str_from(key));
+    ef__buf_add_char(w->out, ':');
+    w->comma = false;
+}
+
+void ef__json_str(ef__json_writer *w, ef_str value)
+{
+    before_value(w);
+    ef__json_write_string(w->out, value);
+}
+
+void ef__json_int(ef__json_writer *w, int64_t value)
+{
+    before_value(w);
+    ef__buf_printf(w->out, "%" PRId64, value);
+}
+
+void ef__json_bool(ef__json_writer *w, bool value)
+{
+    before_value(w);
+    ef__buf_add_text(w->out, value ? "true" : "false");
+}
+
+void ef__json_null(ef__json_writer *w)
+{
+    before_value(w);
+    ef__buf_add_text(w->out, "null");
+}
+
+void ef__json_raw(ef__json_writer *w, ef_str value)
+{
+    before_value(w);
+    ef__buf_add_str(w->out, value);
+}
+
+void ef__json_time(ef__json_writer *w, int64_t time_us)
+{
+    char text[EF_TIME_TEXT_MAX];
+
+    if (time_us == 0) {
+        ef__json_null(w);
+        return;
+    }
+    ef_time_format(time_us, text);
+    ef__json_str(w, ef_str_from(text));
+}
+
+/* The shortest form there is: two characters where JSON has them, else six. */
+static bool add_escape(ef__buf *out, unsigned char c)
+{
+    static const char *const two[0x20] = {
+        ['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n", ['\f'] = "\\f", ['\r'] = "\\r"};
+
+    if (c == '"')
+        return ef__buf_add_text(out, "\\\"");
+    if (c == '\\')
+        return ef__buf_add_text(out, "\\\\");
+    if (two[c])
+        return ef__buf_add_text(out, two[c]);
+    return ef__buf_printf(out, "\\u%04x", c);
+}
+
+static void before_value(ef__json_writer *w)
+{
+    if (w->comma)
+        ef__buf_add_char(w->out, ',');
+    w->comma = true;
+}
+
+/* Recursion is bounded: trees come from the parser, and a deeper one is refused all the same. */
+static bool write_canonical(const ef__json *value, size_t depth, ef__buf *out)
+{
+    if (depth > EF_LIMIT_JSON_DEPTH)
+        return false;
+    switch (value->kind) {
+    case EF__JSON_STRING:
+        return ef__json_write_string(out, value->text);
+    case EF__JSON_OBJECT:
+        return write_sorted(value, depth, out);
+    case EF__JSON_ARRAY:
+        ef__buf_add_char(out, '[');
+        for (const ef__json *child = value->first; child; child = child->next) {
+            if (child != value->first)
+                ef__buf_add_char(out, ',');
+            if (!write_canonical(child, depth + 1, out))
+                return false;
+        }
+        return ef__buf_add_char(out, ']');
+    default:
+        return ef__buf_add_str(out, value->text);
+    }
+}
+
+static bool write_sorted(const ef__json *object, size_t depth, ef__buf *out)
+{
+    const ef__json *in_place[CHILDREN_IN_PLACE];
+    const ef__json **members = in_place;
+    bool ok = true;
+    size_t count = 0;
+
+    if (object->count > CHILDREN_IN_PLACE)
+        members = malloc(object->count * sizeof(*members));
+    if (!members)
+        return false;
+    for (const ef__json *child = object->first; child; child = child->next)
+        members[count++] = child;
+    qsort(members, count, sizeof(const ef__json *), compare_members);
+    ef__buf_add_char(out, '{');
+    for (size_t i = 0; i < count && ok; i++) {
+        if (i > 0)
+            ef__buf_add_char(out, ',');
+        ef__json_write_string(out, members[i]->key);
+        ef__buf_add_char(out, ':');
+        ok = write_canonical(members[i], depth + 1, out);
+    }
+    if (members != in_place)
+        free(members);
+    return ef__buf_add_char(out, '}') && ok;
+}
+
+static int compare_members(const void *left, const void *right)
+{
+    ef_str a = (*(const ef__json *const *)left)->key;
+    ef_str b = (*(const ef__json *const *)right)->key;
+    size_t shared = a.len < b.len ? a.len : b.len;
+    int diff = shared ? memcmp(a.ptr, b.ptr, shared) : 0;
+
+    return diff ? diff : a.len < b.len ? -1 : a.len > b.len;
+}

@@ -1,0 +1,51 @@
+/*
+ * number.h - exact numbers: 64-bit integers and decimals, never binary floating point.
+ *
+ * A number is coefficient * 10^-scale, with at most 38 digits and scale 0 to 38, always in lowest
+ * terms (no trailing zero behind the point). What does not fit is an error, never rounded, save for
+ * division, which rounds half to even at 34 significant digits, or at the 38th decimal where that
+ * comes first.
+ */
+#ifndef EF_BASE_NUMBER_H
+#define EF_BASE_NUMBER_H
+
+#include "buf.h"
+
+#include <everfold/status.h>
+
+typedef struct ef__number {
+    __int128 coefficient;
+    int32_t scale;
+} ef__number;
+
+/*
+ * The JSON number that a text begins with, by grammar and by the limits of limits.h. The one place
+ * that knows the grammar: json.c reads its numbers by it too.
+ */
+typedef struct ef__number_parts {
+    bool negative;
+    ef_str whole;      /* digits before the point */
+    ef_str fraction;   /* digits behind it; may be empty */
+    int32_t exponent;  /* 0 when there is none */
+    size_t len;        /* bytes of the number; on failure, where the mistake is */
+    const char *wrong; /* EF_BAD_JSON: what is expected there. EF_TOO_LARGE: what is too large */
+} ef__number_parts;
+
+/* EF_BAD_JSON, EF_TOO_LARGE; what stands behind the number is not looked at. */
+ef_status ef__number_scan(ef_str text, ef__number_parts *out);
+
+/* A JSON number's text, exponent included. EF_BAD_JSON when it is none,
+ * EF_TOO_LARGE when it has too many digits. */
+ef_status ef__number_parse(ef_str text, ef__number *out, ef_error *err);
+ef__number ef__number_from_int64(int64_t value);
+bool ef__number_is_int64(const ef__number *n, int64_t *out);
+/* Plain JSON number: no exponent, no trailing zeros, "0" for minus zero. */
+bool ef__number_format(const ef__number *n, ef__buf *out);
+int ef__number_compare(const ef__number *a, const ef__number *b);
+/* EF_TOO_LARGE on overflow; division by zero is EF_BAD_INPUT. */
+ef_status ef__number_add(const ef__number *a, const ef__number *b, ef__number *out, ef_error *err);
+ef_status ef__number_sub(const ef__number *a, const ef__number *b, ef__number *out, ef_error *err);
+ef_status ef__number_mul(const ef__number *a, const ef__number *b, ef__number *out, ef_error *err);
+ef_status ef__number_div(const ef__number *a, const ef__number *b, ef__number *out, ef_error *err);
+
+#endif

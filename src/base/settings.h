@@ -1,0 +1,81 @@
+/*
+ * settings.h - settings, each with the place it came from.
+ *
+ * flag > environment (EVERFOLD_…) > file > default. One table names every setting with its type,
+ * default and a line of help; a key that is not in it is an error that suggests the nearest one.
+ * The file has lines `key = value`, `# comment`, and `[section]` which puts `section.` before the
+ * keys that follow; values may stand in double quotes, in which \" and \\ stand for " and \. A #
+ * behind white space ends a value without quotes. A key may be set once.
+ */
+#ifndef EF_BASE_SETTINGS_H
+#define EF_BASE_SETTINGS_H
+
+#include "arena.h"
+
+#include <everfold/status.h>
+
+typedef enum ef__setting_type {
+    EF__SETTING_TEXT,
+    EF__SETTING_BOOL,     /* true false yes no on off 1 0 */
+    EF__SETTING_INT,      /* min to max */
+    EF__SETTING_DURATION, /* 250ms, 10s, 5m, 2h, 1d; kept in milliseconds; a bare number is ms */
+    EF__SETTING_BYTES,    /* 64k, 16m, 1g; powers of 1024 */
+    EF__SETTING_CHOICE    /* one of `choices`, comma separated */
+} ef__setting_type;
+
+typedef enum ef__setting_origin {
+    EF__ORIGIN_DEFAULT,
+    EF__ORIGIN_FILE,
+    EF__ORIGIN_ENVIRONMENT,
+    EF__ORIGIN_FLAG
+} ef__setting_origin;
+
+typedef struct ef__setting_spec {
+    const char *key;         /* "journal", "outbox.partitions" */
+    ef__setting_type type;
+    const char *default_text; /* as one would write it */
+    int64_t min, max;         /* INT, DURATION (ms), BYTES; both 0: any that fits */
+    const char *choices;      /* CHOICE */
+    const char *environment;  /* NULL: EVERFOLD_ and the key in capitals, dots as _ */
+    const char *help;         /* one line */
+} ef__setting_spec;
+
+typedef struct ef__settings ef__settings;
+
+/* `specs` is borrowed for as long as the settings live. */
+ef_status ef__settings_open(const ef__setting_spec *specs, size_t count, ef__settings **out,
+                            ef_error *err);
+void ef__settings_close(ef__settings *settings);
+
+/* Read a file's text (`name` is for messages: NAME:LINE: …). The first mistake ends it. */
+ef_status ef__settings_load_text(ef__settings *settings, const char *name, ef_str text,
+                                 ef_error *err);
+/* EF_NOT_FOUND when there is no such file. */
+ef_status ef__settings_load_file(ef__settings *settings, const char *path, ef_error *err);
+/* `environment` is an environ-like array. EVERFOLD_ variables that are no setting are refused with
+ * a suggestion, save EVERFOLD_CONFIG and EVERFOLD_TEST_… */
+ef_status ef__settings_load_environment(ef__settings *settings, char *const *environment,
+                                        ef_error *err);
+ef_status ef__settings_set_flag(ef__settings *settings, const char *key, const char *value,
+                                ef_error *err);
+
+/* The value. The key must be in the table (assert). */
+ef_str ef__settings_text(const ef__settings *settings, const char *key);
+bool ef__settings_bool(const ef__settings *settings, const char *key);
+int64_t ef__settings_int(const ef__settings *settings, const char *key); /* INT, DURATION, BYTES */
+
+typedef struct ef__setting_view {
+    const ef__setting_spec *spec;
+    ef_str value;              /* as it was written */
+    ef__setting_origin origin;
+    ef_str where;              /* "everfold.conf:12", "EVERFOLD_DATA", "--data", "" for defaults */
+} ef__setting_view;
+
+size_t ef__settings_count(const ef__settings *settings);
+ef__setting_view ef__settings_at(const ef__settings *settings, size_t index);
+const char *ef__setting_origin_name(ef__setting_origin origin); /* "environment" */
+
+/* The nearest of `words` to a mistyped one, or NULL when none is near. For commands and flags too. */
+const char *ef__suggest(ef_str word, const char *const *words, size_t count);
+
+#endif

@@ -1,0 +1,151 @@
+/*
+ * settings_value.c - is a text a value of its setting, and which number is it.
+ */
+#include "settings_priv.h"
+
+#include "character.h"
+
+#include <inttypes.h>
+
+typedef struct unit {
+    const char *suffix;
+    int64_t factor;
+} unit;
+
+static const unit no_units[] = {{"", 1}, {NULL, 0}};
+static const unit duration_units[] = {{"", 1},        {"ms", 1},       {"s", 1000}, {"m", 60000},
+                                      {"h", 3600000}, {"d", 86400000}, {NULL, 0}};
+static const unit byte_units[] = {{"", 1},        {"k", 1 << 10}, {"K", 1 << 10}, {"m", 1 << 20},
+                                  {"M", 1 << 20}, {"g", 1 << 30}, {"G", 1 << 30}, {NULL, 0}};
+
+static const struct {
+    const unit *units;
+    const char *needed;
+    const char *unit_name;
+} number_forms[] = {
+    [EF__SETTING_INT] = {no_units, "a whole number is needed", ""},
+    [EF__SETTING_DURATION] = {duration_units, "a duration like 250ms, 10s, 5m, 2h or 1d is needed",
+                              " ms"},
+    [EF__SETTING_BYTES] = {byte_units, "a size like 65536, 64k, 16m or 1g is needed", " bytes"},
+};
+
+static const unit *unit_named(const unit *units, ef_str suffix)
+{
+    for (; units->suffix; units++)
+        if (ef_str_equal(ef_str_from(units->suffix), suffix))
+            return units;
+    return NULL;
+}
+
+/* Digits and a unit, with a minus before them where there are no units. What is no number at all
+ * makes *out_form false; the result is false too when it does not fit in 64 bits. */
+static bool read_number(ef_str text, const unit *units, int64_t *out, bool *out_form)
+{
+    bool minus = units == no_units && text.len > 0 && text.ptr[0] == '-';
+    size_t first = minus ? 1 : 0;
+    size_t i = first;
+    bool fits = true;
+    int64_t value = 0;
+
+    for (; i < text.len && text.ptr[i] >= '0' && text.ptr[i] <= '9'; i++) {
+        int digit = minus ? '0' - text.ptr[i] : text.ptr[i] - '0';
+        fits = fits && !__builtin_mul_overflow(value, 10, &value) &&
+               !__builtin_add_overflow(value, digit, &value);
+    }
+    const unit *found = i > first ? unit_named(units, (ef_str){text.ptr + i, text.len - i}) : NULL;
+    *out_form = found != NULL;
+    return found && fits && !__builtin_mul_overflow(value, found->factor, out);
+}
+
+static ef_status check_number(const ef__setting_spec *spec, const char *where, ef_str text,
+                              int64_t *out, ef_error *err)
+{
+    bool form;
+    bool fits = read_number(text, number_forms[spec->type].units, out, &form);
+    bool bounded = spec->min != 0 || spec->max != 0;
+    const char *unit_name = number_forms[spec->type].unit_name;
+
+    if (!form)
+        return ef_fail(err, EF_BAD_INPUT, "%s: %s is \"%.*s\"; %s", where, spec->key,
+                       EF_STR_ARG(text), number_forms[spec->type].needed);
+    if (!fits && !bounded)
+        return ef_fail(err, EF_BAD_INPUT, "%s: %s is %.*s, which is too large", where, spec->key,
+                       EF_STR_ARG(text));
+    if (!fits || (bounded && (*out < spec->min || *out > spec->max)))
+        return ef_fail(err, EF_BAD_INPUT,
+                       "%s: %s is %.*s; %" PRId64 "%s to %" PRId64 "%s is allowed", where,
+                       spec->key, EF_STR_ARG(text), spec->min, unit_name, spec->max, unit_name);
+    return EF_OK;
+}
+
+static ef_status check_bool(const ef__setting_spec *spec, const char *where, ef_str text,
+                            int64_t *out, ef_error *err)
+{
+    static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (ef_str_equal(ef_str_from(words[i]), text)) {
+            *out = i % 2;
+            return EF_OK;
+        }
+    }
+    return ef_fail(err, EF_BAD_INPUT,
+                   "%s: %s is \"%.*s\"; true, false, yes, no, on, off, 1 or 0 is needed", where,
+                   spec->key, EF_STR_ARG(text));
+}
+
+static ef_status check_choice(const ef__setting_spec *spec, const char *where, ef_str text,
+                              ef_error *err)
+{
+    const char *choice = spec->choices;
+
+    while (choice) {
+        const char *comma = strchr(choice, ',');
+        size_t len = comma ? (size_t)(comma - choice) : strlen(choice);
+        if (ef_str_equal((ef_str){choice, len}, text))
+            return EF_OK;
+        choice = comma ? comma + 1 : NULL;
+    }
+    return ef_fail(err, EF_BAD_INPUT, "%s: %s is \"%.*s\"; one of %s is needed", where, spec->key,
+                   EF_STR_ARG(text), spec->choices ? spec->choices : "");
+}
+
+/* The value is not shown: it may be a secret, and cannot be shown as it is. */
+static ef_status check_characters(const ef__setting_spec *spec, const char *where, ef_str text,
+                                  ef_error *err)
+{
+    while (text.len > 0) {
+        uint32_t code;
+        size_t bytes = ef__character(text, &code);
+        if (!bytes || !ef__character_is_shown(code))
+            return ef_fail(err, EF_BAD_INPUT,
+                           "%s: the value of %s has a control character or is not UTF-8", where,
+                           spec->key);
+        text.ptr += bytes;
+        text.len -= bytes;
+    }
+    return EF_OK;
+}
+
+ef_status ef__setting_check(const ef__setting_spec *spec, const char *where, ef_str text,
+                            int64_t *out_number, ef_error *err)
+{
+    ef_status st = check_characters(spec, where, text, err);
+
+    *out_number = 0;
+    if (st != EF_OK)
+        return st;
+    switch (spec->type) {
+    case EF__SETTING_TEXT:
+        return EF_OK;
+    case EF__SETTING_BOOL:
+        return check_bool(spec, where, text, out_number, err);
+    case EF__SETTING_CHOICE:
+        return check_choice(spec, where, text, err);
+    case EF__SETTING_INT:
+    case EF__SETTING_DURATION:
+    case EF__SETTING_BYTES:
+        return check_number(spec, where, text, out_number, err);
+    }
+    return ef_fail(err, EF_MISUSE, "%s: %s has no known type", where, spec->key);
+}

@@ -1,0 +1,151 @@
+/*
+ * status.c - the table of statuses as functions, and how an error is filled in.
+ *
+ * An error's text is always valid UTF-8 without control characters, whatever was put into it: it
+ * ends up on terminals, in log lines and in JSON, and often quotes what a stranger sent.
+ */
+#include <everfold/status.h>
+
+#include "character.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define ELLIPSIS "…"
+
+typedef struct status_row {
+    const char *name;
+    ef_next next;
+    const char *code;
+    int exit_code;
+    int http;
+    const char *words;
+} status_row;
+
+#define STATUS_ROW(name, next, code, exit_code, http, words)                                       \
+    [name] = {#name, next, code, exit_code, http, words},
+
+static const status_row *status_row_of(ef_status status)
+{
+    static const status_row rows[] = {EF_STATUS_MAP(STATUS_ROW)};
+    static const status_row unknown = {
+        "EF_UNKNOWN", EF_NEXT_STOP, "unknown", 1, 500, "a status of another Everfold"};
+
+    return (unsigned)status < EF_STATUS_COUNT ? &rows[status] : &unknown;
+}
+
+const char *ef_status_name(ef_status status)
+{
+    return status_row_of(status)->name;
+}
+
+const char *ef_status_code(ef_status status)
+{
+    return status_row_of(status)->code;
+}
+
+const char *ef_status_words(ef_status status)
+{
+    return status_row_of(status)->words;
+}
+
+ef_next ef_status_next(ef_status status)
+{
+    return status_row_of(status)->next;
+}
+
+int ef_status_exit(ef_status status)
+{
+    return status_row_of(status)->exit_code;
+}
+
+int ef_status_http(ef_status status)
+{
+    return status_row_of(status)->http;
+}
+
+/* Put '?' for every byte that is not part of a character that may be shown. Line breaks and tabs
+ * stay: a message may have lines. */
+static void clean_text(char *text, size_t len)
+{
+    size_t i = 0;
+
+    while (i < len) {
+        uint32_t code = 0;
+        size_t bytes = ef__character((ef_str){text + i, len - i}, &code);
+        bool keep = bytes && (ef__character_is_shown(code) || code == '\n' || code == '\t');
+
+        if (!keep) {
+            bytes = bytes ? bytes : 1;
+            memset(text + i, '?', bytes);
+        }
+        i += bytes;
+    }
+}
+
+/* The last place at or before `len` where a character of `text` ends. */
+static size_t character_end(const char *text, size_t len)
+{
+    size_t start = len;
+    uint32_t code;
+
+    while (start > 0 && len - start < 4) {
+        start--;
+        if (((unsigned char)text[start] & 0xc0) == 0x80)
+            continue;
+        return ef__character((ef_str){text + start, len - start}, &code) ? len : start;
+    }
+    return len;
+}
+
+static void fill_text(ef_error *err, const char *format, va_list args)
+{
+    /* Not straight into err->text: a message may quote the one that it replaces. */
+    char text[EF_ERROR_TEXT_MAX];
+    int wanted = vsnprintf(text, sizeof(text), format, args);
+    size_t len;
+
+    if (wanted < 0)
+        len = (size_t)snprintf(text, sizeof(text), "%s", ef_status_words(err->status));
+    else
+        len = (size_t)wanted;
+    if (len >= sizeof(text)) {
+        len = character_end(text, sizeof(text) - sizeof(ELLIPSIS));
+        memcpy(text + len, ELLIPSIS, sizeof(ELLIPSIS));
+        len += sizeof(ELLIPSIS) - 1;
+    }
+    clean_text(text, len);
+    memcpy(err->text, text, len + 1);
+}
+
+ef_status ef_fail(ef_error *err, ef_status status, const char *format, ...)
+{
+    va_list args;
+
+    if (!err)
+        return status;
+    err->status = status;
+    err->has_numbers = false;
+    err->asked = err->found = 0;
+    va_start(args, format);
+    fill_text(err, format, args);
+    va_end(args);
+    return status;
+}
+
+ef_status ef_fail_numbers(ef_error *err, ef_status status, int64_t asked, int64_t found,
+                          const char *format, ...)
+{
+    va_list args;
+
+    if (!err)
+        return status;
+    err->status = status;
+    err->has_numbers = true;
+    err->asked = asked;
+    err->found = found;
+    va_start(args, format);
+    fill_text(err, format, args);
+    va_end(args);
+    return status;
+}

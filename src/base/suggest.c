@@ -1,0 +1,67 @@
+/*
+ * suggest.c - the word that was probably meant.
+ *
+ * Two words are as far apart as the fewest single changes between them: a letter more, a letter
+ * less, another letter, or two neighbours swapped. Capitals count as small letters.
+ */
+#include "settings.h"
+
+enum { WORD_BYTES_MAX = 64 }; /* longer words are not compared: nobody types them */
+
+static char small_letter(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Row by row: rows[i % 3][j] is how far the first i letters of a are from the first j of b. */
+static size_t distance(ef_str a, ef_str b)
+{
+    size_t rows[3][WORD_BYTES_MAX + 1];
+
+    for (size_t j = 0; j <= b.len; j++)
+        rows[0][j] = j;
+    for (size_t i = 1; i <= a.len; i++) {
+        size_t *row = rows[i % 3];
+        const size_t *above = rows[(i + 2) % 3];
+        const size_t *two_above = rows[(i + 1) % 3];
+
+        row[0] = i;
+        for (size_t j = 1; j <= b.len; j++) {
+            char x = small_letter(a.ptr[i - 1]);
+            char y = small_letter(b.ptr[j - 1]);
+            size_t d = least(above[j - 1] + (x != y), least(above[j], row[j - 1]) + 1);
+
+            if (i > 1 && j > 1 && x == small_letter(b.ptr[j - 2]) &&
+                y == small_letter(a.ptr[i - 2]))
+                d = least(d, two_above[j - 2] + 1);
+            row[j] = d;
+        }
+    }
+    return rows[a.len % 3][b.len];
+}
+
+const char *ef__suggest(ef_str word, const char *const *words, size_t count)
+{
+    const char *nearest = NULL;
+    /* About a third of the letters may be wrong: more, and the guess is as good as any. */
+    size_t nearest_distance = (word.len + 1) / 3 + 1;
+
+    if (word.len > WORD_BYTES_MAX)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        ef_str candidate = ef_str_from(words[i]);
+        if (candidate.len > WORD_BYTES_MAX)
+            continue;
+        size_t d = distance(word, candidate);
+        if (d < nearest_distance) {
+            nearest = words[i];
+            nearest_distance = d;
+        }
+    }
+    return nearest;
+}

@@ -1,0 +1,71 @@
+/*
+ * cmd_config_show.c - everfold config show
+ */
+#include "commands.h"
+
+#include <stdio.h>
+
+/* A flag by the name it is typed with: --log-level, where the setting is log.level. */
+static ef_str where_of(const ef__setting_view *view, char room[64])
+{
+    for (const cli_option *o = cli_common_options; o->name; o++)
+        if (view->origin == EF__ORIGIN_FLAG && o->setting &&
+            strcmp(o->setting, view->spec->key) == 0) {
+            (void)snprintf(room, 64, "--%s", o->name);
+            return ef_str_from(room);
+        }
+    return view->where;
+}
+
+static void write_setting(cli *c, cli_list *list, const ef__setting_view *view)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+    char room[64];
+
+    cli_list_next(c, list);
+    ef__json_open(&w, '{');
+    ef__json_key(&w, "key");
+    ef__json_str(&w, ef_str_from(view->spec->key));
+    ef__json_key(&w, "value");
+    ef__json_str(&w, cli_setting_value(c, view));
+    ef__json_key(&w, "origin");
+    ef__json_str(&w, ef_str_from(ef__setting_origin_name(view->origin)));
+    ef__json_key(&w, "where");
+    ef__json_str(&w, where_of(view, room));
+    ef__json_close(&w, '}');
+    (void)cli_list_item_end(c, list);
+}
+
+static int run_show(cli *c)
+{
+    static const char *const heads[] = {"KEY", "VALUE", "ORIGIN", "WHERE"};
+    cli_table table = CLI_TABLE_INIT(heads, 4, 0);
+    cli_list list = {.lines = c->format == CLI_NDJSON};
+
+    for (size_t i = 0; i < ef__settings_count(c->settings); i++) {
+        ef__setting_view view = ef__settings_at(c->settings, i);
+        char room[64];
+        if (c->format != CLI_TABLE) {
+            write_setting(c, &list, &view);
+            continue;
+        }
+        cli_table_text(&table, ef_str_from(view.spec->key));
+        cli_table_text(&table, cli_setting_value(c, &view));
+        cli_table_text(&table, ef_str_from(ef__setting_origin_name(view.origin)));
+        cli_table_text(&table, where_of(&view, room));
+    }
+    if (c->format == CLI_TABLE)
+        (void)cli_table_flush(c, &table);
+    else
+        cli_list_end(c, &list);
+    cli_table_release(&table);
+    return 0;
+}
+
+const cli_command cli_cmd_config_show = {
+    .name = "config show",
+    .summary = "every setting, its value and where it came from",
+    .more = "Values are shown as they take effect: mode and the three flags that go with it agree.",
+    .example = "everfold config show -o json",
+    .run = run_show,
+};

@@ -1,0 +1,367 @@
+/*
+ * cmd_doctor.c - everfold doctor: what is wrong, and the command that puts it right.
+ *
+ * Checks run from the outside in, and one that makes the next meaningless ends the list.
+ */
+#include "commands.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TAIL_EVENTS 1000                     /* what a check without --deep looks at */
+#define FREE_WARN_BYTES (INT64_C(512) << 20) /* some hours of appending at a usual pace */
+#define FREE_FAIL_BYTES (INT64_C(32) << 20)  /* not even the log has room any more */
+#define WAL_WARN_BYTES (INT64_C(256) << 20)  /* checkpoints do not keep up, or a reader sits */
+#define CLOCK_EARLIEST_US INT64_C(1704067200000000) /* 2024: before Everfold was written */
+#define WAL_RESET_FIXED 3051003                     /* SQLite 3.51.3 */
+
+typedef enum verdict { OK, WARN, FAIL } verdict;
+
+typedef struct diagnosis {
+    cli *c;
+    ef__json_writer w;
+    bool failed;
+} diagnosis;
+
+static void report(diagnosis *d, verdict v, const char *check, const char *fix, const char *format,
+                   ...) __attribute__((format(printf, 5, 6)));
+
+static void report_text(diagnosis *d, verdict v, const char *check, const char *detail,
+                        const char *fix)
+{
+    static const char *const words[] = {"ok  ", "warn", "FAIL"};
+    static const enum cli_colour colours[] = {CLI_GREEN, CLI_YELLOW, CLI_RED};
+    ef__buf *out = &d->c->out;
+
+    ef__buf_printf(out, "%s%s%s  %-15s  ", cli_colour(d->c, colours[v]), words[v],
+                   cli_colour(d->c, CLI_PLAIN), check);
+    cli_escape(out, ef_str_from(detail));
+    ef__buf_add_char(out, '\n');
+    if (fix) {
+        ef__buf_add_text(out, "      -> ");
+        cli_escape(out, ef_str_from(fix));
+        ef__buf_add_char(out, '\n');
+    }
+    (void)cli_flush(d->c);
+}
+
+static void report_json(diagnosis *d, verdict v, const char *check, const char *detail,
+                        const char *fix)
+{
+    static const char *const words[] = {"ok", "warn", "fail"};
+    ef__json_writer *w = &d->w;
+
+    ef__json_open(w, '{');
+    ef__json_key(w, "check");
+    ef__json_str(w, ef_str_from(check));
+    ef__json_key(w, "state");
+    ef__json_str(w, ef_str_from(words[v]));
+    ef__json_key(w, "detail");
+    ef__json_str(w, ef_str_from(detail));
+    ef__json_key(w, "fix");
+    if (fix)
+        ef__json_str(w, ef_str_from(fix));
+    else
+        ef__json_null(w);
+    ef__json_close(w, '}');
+}
+
+static void report(diagnosis *d, verdict v, const char *check, const char *fix, const char *format,
+                   ...)
+{
+    char detail[1024];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(detail, sizeof(detail), format, args);
+    va_end(args);
+    d->failed = d->failed || v == FAIL;
+    if (d->c->format == CLI_TABLE)
+        report_text(d, v, check, detail, v == OK ? NULL : fix);
+    else
+        report_json(d, v, check, detail, v == OK ? NULL : fix);
+}
+
+/* --- outside the store ---------------------------------------------------------------------------
+ */
+
+static bool check_settings(diagnosis *d)
+{
+    cli *c = d->c;
+
+    if (c->settings_error.status != EF_OK) {
+        report(d, FAIL, "settings", "put it right, then run: everfold config check", "%s",
+               c->settings_error.text);
+        return false;
+    }
+    report(d, OK, "settings", NULL, "%s, mode %s",
+           c->settings_file[0] ? c->settings_file : "no settings file", cli_mode_name(c->mode));
+    return true;
+}
+
+static void check_directory(diagnosis *d)
+{
+    char path[PATH_MAX], fix[PATH_MAX + 32];
+    struct stat st;
+
+    (void)snprintf(path, sizeof(path), "%.*s",
+                   EF_STR_ARG(ef__settings_text(d->c->settings, "data")));
+    if (cli_setting(d->c, "journal").origin != EF__ORIGIN_DEFAULT) {
+        report(d, OK, "data directory", NULL, "not used: the journal is %s", d->c->journal_url);
+        return;
+    }
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
+        (void)snprintf(fix, sizeof(fix), "run: everfold init --data %s", path);
+        report(d, FAIL, "data directory", fix, "%s is not there", path);
+    } else if (access(path, R_OK | W_OK | X_OK) != 0) {
+        report(d, FAIL, "data directory", "run as its owner", "%s: %s", path, strerror(errno));
+    } else if ((st.st_mode & 077) != 0) {
+        (void)snprintf(fix, sizeof(fix), "run: chmod 700 %s", path);
+        report(d, WARN, "data directory", fix, "%s can be entered by others (mode %03o)", path,
+               (unsigned)(st.st_mode & 0777));
+    } else {
+        report(d, OK, "data directory", NULL, "%s", path);
+    }
+}
+
+/* --- the store -----------------------------------------------------------------------------------
+ */
+
+static bool open_store(diagnosis *d)
+{
+    cli *c = d->c;
+    ef_error err = EF_ERROR_INIT;
+    char hint[PATH_MAX + 128];
+    ef_journal_options extra = {.accept_head = cli_has(c, "accept-head"),
+                                .read_only = !cli_has(c, "accept-head")};
+    ef_status st = cli_journal_open(c, &extra, &err);
+
+    if (st == EF_OK) {
+        report(d, OK, "store", NULL, "%s opens", c->journal_url);
+        report(d, OK, "head", NULL,
+               extra.accept_head ? "the store is believed from now on"
+                                 : "the store agrees with the head that is kept apart from it");
+        return true;
+    }
+    const char *fix = cli_journal_hint(c, st, hint, sizeof(hint));
+    if (st == EF_DAMAGED)
+        fix = "restore a copy of the store; or, to go on with what is there and lose what is "
+              "missing: everfold doctor --accept-head";
+    else if (st == EF_NEWER_SCHEMA)
+        fix = "use the Everfold that wrote it, or a newer one";
+    else if (st == EF_BUSY)
+        fix = "another process writes: try again, or set store.busy higher";
+    report(d, FAIL, st == EF_DAMAGED ? "head" : "store", fix, "%s", err.text);
+    return false;
+}
+
+/* "3.40.1" as SQLite counts: 3040001. */
+static int64_t version_number(const char *text)
+{
+    int64_t number = 0, part = 0;
+    int parts = 0;
+
+    for (; parts < 3; text++) {
+        if (*text >= '0' && *text <= '9') {
+            part = part * 10 + (*text - '0');
+            continue;
+        }
+        number = number * 1000 + part % 1000;
+        part = 0;
+        parts++;
+        if (*text != '.')
+            break;
+    }
+    for (; parts < 3; parts++)
+        number *= 1000;
+    return number;
+}
+
+static void check_library(diagnosis *d, const ef_store_facts *facts)
+{
+    if (facts->schema >= 0)
+        report(d, OK, "schema", NULL, "version %d, %d partitions", (int)facts->schema,
+               (int)facts->partitions);
+    if (strcmp(facts->backend, "sqlite") != 0)
+        report(d, OK, "library", NULL, "%s %s", facts->backend, facts->version);
+    else if (version_number(facts->version) >= WAL_RESET_FIXED)
+        report(d, OK, "library", NULL, "SQLite %s has the fix for the WAL-reset race itself",
+               facts->version);
+    else
+        report(d, OK, "library", NULL,
+               "SQLite %s has the WAL-reset race; the guard is Everfold's own lock, which keeps "
+               "commits and checkpoints apart",
+               facts->version);
+    report(d, OK, "durability", NULL, "%s", facts->durability);
+}
+
+static void check_sizes(diagnosis *d, const ef_store_facts *facts)
+{
+    char size[32];
+
+    if (facts->free_bytes >= 0) {
+        verdict v = facts->free_bytes < FREE_FAIL_BYTES   ? FAIL
+                    : facts->free_bytes < FREE_WARN_BYTES ? WARN
+                                                          : OK;
+        cli_bytes_format(facts->free_bytes, size);
+        report(d, v, "disk", "make room on that file system", "%s free", size);
+    }
+    if (facts->wal_bytes >= 0) {
+        cli_bytes_format(facts->wal_bytes, size);
+        report(d, facts->wal_bytes > WAL_WARN_BYTES ? WARN : OK, "log",
+               "look for a process that reads for very long, and end it", "the log has %s", size);
+    }
+}
+
+static void check_clock(diagnosis *d, const ef_head *head)
+{
+    const ef_clock *clock = ef_clock_system();
+    int64_t now = clock->wall_us(clock->context);
+    char now_text[EF_TIME_TEXT_MAX], head_text[EF_TIME_TEXT_MAX];
+
+    ef_time_format(now > 0 ? now : 0, now_text);
+    ef_time_format(head->recorded_us, head_text);
+    if (now < CLOCK_EARLIEST_US)
+        report(d, FAIL, "clock", "set the clock (timedatectl)", "it is %s, which cannot be",
+               now_text);
+    else if (now + 1000000 < head->recorded_us)
+        report(d, WARN, "clock", "set the clock (timedatectl)",
+               "it is %s, and the last event was recorded at %s", now_text, head_text);
+    else
+        report(d, OK, "clock", NULL, "%s", now_text);
+}
+
+static void check_outbox(diagnosis *d)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_outbox_query all = {.any_tenant = true};
+    ef_outbox_summary s = {0};
+
+    if (ef_outbox_summarise(d->c->journal, &all, &s, &err) != EF_OK)
+        report(d, FAIL, "outbox", NULL, "%s", err.text);
+    else if (s.dead > 0)
+        report(d, WARN, "outbox",
+               "see: everfold outbox report --status dead; then everfold outbox requeue-dead, or "
+               "skip",
+               "%" PRId64 " dead rows, and %" PRId64 " blocked behind them", s.dead, s.blocked);
+    else
+        report(d, OK, "outbox", NULL, "no dead rows, %" PRId64 " failed, %" PRId64 " pending",
+               s.failed, s.pending);
+    ef_row_list_release(&s.oldest);
+}
+
+/* --- the events ----------------------------------------------------------------------------------
+ */
+
+static bool show_progress(void *context, int64_t done, int64_t total)
+{
+    cli_progress_update(context, done, total, done);
+    return !cli_stopped();
+}
+
+static void check_events(diagnosis *d, const ef_head *head)
+{
+    cli *c = d->c;
+    ef_error err = EF_ERROR_INIT;
+    ef_verify_result result = {0};
+    cli_progress progress;
+    bool deep = cli_has(c, "deep");
+    int64_t from = deep || head->position <= TAIL_EVENTS ? 0 : head->position - TAIL_EVENTS;
+
+    cli_progress_begin(&progress, c, "verifying", "events", false);
+    cli_stop_on_signals();
+    ef_status st = ef_journal_verify(c->journal, from, show_progress, &progress, &result, &err);
+    cli_progress_end(&progress);
+    if (st != EF_OK)
+        report(d, FAIL, "events", "restore a copy of the store and compare", "%s", err.text);
+    else if (cli_stopped())
+        report(d, WARN, "events", "run it again and let it end",
+               "stopped after %" PRId64 " events, all as they were written", result.checked);
+    else
+        report(d, OK, "events", NULL,
+               "%" PRId64 "%s events are as they were written (head %" PRId64 ")", result.checked,
+               from == 0 ? "" : " of the last", result.head);
+}
+
+static void check_store(diagnosis *d)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_store_facts facts;
+    ef_head head = {0};
+    ef_status st = ef_journal_facts(d->c->journal, &facts, &err);
+
+    if (st == EF_OK)
+        st = ef_journal_head(d->c->journal, &head, &err);
+    if (st != EF_OK) {
+        report(d, FAIL, "store", NULL, "%s", err.text);
+        return;
+    }
+    check_library(d, &facts);
+    check_sizes(d, &facts);
+    check_clock(d, &head);
+    check_outbox(d);
+    check_events(d, &head);
+}
+
+/* --- the command ---------------------------------------------------------------------------------
+ */
+
+/* Believing the store gives up what it lacks, so a person says so first. */
+static bool may_accept(cli *c)
+{
+    char answer[16] = "";
+
+    if (cli_has(c, "yes"))
+        return true;
+    if (!isatty(STDIN_FILENO))
+        return false;
+    (void)fputs("Events that were acknowledged and are missing will be given up for good.\n"
+                "Believe the store as it is now? Type yes: ",
+                stderr);
+    return fgets(answer, sizeof(answer), stdin) && strcmp(answer, "yes\n") == 0;
+}
+
+static int run_doctor(cli *c)
+{
+    ef__buf checks = EF__BUF_INIT(1024 * 1024);
+    diagnosis d = {.c = c, .w = EF__JSON_WRITER(&checks)};
+
+    if (cli_has(c, "accept-head") && !may_accept(c))
+        return cli_usage(c,
+                         "--accept-head was not confirmed: nothing was changed (--yes confirms)");
+    ef__json_open(&d.w, '[');
+    if (check_settings(&d)) {
+        check_directory(&d);
+        if (open_store(&d))
+            check_store(&d);
+    }
+    ef__json_close(&d.w, ']');
+    if (c->format != CLI_TABLE) {
+        ef__buf_printf(&c->out, "{\"healthy\":%s,\"checks\":", d.failed ? "false" : "true");
+        ef__buf_add_str(&c->out, ef__buf_str(&checks));
+        ef__buf_add_text(&c->out, "}\n");
+    }
+    ef__buf_release(&checks);
+    return d.failed ? 6 : 0;
+}
+
+static const cli_option options[] = {
+    {"deep", 0, NULL, NULL, NULL, "check every event, not only the last thousand"},
+    {"accept-head", 0, NULL, NULL, NULL, "believe the store where it disagrees with its head file"},
+    {"yes", 0, NULL, NULL, NULL, "do not ask"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_doctor = {
+    .name = "doctor",
+    .summary = "say what is wrong, and the command that puts it right",
+    .options = options,
+    .more = "Exit 6 when something failed. Warnings alone are exit 0.",
+    .example = "everfold doctor --deep",
+    .run = run_doctor,
+    .settings_later = true,
+};

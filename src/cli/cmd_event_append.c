@@ -1,0 +1,181 @@
+/*
+ * cmd_event_append.c - everfold event append STREAM --type T --data JSON
+ */
+#include "commands.h"
+#include "../base/limits.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* All of stdin, without the newline that a shell puts behind it. */
+static ef_status read_stdin(ef__buf *buf, ef_error *err)
+{
+    for (;;) {
+        if (!ef__buf_reserve(buf, 65536))
+            return ef_fail_numbers(err, EF_TOO_LARGE, (int64_t)buf->len, EF_LIMIT_DATA_BYTES,
+                                   "the data on stdin is larger than %d bytes",
+                                   EF_LIMIT_DATA_BYTES);
+        ssize_t n = read(STDIN_FILENO, buf->ptr + buf->len, 65536);
+        if (n < 0 && errno != EINTR)
+            return ef_fail(err, EF_IO, "stdin could not be read: %s", strerror(errno));
+        if (n == 0)
+            break;
+        if (n > 0)
+            buf->len += (size_t)n;
+    }
+    if (buf->len > 0 && buf->ptr[buf->len - 1] == '\n')
+        buf->len--;
+    if (buf->len > 0 && buf->ptr[buf->len - 1] == '\r')
+        buf->len--;
+    return EF_OK;
+}
+
+static ef_status need_json(const char *what, ef_str text, ef_error *err)
+{
+    ef_error inner = EF_ERROR_INIT;
+    ef_status st = ef__json_check(text, EF_LIMIT_DATA_BYTES, NULL, &inner);
+
+    if (st == EF_OK)
+        return EF_OK;
+    if (text.len == 0)
+        return ef_fail(err, EF_BAD_JSON, "%s is empty; an empty object is {}", what);
+    return ef_fail(err, st, "%s: %s", what, inner.text);
+}
+
+static ef_status read_options(cli *c, ef_new_event *event, ef__buf *data, ef_error *err)
+{
+    const char *meta = cli_value(c, "meta"), *id = cli_value(c, "id"), *time = cli_value(c, "time");
+    int64_t expected = -1, schema = 0;
+    ef_status st = EF_OK;
+
+    event->tenant = cli_tenant(c);
+    event->stream = ef_str_from(c->arguments[0]);
+    event->type = ef_str_from(cli_value(c, "type"));
+    event->id = ef_str_from(id);
+    event->data = ef_str_from(cli_value(c, "data"));
+    if (strcmp(event->data.ptr, "-") == 0) {
+        st = read_stdin(data, err);
+        event->data = ef__buf_str(data);
+    }
+    if (st == EF_OK)
+        st = need_json("--data", event->data, err);
+    if (st == EF_OK && meta)
+        st = need_json("--meta", event->meta = ef_str_from(meta), err);
+    if (st == EF_OK && id && event->id.len == 0)
+        st = ef_fail(err, EF_BAD_INPUT, "--id is empty; leave it out to have one made");
+    if (st == EF_OK)
+        st = cli_number(c, "expected-seq", 0, INT64_MAX, &expected, err);
+    if (st == EF_OK)
+        st = cli_number(c, "schema", 1, INT32_MAX, &schema, err);
+    if (st == EF_OK && time && ef_time_parse(time, strlen(time), &event->time_us) != 0)
+        st = ef_fail(err, EF_BAD_INPUT,
+                     "--time is '%s': RFC 3339 is needed, as 2026-11-16T09:30:00Z", time);
+    event->expected_seq = expected < 0 ? EF_ANY_SEQ : expected == 0 ? EF_NO_STREAM : expected;
+    event->schema = (int32_t)schema;
+    return st;
+}
+
+static void write_answer(cli *c, const ef_new_event *event, const ef_place *place)
+{
+    static const char *const heads[] = {"STREAM", "SEQ", "POSITION", "ID", "DUPLICATE", "TOKEN"};
+    cli_table table = CLI_TABLE_INIT(heads, 6, 0x6);
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+    ef_str id = event->id.len > 0 ? event->id : ef_str_from(place->id);
+    char token[EF_TOKEN_MAX];
+
+    ef_token_format(place->position, token);
+    if (c->format == CLI_TABLE) {
+        cli_table_text(&table, event->stream);
+        cli_table_int(&table, place->seq);
+        cli_table_int(&table, place->position);
+        cli_table_text(&table, id);
+        cli_table_text(&table, place->duplicate ? EF_STR("yes") : EF_STR("no"));
+        cli_table_text(&table, ef_str_from(token));
+        (void)cli_table_flush(c, &table);
+        cli_table_release(&table);
+        return;
+    }
+    ef__json_open(&w, '{');
+    ef__json_key(&w, "stream");
+    ef__json_str(&w, event->stream);
+    ef__json_key(&w, "seq");
+    ef__json_int(&w, place->seq);
+    ef__json_key(&w, "position");
+    ef__json_int(&w, place->position);
+    ef__json_key(&w, "id");
+    ef__json_str(&w, id);
+    ef__json_key(&w, "duplicate");
+    ef__json_bool(&w, place->duplicate);
+    ef__json_key(&w, "token");
+    ef__json_str(&w, ef_str_from(token));
+    ef__json_close(&w, '}');
+    ef__buf_add_char(&c->out, '\n');
+}
+
+static const char *advice(ef_status status)
+{
+    switch (status) {
+    case EF_CONFLICT:
+        return "read the stream again (everfold event ls STREAM) and decide anew";
+    case EF_UNKNOWN_TYPE:
+        return "run: everfold type set TYPE";
+    case EF_UNSURE:
+        return "run it again with the same --id to learn whether it was written";
+    default:
+        return NULL;
+    }
+}
+
+static int run_append(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_new_event event = {0};
+    ef_place place = {0};
+    ef__buf data = EF__BUF_INIT(EF_LIMIT_DATA_BYTES + 2 * 65536);
+    int rc;
+
+    if (!cli_has(c, "type"))
+        return cli_usage(c, "event append needs --type");
+    if (!cli_has(c, "data"))
+        return cli_usage(c, "event append needs --data");
+    ef_status st = read_options(c, &event, &data, &err);
+    if (st == EF_OK)
+        st = ef_event_check(&event, 1, NULL, &err);
+    rc = st == EF_OK ? cli_journal_need(c, false) : cli_fail(c, &err, NULL);
+    if (rc == 0) {
+        st = ef_journal_append(c->journal, &event, 1, &place, &err);
+        if (st == EF_OK)
+            write_answer(c, &event, &place);
+        else
+            rc = cli_fail(c, &err, advice(st));
+    }
+    ef__buf_release(&data);
+    return rc;
+}
+
+static const cli_argument arguments[] = {
+    {"STREAM", false, false, NULL, "the stream to append to"},
+    {NULL, false, false, NULL, NULL},
+};
+
+static const cli_option options[] = {
+    {"type", 0, "TYPE", NULL, NULL, "the event's type (needed)"},
+    {"data", 0, "JSON", NULL, NULL, "the event's data (needed); - reads stdin"},
+    {"id", 0, "ID", NULL, NULL, "the event's id: again with the same id writes nothing twice"},
+    {"expected-seq", 0, "N", NULL, NULL, "the stream's last seq as you know it; 0: it must be new"},
+    {"meta", 0, "JSON", NULL, NULL, "an object: correlation, causation, traceparent"},
+    {"schema", 0, "N", NULL, NULL, "version of the type's schema (default 1)"},
+    {"time", 0, "RFC3339", NULL, NULL, "when it happened (default now)"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_event_append = {
+    .name = "event append",
+    .summary = "append one event",
+    .options = options,
+    .arguments = arguments,
+    .more = "Behind this command --data is the event's data. Give the data directory before it\n"
+            "(everfold --data DIR event append …) or by EVERFOLD_DATA.",
+    .example = "everfold event append order-1 --type order.placed --data '{\"amount\": 12.5}'",
+    .run = run_append,
+};

@@ -1,0 +1,455 @@
+/*
+ * cmd_event_import.c - everfold event import FILE
+ *
+ * The file is read in pieces, a line at a time; a batch of lines is one append. Memory is bounded
+ * by a batch: so many events or so many bytes, whichever comes first.
+ */
+#include "commands.h"
+#include "import.h"
+#include "../base/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define READ_BYTES (256 * 1024)
+#define BATCH_BYTES (4 * 1024 * 1024) /* lines of a batch: keeps the whole import under 64 MB */
+#define BAD_SHOWN_MAX 25              /* a file that is wrong throughout says so in a screenful */
+
+/* One import. The batch's lines stand behind each other in `lines`; events point into them and into
+ * `texts`, so `lines` is never grown while a batch is open. */
+typedef struct import {
+    cli *c;
+    int fd;
+    bool dry_run;
+    bool skip_bad;
+    size_t batch_max;
+
+    ef__buf input; /* what was read and not yet cut into lines */
+    size_t input_at;
+    bool input_end;
+    int64_t bytes_done, bytes_total;
+    int64_t line; /* number of the line last cut */
+
+    char *lines;
+    size_t lines_used;
+    ef__arena texts;
+    ef_new_event *events;
+    int64_t *line_numbers;
+    ef_place *places;
+    size_t count;
+
+    int64_t imported, duplicates, bad, without_id;
+    cli_progress progress;
+} import;
+
+/* --- lines ---------------------------------------------------------------------------------------
+ */
+
+static ef_status fill_input(import *in, ef_error *err)
+{
+    ssize_t n;
+
+    if (in->input_at > 0) {
+        in->input.len -= in->input_at;
+        memmove(in->input.ptr, in->input.ptr + in->input_at, in->input.len);
+        in->input_at = 0;
+    }
+    if (!ef__buf_reserve(&in->input, READ_BYTES))
+        return ef_fail(err, EF_NO_MEMORY, "there is no memory to read line %" PRId64, in->line + 1);
+    do
+        n = read(in->fd, in->input.ptr + in->input.len, READ_BYTES);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return ef_fail(err, EF_IO, "the file could not be read: %s", strerror(errno));
+    in->input_end = n == 0;
+    in->input.len += (size_t)n;
+    return EF_OK;
+}
+
+static bool is_blank(ef_str line)
+{
+    for (size_t i = 0; i < line.len; i++)
+        if (line.ptr[i] != ' ' && line.ptr[i] != '\t' && line.ptr[i] != '\r')
+            return false;
+    return true;
+}
+
+/* Cut the next line off, without its newline; ptr is NULL at the end of the file. A line past the
+ * limit is read to its end and not kept: EF_TOO_LARGE, and the next call gives the one behind it.
+ */
+static ef_status cut_line(import *in, ef_str *out, ef_error *err)
+{
+    size_t searched = 0;
+    bool dropped = false;
+
+    *out = (ef_str){NULL, 0};
+    for (;;) {
+        size_t have = in->input.len - in->input_at;
+        const char *start = in->input.ptr ? in->input.ptr + in->input_at : "";
+        const char *end = memchr(start + searched, '\n', have - searched);
+        size_t length = end ? (size_t)(end - start) : have;
+        bool over = length > EF_LIMIT_LINE_BYTES;
+        if (end || in->input_end || over) {
+            in->input_at += length + (end ? 1 : 0);
+            in->bytes_done += (int64_t)length + (end ? 1 : 0);
+        }
+        if (end || (in->input_end && (length > 0 || dropped))) {
+            in->line++;
+            if (over || dropped)
+                return ef_fail(err, EF_TOO_LARGE, "it is longer than %d bytes",
+                               EF_LIMIT_LINE_BYTES);
+            *out = (ef_str){start, length};
+            return EF_OK;
+        }
+        if (in->input_end)
+            return EF_OK;
+        dropped = dropped || over;
+        searched = over ? 0 : have;
+        ef_status st = fill_input(in, err);
+        if (st != EF_OK)
+            return st;
+    }
+}
+
+/* --- batches -------------------------------------------------------------------------------------
+ */
+
+static void note_bad(import *in, int64_t line, const ef_error *err)
+{
+    in->bad++;
+    cli_progress_clear(&in->progress);
+    if (in->bad <= BAD_SHOWN_MAX)
+        cli_warn(in->c, "everfold: line %" PRId64 ": %s", line, err->text);
+    else if (in->bad == BAD_SHOWN_MAX + 1)
+        cli_warn(in->c, "everfold: more bad lines are only counted");
+}
+
+static void count_places(import *in, const ef_place *places, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        in->duplicates += places[i].duplicate ? 1 : 0;
+    in->imported += (int64_t)count;
+}
+
+/* The batch failed as a whole: with --skip-bad its lines go in one by one. */
+static ef_status append_singly(import *in, ef_error *err)
+{
+    for (size_t i = 0; i < in->count; i++) {
+        ef_error line_err = EF_ERROR_INIT;
+        ef_place place = {0};
+        ef_status st = ef_journal_append(in->c->journal, &in->events[i], 1, &place, &line_err);
+        ef_next next = ef_status_next(st);
+        if (st == EF_OK) {
+            count_places(in, &place, 1);
+        } else if (next == EF_NEXT_DECIDE || next == EF_NEXT_FIX) {
+            note_bad(in, in->line_numbers[i], &line_err);
+        } else {
+            *err = line_err;
+            return st;
+        }
+    }
+    return EF_OK;
+}
+
+static bool same_content(const ef_new_event *e, ef_str stream, ef_str type, ef_str data)
+{
+    return ef_str_equal(e->stream, stream) && ef_str_equal(e->type, type) &&
+           ef_str_equal(e->data, data);
+}
+
+/* Does the store, or a line of the batch before it, hold the id of events[i] with other content?
+ * `*out_known` says whether it is known at all. */
+static bool id_is_taken(import *in, size_t i, bool *out_known)
+{
+    const ef_new_event *e = &in->events[i];
+    ef_batch batch = EF_BATCH_INIT;
+    bool taken = false;
+
+    *out_known = false;
+    if (e->id.len == 0)
+        return false;
+    if (ef_journal_read_id(in->c->journal, e->tenant, e->id, &batch, NULL) == EF_OK) {
+        const ef_event *stored = &batch.events[0];
+        *out_known = true;
+        taken = !same_content(e, stored->stream, stored->type, stored->data);
+    }
+    for (size_t k = 0; k < i && !*out_known; k++)
+        if (ef_str_equal(in->events[k].id, e->id) &&
+            ef_str_equal(in->events[k].tenant, e->tenant)) {
+            *out_known = true;
+            taken = !same_content(e, in->events[k].stream, in->events[k].type, in->events[k].data);
+        }
+    ef_batch_release(&batch);
+    return taken;
+}
+
+/* Is the stream somewhere else than events[i] expects, once the lines before it are in? */
+static bool seq_is_passed(import *in, size_t i)
+{
+    const ef_new_event *e = &in->events[i];
+    int64_t seq = 0, position = 0;
+
+    if (e->expected_seq == EF_ANY_SEQ || in->places[i].duplicate ||
+        ef_stream_head(in->c->journal, e->tenant, e->stream, &seq, &position, NULL) != EF_OK)
+        return false;
+    for (size_t k = 0; k < i; k++)
+        if (!in->places[k].duplicate && ef_str_equal(in->events[k].stream, e->stream) &&
+            ef_str_equal(in->events[k].tenant, e->tenant))
+            seq++;
+    return seq != (e->expected_seq == EF_NO_STREAM ? 0 : e->expected_seq);
+}
+
+/* Which line of a refused batch it was. The journal names none, so the store is asked what it holds
+ * now; when that does not tell (somebody else has written since), the whole batch is named. */
+static size_t find_culprit(import *in, ef_status status)
+{
+    for (size_t i = 0; i < in->count; i++) {
+        ef_type_list types = {0};
+        bool taken = id_is_taken(in, i, &in->places[i].duplicate);
+        bool unknown = status == EF_UNKNOWN_TYPE && ef_type_get(in->c->journal, in->events[i].type,
+                                                                &types, NULL) == EF_NOT_FOUND;
+        ef_type_list_release(&types);
+        if (unknown || (status == EF_ID_CONFLICT && taken) ||
+            (status == EF_CONFLICT && seq_is_passed(in, i)))
+            return i;
+    }
+    return in->count;
+}
+
+static ef_status name_lines(import *in, ef_status status, ef_error *err)
+{
+    char text[EF_ERROR_TEXT_MAX];
+    ef_next next = ef_status_next(status);
+    bool somebody = next == EF_NEXT_DECIDE || next == EF_NEXT_FIX;
+    size_t i = somebody ? find_culprit(in, status) : in->count;
+
+    (void)snprintf(text, sizeof(text), "%s", err->text);
+    if (i < in->count)
+        (void)snprintf(err->text, sizeof(err->text), "line %" PRId64 ": %.400s",
+                       in->line_numbers[i], text);
+    else
+        (void)snprintf(err->text, sizeof(err->text), "lines %" PRId64 " to %" PRId64 ": %.400s",
+                       in->line_numbers[0], in->line_numbers[in->count - 1], text);
+    return status;
+}
+
+static ef_status append_batch(import *in, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    if (in->count == 0)
+        return EF_OK;
+    if (in->dry_run) {
+        in->imported += (int64_t)in->count;
+    } else {
+        st = ef_journal_append(in->c->journal, in->events, in->count, in->places, err);
+        ef_next next = ef_status_next(st);
+        if (st == EF_OK)
+            count_places(in, in->places, in->count);
+        else if (in->skip_bad && (next == EF_NEXT_DECIDE || next == EF_NEXT_FIX))
+            st = append_singly(in, err);
+        else
+            st = name_lines(in, st, err);
+    }
+    in->count = 0;
+    in->lines_used = 0;
+    ef__arena_reset(&in->texts);
+    cli_progress_update(&in->progress, in->bytes_done, in->bytes_total, in->imported);
+    return st;
+}
+
+/* A line that cannot be an event: noted and left out, or the end of the import. */
+static ef_status refuse_line(import *in, const ef_error *line_err, ef_error *err)
+{
+    if (in->skip_bad) {
+        note_bad(in, in->line, line_err);
+        return EF_OK;
+    }
+    in->bad++;
+    return ef_fail(err, line_err->status, "line %" PRId64 ": %s", in->line, line_err->text);
+}
+
+static void note_id(import *in, const ef_new_event *event)
+{
+    if (event->id.len > 0)
+        return;
+    if (in->without_id++ == 0 && !in->dry_run) {
+        cli_progress_clear(&in->progress);
+        cli_warn(in->c,
+                 "everfold: line %" PRId64 " has no id: importing it again would append it again",
+                 in->line);
+    }
+}
+
+static ef_status take_line(import *in, ef_str line, ef_error *err)
+{
+    ef_error line_err = EF_ERROR_INIT;
+    ef_status st = EF_OK;
+
+    if (in->count == in->batch_max || in->lines_used + line.len > BATCH_BYTES)
+        st = append_batch(in, err);
+    if (st != EF_OK)
+        return st;
+    ef_str copy = {in->lines + in->lines_used, line.len};
+    memcpy(in->lines + in->lines_used, line.ptr, line.len);
+    st = cli_import_decode(copy, cli_tenant(in->c), &in->texts, &in->events[in->count], &line_err);
+    if (st == EF_OK)
+        st = ef_event_check(&in->events[in->count], 1, NULL, &line_err);
+    if (st == EF_NO_MEMORY) {
+        *err = line_err;
+        return st;
+    }
+    if (st != EF_OK)
+        return refuse_line(in, &line_err, err);
+    note_id(in, &in->events[in->count]);
+    in->lines_used += line.len;
+    in->line_numbers[in->count++] = in->line;
+    return EF_OK;
+}
+
+static ef_status import_all(import *in, ef_error *err)
+{
+    for (;;) {
+        ef_error line_err = EF_ERROR_INIT;
+        ef_str line;
+        ef_status st = cut_line(in, &line, &line_err);
+        if (st == EF_TOO_LARGE)
+            st = refuse_line(in, &line_err, err);
+        else if (st != EF_OK)
+            *err = line_err;
+        else if (!line.ptr)
+            return append_batch(in, err);
+        else if (!is_blank(line))
+            st = take_line(in, line, err);
+        if (st != EF_OK)
+            return st;
+    }
+}
+
+/* --- the command ---------------------------------------------------------------------------------
+ */
+
+static ef_status open_file(import *in, const char *path, ef_error *err)
+{
+    struct stat st;
+
+    in->fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (in->fd < 0)
+        return ef_fail(err, errno == ENOENT ? EF_NOT_FOUND : EF_IO, "%s could not be opened: %s",
+                       path, strerror(errno));
+    if (fstat(in->fd, &st) == 0 && S_ISREG(st.st_mode))
+        in->bytes_total = st.st_size;
+    if (fstat(in->fd, &st) == 0 && S_ISDIR(st.st_mode))
+        return ef_fail(err, EF_BAD_INPUT, "%s is a directory", path);
+    return EF_OK;
+}
+
+static ef_status make_room(import *in, ef_error *err)
+{
+    in->lines = malloc(BATCH_BYTES);
+    in->events = calloc(in->batch_max, sizeof(*in->events));
+    in->line_numbers = calloc(in->batch_max, sizeof(*in->line_numbers));
+    in->places = calloc(in->batch_max, sizeof(*in->places));
+    if (!in->lines || !in->events || !in->line_numbers || !in->places)
+        return ef_fail(err, EF_NO_MEMORY, "there is no memory for a batch of %zu events",
+                       in->batch_max);
+    return EF_OK;
+}
+
+static void write_summary(import *in)
+{
+    cli *c = in->c;
+    const ef_clock *clock = ef_clock_system();
+    int64_t spent = clock->mono_us(clock->context) - in->progress.started_us;
+    double seconds = spent > 0 ? (double)spent / 1e6 : 1e-6;
+    double rate = (double)in->imported / seconds;
+
+    if (c->format == CLI_TABLE)
+        ef__buf_printf(&c->out,
+                       "%s%" PRId64 " events, %" PRId64 " duplicates, %" PRId64
+                       " bad, %.3f seconds, %.0f events/s\n",
+                       in->dry_run ? "checked only: " : "", in->imported, in->duplicates, in->bad,
+                       seconds, rate);
+    else
+        ef__buf_printf(&c->out,
+                       "{\"events\":%" PRId64 ",\"duplicates\":%" PRId64 ",\"bad\":%" PRId64
+                       ",\"seconds\":%.3f,\"events_per_second\":%.0f,\"dry_run\":%s}\n",
+                       in->imported, in->duplicates, in->bad, seconds, rate,
+                       in->dry_run ? "true" : "false");
+}
+
+static int finish(import *in, ef_status st, ef_error *err)
+{
+    char hint[256];
+
+    cli_progress_end(&in->progress);
+    if (st == EF_OK) {
+        write_summary(in);
+        return in->bad > 0 ? 1 : 0;
+    }
+    (void)snprintf(hint, sizeof(hint),
+                   "%" PRId64 " events were %s before it and nothing of its batch; %s",
+                   in->imported, in->dry_run ? "checked" : "imported",
+                   in->without_id > 0 ? "running again repeats those without an id"
+                                      : "running again is safe, for every line has an id");
+    return cli_fail(in->c, err, hint);
+}
+
+static int run_import(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    int64_t batch = 1000;
+import in = {.c = c, .fd = - 1, .dry_run = cli_has(c, "dry-run"), .skip_bad = cli_has(c, "skip-bad"), .input = EF__BUF_INIT(EF_LIMIT_LINE_BYTES + 2 * READ_BYTES), .texts = EF__ARENA_INIT(2 * BATCH_BYTES) };
+    ef_status st = cli_number(c, "batch", 1, EF_LIMIT_APPEND_EVENTS, &batch, &err);
+
+    in.batch_max = (size_t)batch;
+    if (st == EF_OK)
+        st = open_file(&in, c->arguments[0], &err);
+    if (st == EF_OK)
+        st = make_room(&in, &err);
+    int rc = st == EF_OK ? 0 : cli_fail(c, &err, NULL);
+    if (rc == 0 && !in.dry_run)
+        rc = cli_journal_need(c, false);
+    if (rc == 0) {
+        cli_progress_begin(&in.progress, c, in.dry_run ? "checking" : "importing", "events", true);
+        rc = finish(&in, import_all(&in, &err), &err);
+    }
+    ef__buf_release(&in.input);
+    ef__arena_release(&in.texts);
+    free(in.lines);
+    free(in.events);
+    free(in.line_numbers);
+    free(in.places);
+    if (in.fd > STDIN_FILENO)
+        (void)close(in.fd);
+    return rc;
+}
+
+static const cli_argument arguments[] = {
+    {"FILE", false, false, "@file", "NDJSON, a line an event; - is stdin"},
+    {NULL, false, false, NULL, NULL},
+};
+
+static const cli_option options[] = {
+    {"batch", 0, "N", NULL, NULL, "events of one append (default 1000)"},
+    {"skip-bad", 0, NULL, NULL, NULL, "leave bad lines out and go on; the exit code is 1 then"},
+    {"dry-run", 0, NULL, NULL, NULL, "only check the lines; the journal is not looked at"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_event_import = {
+    .name = "event import",
+    .summary = "append the events of a file",
+    .options = options,
+    .arguments = arguments,
+    .more = "A line is a JSON object: stream, type, data, and optional tenant, id, expected_seq\n"
+            "(0: the stream must be new), meta, schema, time. A bad line ends the import, and\n"
+            "nothing of its batch is kept. Importing again is safe where lines have ids.",
+    .example = "everfold event import events.ndjson",
+    .run = run_import,
+};

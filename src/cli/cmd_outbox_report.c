@@ -1,0 +1,144 @@
+/*
+ * cmd_outbox_report.c - everfold outbox report
+ *
+ * The report is over all tenants unless one is named: a dead row must not hide because somebody
+ * forgot a flag.
+ */
+#include "commands.h"
+#include "outbox.h"
+#include "../base/limits.h"
+
+#include <inttypes.h>
+
+static ef_status read_status(const cli *c, ef_outbox_query *query, ef_row_status *status,
+                             ef_error *err)
+{
+    const char *text = cli_value(c, "status");
+
+    if (!text)
+        return EF_OK;
+    if (strcmp(text, "blocked") == 0) {
+        query->blocked_only = true;
+        return EF_OK;
+    }
+    if (ef_row_status_parse(ef_str_from(text), status) != 0)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "--status is '%s': pending, processing, failed, dead or blocked is needed",
+                       text);
+    query->status = status;
+    return EF_OK;
+}
+
+static void write_summary(cli *c, ef__json_writer *w, const ef_outbox_summary *s)
+{
+    const ef_row *oldest = s->oldest.count > 0 ? &s->oldest.items[0] : NULL;
+
+    if (c->format == CLI_TABLE) {
+        ef__buf_printf(&c->out,
+                       "pending %" PRId64 "  processing %" PRId64 "  failed %" PRId64
+                       "  dead %" PRId64 "  blocked %" PRId64 "\noldest: ",
+                       s->pending, s->processing, s->failed, s->dead, s->blocked);
+        if (oldest)
+            cli_text_row(c, oldest);
+        else
+            ef__buf_add_text(&c->out, "none\n");
+        return;
+    }
+    ef__json_open(w, '{');
+    ef__json_key(w, "mode");
+    ef__json_str(w, EF_STR("outbox"));
+    ef__json_key(w, "summary");
+    ef__json_open(w, '{');
+    ef__json_key(w, "pending");
+    ef__json_int(w, s->pending);
+    ef__json_key(w, "processing");
+    ef__json_int(w, s->processing);
+    ef__json_key(w, "failed");
+    ef__json_int(w, s->failed);
+    ef__json_key(w, "dead");
+    ef__json_int(w, s->dead);
+    ef__json_key(w, "blocked");
+    ef__json_int(w, s->blocked);
+    ef__json_key(w, "oldest");
+    if (oldest)
+        cli_json_row(w, oldest);
+    else
+        ef__json_null(w);
+    ef__json_close(w, '}');
+    ef__json_key(w, "rows");
+    ef__json_open(w, '[');
+}
+
+static ef_status write_rows(cli *c, ef__json_writer *w, ef_outbox_query *query, int64_t limit,
+                            ef_error *err)
+{
+    ef_row_list rows = {0};
+    char cursor[EF_CURSOR_MAX] = "";
+    ef_status st;
+    bool go_on = true;
+
+    do {
+        query->limit = limit < CLI_PAGE_ROWS ? (size_t)limit : CLI_PAGE_ROWS;
+        query->after = ef_str_from(cursor);
+        st = ef_outbox_ls(c->journal, query, &rows, err);
+        for (size_t i = 0; st == EF_OK && go_on && i < rows.count; i++) {
+            if (c->format == CLI_TABLE)
+                cli_text_row(c, &rows.items[i]);
+            else
+                cli_json_row(w, &rows.items[i]);
+            go_on = cli_flush_some(c);
+        }
+        limit -= (int64_t)rows.count;
+        memcpy(cursor, rows.next, sizeof(cursor));
+    } while (st == EF_OK && go_on && limit > 0 && rows.count > 0 && cursor[0] != '\0');
+    ef_row_list_release(&rows);
+    return st;
+}
+
+static int run_report(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+    ef_outbox_summary summary = {0};
+    ef_row_status status = EF_ROW_PENDING;
+    int64_t limit = 50;
+    ef_outbox_query query = {.lane = ef_str_from(cli_value(c, "lane")),
+                             .tenant = cli_tenant(c),
+                             .any_tenant = !cli_tenant_given(c)};
+    ef_status st = read_status(c, &query, &status, &err);
+
+    if (st == EF_OK)
+        st = cli_number(c, "limit", 1, INT64_MAX, &limit, &err);
+    int rc = st == EF_OK ? cli_journal_need(c, true) : cli_fail(c, &err, NULL);
+    if (rc != 0)
+        return rc;
+    st = ef_outbox_summarise(c->journal, &query, &summary, &err);
+    if (st == EF_OK) {
+        write_summary(c, &w, &summary);
+        st = write_rows(c, &w, &query, limit, &err);
+    }
+    ef_row_list_release(&summary.oldest);
+    if (st != EF_OK)
+        return cli_fail(c, &err, NULL);
+    if (c->format != CLI_TABLE)
+        ef__buf_add_text(&c->out, "]}\n");
+    return 0;
+}
+
+static const cli_option options[] = {
+    {"status", 0, "STATUS", NULL, "pending,processing,failed,dead,blocked",
+     "only rows that are pending, processing, failed, dead or blocked"},
+    {"lane", 0, "LANE", NULL, NULL, "only this lane"},
+    {"limit", 0, "N", NULL, NULL, "at most so many rows (default 50)"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_outbox_report = {
+    .name = "outbox report",
+    .summary = "what still has to be taken, and what failed",
+    .options = options,
+    .more = "Over all tenants unless --tenant names one. Blocked rows are pending behind a dead\n"
+            "row of their stream, and are counted in both.",
+    .example = "everfold outbox report --status dead -o json",
+    .run = run_report,
+};

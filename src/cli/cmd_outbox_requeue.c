@@ -1,0 +1,44 @@
+/*
+ * cmd_outbox_requeue.c - everfold outbox requeue STREAM SEQ
+ */
+#include "commands.h"
+#include "outbox.h"
+
+static int run_requeue(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_row_list rows = {0};
+    ef_outbox_act act;
+    int rc = cli_outbox_act(c, &act);
+
+    if (rc == 0)
+        rc = cli_journal_need(c, false);
+    if (rc != 0)
+        return rc;
+    if (ef_outbox_requeue(c->journal, &act, &rows, &err) == EF_OK)
+        cli_print_acted(c, "outbox-requeue", "requeued", &rows);
+    else
+        rc = cli_fail(c, &err, "see: everfold outbox report --status dead");
+    ef_row_list_release(&rows);
+    return rc;
+}
+
+static const cli_argument arguments[] = {
+    {"STREAM", false, false, NULL, "the event's stream"},
+    {"SEQ", false, false, NULL, "the event's seq"},
+    {NULL, false, false, NULL, NULL},
+};
+
+static const cli_option options[] = {
+    {"lane", 0, "LANE", NULL, NULL, "only in this lane (default: wherever it is dead)"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_outbox_requeue = {
+    .name = "outbox requeue",
+    .summary = "put a dead row back: no attempts, due now",
+    .options = options,
+    .arguments = arguments,
+    .example = "everfold outbox requeue order-1 7",
+    .run = run_requeue,
+};

@@ -1,0 +1,51 @@
+/*
+ * cmd_outbox_skip.c - everfold outbox skip STREAM SEQ --lane L --reason TEXT
+ */
+#include "commands.h"
+#include "outbox.h"
+
+static int run_skip(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_row_list rows = {0};
+    ef_outbox_act act;
+    const char *reason = cli_value(c, "reason"), *lane = cli_value(c, "lane");
+
+    if (!lane || lane[0] == '\0')
+        return cli_usage(c, "outbox skip needs --lane");
+    if (!reason || reason[0] == '\0')
+        return cli_usage(c, "outbox skip needs --reason: it is kept for good");
+    int rc = cli_outbox_act(c, &act);
+    if (rc == 0)
+        rc = cli_journal_need(c, false);
+    if (rc != 0)
+        return rc;
+    act.reason = ef_str_from(reason);
+    if (ef_outbox_skip(c->journal, &act, &rows, &err) == EF_OK)
+        cli_print_acted(c, "outbox-skip", "skipped", &rows);
+    else
+        rc = cli_fail(c, &err, "see: everfold outbox report");
+    ef_row_list_release(&rows);
+    return rc;
+}
+
+static const cli_argument arguments[] = {
+    {"STREAM", false, false, NULL, "the event's stream"},
+    {"SEQ", false, false, NULL, "the event's seq"},
+    {NULL, false, false, NULL, NULL},
+};
+
+static const cli_option options[] = {
+    {"lane", 0, "LANE", NULL, NULL, "the lane that is to pass it (needed)"},
+    {"reason", 0, "TEXT", NULL, NULL, "why (needed); kept with who did it"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_outbox_skip = {
+    .name = "outbox skip",
+    .summary = "let a lane pass an event without applying it",
+    .options = options,
+    .arguments = arguments,
+    .example = "everfold outbox skip order-1 7 --lane totals --reason 'sent by mistake'",
+    .run = run_skip,
+};

@@ -1,0 +1,71 @@
+/*
+ * cmd_type_ls.c - everfold type ls
+ */
+#include "commands.h"
+#include "type.h"
+
+void cli_json_type(ef__json_writer *w, const ef_type *type)
+{
+    ef__json_open(w, '{');
+    ef__json_key(w, "name");
+    ef__json_str(w, type->name);
+    ef__json_key(w, "intent");
+    ef__json_str(w, ef_str_from(ef_intent_name(type->intent)));
+    ef__json_key(w, "publish");
+    ef__json_bool(w, type->publish);
+    ef__json_key(w, "alias_of");
+    if (type->alias_of.len > 0)
+        ef__json_str(w, type->alias_of);
+    else
+        ef__json_null(w);
+    ef__json_close(w, '}');
+}
+
+void cli_table_types(cli *c, const ef_type *types, size_t count)
+{
+    static const char *const heads[] = {"TYPE", "INTENT", "PUBLISH", "ALIAS OF"};
+    cli_table table = CLI_TABLE_INIT(heads, 4, 0);
+
+    for (size_t i = 0; i < count; i++) {
+        cli_table_text(&table, types[i].name);
+        cli_table_text(&table, ef_str_from(ef_intent_name(types[i].intent)));
+        cli_table_text(&table, types[i].publish ? EF_STR("yes") : EF_STR("no"));
+        cli_table_text(&table, types[i].alias_of.len > 0 ? types[i].alias_of : EF_STR("-"));
+    }
+    (void)cli_table_flush(c, &table);
+    cli_table_release(&table);
+}
+
+static int run_ls(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_type_list types = {0};
+    cli_list list = {.lines = c->format == CLI_NDJSON};
+    int rc = cli_journal_need(c, true);
+
+    if (rc != 0)
+        return rc;
+    if (ef_type_ls(c->journal, &types, &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    if (c->format == CLI_TABLE && types.count == 0)
+        cli_say(c, "no types");
+    else if (c->format == CLI_TABLE)
+        cli_table_types(c, types.items, types.count);
+    for (size_t i = 0; c->format != CLI_TABLE && i < types.count; i++) {
+        ef__json_writer w = EF__JSON_WRITER(&c->out);
+        cli_list_next(c, &list);
+        cli_json_type(&w, &types.items[i]);
+        (void)cli_list_item_end(c, &list);
+    }
+    if (c->format != CLI_TABLE)
+        cli_list_end(c, &list);
+    ef_type_list_release(&types);
+    return 0;
+}
+
+const cli_command cli_cmd_type_ls = {
+    .name = "type ls",
+    .summary = "the event types, by name",
+    .example = "everfold type ls -o json",
+    .run = run_ls,
+};

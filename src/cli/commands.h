@@ -1,0 +1,30 @@
+/*
+ * commands.h - every command, each from the file of its name.
+ */
+#ifndef EF_CLI_COMMANDS_H
+#define EF_CLI_COMMANDS_H
+
+#include "cli.h"
+
+extern const cli_command cli_cmd_init;
+extern const cli_command cli_cmd_event_append;
+extern const cli_command cli_cmd_event_import;
+extern const cli_command cli_cmd_event_ls;
+extern const cli_command cli_cmd_event_log;
+extern const cli_command cli_cmd_event_show;
+extern const cli_command cli_cmd_type_ls;
+extern const cli_command cli_cmd_type_set;
+extern const cli_command cli_cmd_outbox_report;
+extern const cli_command cli_cmd_outbox_requeue;
+extern const cli_command cli_cmd_outbox_requeue_dead;
+extern const cli_command cli_cmd_outbox_skip;
+extern const cli_command cli_cmd_status;
+extern const cli_command cli_cmd_doctor;
+extern const cli_command cli_cmd_config_show;
+extern const cli_command cli_cmd_config_check;
+extern const cli_command cli_cmd_completion;
+extern const cli_command cli_cmd_complete; /* hidden: what the completion scripts ask */
+extern const cli_command cli_cmd_help;
+extern const cli_command cli_cmd_man_page; /* hidden: the manual page as scdoc */
+
+#endif

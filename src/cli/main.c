@@ -1,0 +1,181 @@
+/*
+ * main.c - the table of commands, and the way from argv to one of them.
+ */
+#include "cli.h"
+#include "commands.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const cli_group cli_groups[] = {
+    {"event", "append, import and read events"},
+    {"type", "event types and what they are for"},
+    {"outbox", "what still has to be taken, and what went wrong"},
+    {"config", "settings and where they came from"},
+    {NULL, NULL},
+};
+
+const cli_command *const cli_commands[] = {
+    &cli_cmd_init,
+    &cli_cmd_event_append,
+    &cli_cmd_event_import,
+    &cli_cmd_event_ls,
+    &cli_cmd_event_log,
+    &cli_cmd_event_show,
+    &cli_cmd_type_ls,
+    &cli_cmd_type_set,
+    &cli_cmd_outbox_report,
+    &cli_cmd_outbox_requeue,
+    &cli_cmd_outbox_requeue_dead,
+    &cli_cmd_outbox_skip,
+    &cli_cmd_status,
+    &cli_cmd_doctor,
+    &cli_cmd_config_show,
+    &cli_cmd_config_check,
+    &cli_cmd_completion,
+    &cli_cmd_help,
+    &cli_cmd_complete,
+    &cli_cmd_man_page,
+    NULL,
+};
+
+static volatile sig_atomic_t stop_signal;
+
+const cli_command *cli_command_find(const char *name)
+{
+    for (size_t i = 0; cli_commands[i]; i++)
+        if (strcmp(cli_commands[i]->name, name) == 0)
+            return cli_commands[i];
+    return NULL;
+}
+
+const cli_group *cli_group_find(const char *name, size_t length)
+{
+    for (size_t i = 0; cli_groups[i].name; i++)
+        if (strlen(cli_groups[i].name) == length && memcmp(cli_groups[i].name, name, length) == 0)
+            return &cli_groups[i];
+    return NULL;
+}
+
+const char *cli_command_verb(const cli_command *command, const char *group)
+{
+    size_t length = strlen(group);
+
+    if (strncmp(command->name, group, length) == 0 && command->name[length] == ' ')
+        return command->name + length + 1;
+    return NULL;
+}
+
+static void note_signal(int number)
+{
+    stop_signal = number;
+}
+
+void cli_stop_on_signals(void)
+{
+    struct sigaction action = {.sa_handler = note_signal};
+
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+}
+
+bool cli_stopped(void)
+{
+    return stop_signal != 0;
+}
+
+/* `-o json` before the settings are known, so that mistakes in them are told in that form too. */
+static void guess_format(cli *c)
+{
+    const char *asked = cli_value(c, "output");
+
+    if (!asked)
+        asked = getenv("EVERFOLD_OUTPUT");
+    if (asked && (strcmp(asked, "json") == 0 || strcmp(asked, "ndjson") == 0))
+        c->format = CLI_JSON;
+}
+
+static int run_command(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_status st;
+
+    if (cli_has(c, "server")) {
+        (void)ef_fail(&err, EF_UNSUPPORTED,
+                      "--server is not in this version: it comes with the server");
+        return cli_fail(c, &err, "work on the data directory: --data DIR");
+    }
+    if (c->command->no_settings)
+        return c->command->run(c);
+    st = cli_settings_load(c, &err);
+    c->settings_error = err;
+    if (st != EF_OK && !(c->command->settings_later && c->settings))
+        return cli_fail(c, &err, NULL);
+    return c->command->run(c);
+}
+
+/* Help and version come before everything else; -1 when neither was asked for. */
+static int run_help(cli *c)
+{
+    if (cli_has(c, "version"))
+        ef__buf_printf(&c->out, "everfold %s\n", ef_version());
+    else if (c->command && cli_has(c, "help"))
+        cli_help_command(c, c->command);
+    else if (c->group && !c->command && cli_has(c, "help"))
+        cli_help_group(c, c->group);
+    else if (!c->command && cli_has(c, "help"))
+        cli_help_all(c);
+    else
+        return -1;
+    return 0;
+}
+
+static int run(cli *c, int argc, char **argv)
+{
+    ef_error err = EF_ERROR_INIT;
+    char hint[512] = "";
+    ef_status st = cli_options_parse(c, argc, argv, hint, sizeof(hint), &err);
+
+    guess_format(c);
+    c->quiet = cli_has(c, "quiet");
+    if (st != EF_OK)
+        return cli_fail(c, &err, hint[0] ? hint : NULL);
+    int rc = run_help(c);
+    if (rc >= 0)
+        return rc;
+    if (c->command)
+        return run_command(c);
+    (void)ef_fail(&err, EF_BAD_INPUT, "%s needs a command", c->group ? c->group : "everfold");
+    (void)snprintf(hint, sizeof(hint), "see: everfold %s%s--help", c->group ? c->group : "",
+                   c->group ? " " : "");
+    return cli_fail(c, &err, hint);
+}
+
+static int finish_output(cli *c, int rc)
+{
+    ef_error err = EF_ERROR_INIT;
+
+    (void)cli_flush(c);
+    if (c->out_state != CLI_OUT_BROKEN)
+        return rc;
+    (void)ef_fail(&err, c->out_errno == ENOSPC ? EF_FULL : EF_IO,
+                  "the answer could not be written to stdout: %s", strerror(c->out_errno));
+    return rc != 0 ? rc : cli_fail(c, &err, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    cli c = {.program = argc > 0 ? argv[0] : "everfold", .out = EF__BUF_INIT(CLI_OUT_MAX)};
+
+    (void)setlocale(LC_CTYPE, "C.UTF-8"); /* for the width of characters only */
+    (void)signal(SIGPIPE, SIG_IGN);
+    int rc = run(&c, argc, argv);
+    ef_journal_close(c.journal);
+    rc = finish_output(&c, rc);
+    ef__settings_close(c.settings);
+    ef__buf_release(&c.out);
+    return rc;
+}

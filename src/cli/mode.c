@@ -1,0 +1,127 @@
+/*
+ * mode.c - how events reach the projections: one rule over the mode and the three flags.
+ *
+ *     mode                 outbox  worker  shadow worker
+ *     inline_apply_only    off     off     off
+ *     outbox_apply_only    on      on      off      (the default when nothing is set)
+ *     shadow_only          on      off     on
+ *     inline_then_outbox   on      on      off      (only by its name)
+ *     enqueue_only         on      off     off      (only by its name: nobody drains the outbox)
+ *
+ * Once one of the flags is set, those that are not count as off. Anything else is refused, for a
+ * combination that somebody wrote down by mistake would otherwise leave events lying unseen.
+ */
+#include "cli.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+static const struct {
+    const char *name;
+    bool outbox, worker, shadow;
+} modes[] = {
+    [CLI_MODE_OUTBOX_APPLY_ONLY] = {"outbox_apply_only", true, true, false},
+    [CLI_MODE_INLINE_APPLY_ONLY] = {"inline_apply_only", false, false, false},
+    [CLI_MODE_SHADOW_ONLY] = {"shadow_only", true, false, true},
+    [CLI_MODE_INLINE_THEN_OUTBOX] = {"inline_then_outbox", true, true, false},
+    [CLI_MODE_ENQUEUE_ONLY] = {"enqueue_only", true, false, false},
+};
+
+static ef_status flag_agrees(const char *mode, const char *flag, cli_mode_flag given, bool needed,
+                             ef_error *err)
+{
+    if (!given.set || given.on == needed)
+        return EF_OK;
+    return ef_fail(err, EF_BAD_INPUT, "mode is %s, which needs %s = %s, but it is set to %s", mode,
+                   flag, needed ? "true" : "false", given.on ? "true" : "false");
+}
+
+static ef_status mode_by_name(const cli_mode_input *input, cli_mode *out, ef_error *err)
+{
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        if (strcmp(modes[i].name, input->mode) != 0)
+            continue;
+        *out = (cli_mode)i;
+        ef_status st =
+            flag_agrees(input->mode, "outbox.enabled", input->outbox, modes[i].outbox, err);
+        if (st == EF_OK)
+            st = flag_agrees(input->mode, "worker.enabled", input->worker, modes[i].worker, err);
+        if (st == EF_OK)
+            st = flag_agrees(input->mode, "shadow_worker.enabled", input->shadow, modes[i].shadow,
+                             err);
+        return st;
+    }
+    return ef_fail(err, EF_BAD_INPUT, "there is no mode %s", input->mode);
+}
+
+ef_status cli_mode_resolve(const cli_mode_input *input, cli_mode *out, ef_error *err)
+{
+    *out = CLI_MODE_OUTBOX_APPLY_ONLY;
+    if (input->mode[0] != '\0')
+        return mode_by_name(input, out, err);
+    if (!input->outbox.set && !input->worker.set && !input->shadow.set)
+        return EF_OK;
+
+    bool outbox = input->outbox.on, worker = input->worker.on, shadow = input->shadow.on;
+    if (worker && shadow && input->apply_wins)
+        shadow = false;
+    if (worker && shadow)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "worker.enabled and shadow_worker.enabled are both on, and both would drain "
+                       "the same outbox: turn one off (or set compat.apply_wins)");
+    if (worker && !outbox)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "worker.enabled is on and outbox.enabled is off: the worker would have "
+                       "nothing to drain; turn the outbox on or the worker off");
+    if (shadow && !outbox)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "shadow_worker.enabled is on and outbox.enabled is off: the shadow worker "
+                       "would have nothing to drain; turn the outbox on or the shadow worker off");
+    if (outbox && !worker && !shadow)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "outbox.enabled is on and no worker is: nobody would drain the outbox; turn "
+                       "worker.enabled on, or ask for it by mode = enqueue_only");
+    *out = worker   ? CLI_MODE_OUTBOX_APPLY_ONLY
+           : shadow ? CLI_MODE_SHADOW_ONLY
+                    : CLI_MODE_INLINE_APPLY_ONLY;
+    return EF_OK;
+}
+
+const char *cli_mode_name(cli_mode mode)
+{
+    assert((size_t)mode < sizeof(modes) / sizeof(modes[0]));
+    return modes[mode].name;
+}
+
+bool cli_mode_flag_on(cli_mode mode, const char *key)
+{
+    return strcmp(key, "outbox.enabled") == 0   ? modes[mode].outbox
+           : strcmp(key, "worker.enabled") == 0 ? modes[mode].worker
+                                                : modes[mode].shadow;
+}
+
+static cli_mode_flag flag_of(const ef__settings *settings, const char *key)
+{
+    cli_mode_flag flag = {false, ef__settings_bool(settings, key)};
+    for (size_t i = 0; i < ef__settings_count(settings); i++) {
+        ef__setting_view view = ef__settings_at(settings, i);
+        if (strcmp(view.spec->key, key) == 0)
+            flag.set = view.origin != EF__ORIGIN_DEFAULT;
+    }
+    return flag;
+}
+
+ef_status cli_mode_from_settings(const ef__settings *settings, cli_mode *out, ef_error *err)
+{
+    char mode[64];
+    ef_str text = ef__settings_text(settings, "mode");
+    (void)snprintf(mode, sizeof(mode), "%.*s", EF_STR_ARG(text));
+    cli_mode_input input = {
+        .mode = strcmp(mode, "auto") == 0 ? "" : mode,
+        .outbox = flag_of(settings, "outbox.enabled"),
+        .worker = flag_of(settings, "worker.enabled"),
+        .shadow = flag_of(settings, "shadow_worker.enabled"),
+        .apply_wins = ef__settings_bool(settings, "compat.apply_wins"),
+    };
+    return cli_mode_resolve(&input, out, err);
+}

@@ -1,0 +1,335 @@
+/*
+ * options.c - the command line: common options, the command's words, its options and arguments.
+ *
+ *     everfold [common] event [common] append [common and own] STREAM
+ *
+ * An option of the command hides a common one of the same name behind the command's words: that is
+ * how --data is the data directory everywhere and the event's data in `event append`.
+ */
+#include "cli.h"
+#include "../base/limits.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { OWN_FIRST = 1000, COMMON_FIRST = 2000 };
+
+const cli_option cli_common_options[] = {
+    {"data", 0, "DIR", "data", "@dir", "the data directory (default ./everfold-data)"},
+    {"journal", 0, "URL", "journal",
+     "sqlite:,memory:", "the journal's store (default sqlite:DATA/journal.db)"},
+    {"views", 0, "URL", "views",
+     "sqlite:,memory:", "the views' store (default sqlite:DATA/views.db)"},
+    {"server", 0, "URL", NULL, NULL, "work through a running server (not in this version)"},
+    {"tenant", 0, "T", "tenant", NULL, "the tenant (default \"\")"},
+    {"output", 'o', "FORMAT", "output", "table,json,ndjson", "table, json or ndjson"},
+    {"config", 0, "FILE", NULL, "@file",
+     "the settings file (default DATA/everfold.conf when it is there)"},
+    {"log-level", 0, "LEVEL", "log.level", "debug,info,warn,error",
+     "what is logged to stderr: debug, info, warn or error"},
+    {"log-format", 0, "FORMAT", "log.format", "text,json", "how it is logged: text or json"},
+    {"quiet", 0, NULL, NULL, NULL, "say nothing on stderr but errors"},
+    {"no-color", 0, NULL, NULL, NULL, "no colours (NO_COLOR does the same)"},
+    {"help", 'h', NULL, NULL, NULL, "explain the command"},
+    {"version", 0, NULL, NULL, NULL, "print the version"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+typedef struct option_set {
+    struct option longs[2 * CLI_OPTIONS_MAX + 1];
+    char shorts[4 + 4 * CLI_OPTIONS_MAX];
+} option_set;
+
+static void add_short(option_set *set, const cli_option *o)
+{
+    size_t n = strlen(set->shorts);
+
+    if (o->letter == 0 || strchr(set->shorts, o->letter))
+        return;
+    set->shorts[n++] = o->letter;
+    if (o->value)
+        set->shorts[n++] = ':';
+    set->shorts[n] = '\0';
+}
+
+static bool has_long(const option_set *set, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(set->longs[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static size_t add_options(option_set *set, size_t count, const cli_option *options, int first)
+{
+    for (size_t i = 0; options && options[i].name && i < CLI_OPTIONS_MAX; i++) {
+        if (has_long(set, count, options[i].name))
+            continue;
+        set->longs[count++] =
+            (struct option){options[i].name, options[i].value ? required_argument : no_argument,
+                            NULL, first + (int)i};
+        add_short(set, &options[i]);
+    }
+    return count;
+}
+
+static int index_of_letter(const cli_option *options, int letter)
+{
+    for (int i = 0; options && options[i].name; i++)
+        if (options[i].letter == letter)
+            return i;
+    return -1;
+}
+
+static ef_status unknown_option(const cli *c, const option_set *set, const char *text, char *hint,
+                                size_t hint_size, ef_error *err)
+{
+    const char *names[2 * CLI_OPTIONS_MAX];
+    size_t count = 0;
+    const char *near = NULL;
+    const char *what = c->command ? c->command->name : "everfold";
+
+    for (; set->longs[count].name; count++)
+        names[count] = set->longs[count].name;
+    if (strncmp(text, "--", 2) == 0) {
+        size_t length = strcspn(text + 2, "=");
+        near = ef__suggest((ef_str){text + 2, length}, names, count);
+    }
+    if (near)
+        (void)snprintf(hint, hint_size, "did you mean: --%s", near);
+    else
+        (void)snprintf(hint, hint_size, "see: everfold %s%s--help",
+                       c->command ? c->command->name : "", c->command ? " " : "");
+    return ef_fail(err, EF_BAD_INPUT, "%s has no option %s", what, text);
+}
+
+/* What getopt_long refused: it left the word in argv. */
+static ef_status refused_option(const cli *c, const option_set *set, int sign, char **argv,
+                                char *hint, size_t hint_size, ef_error *err)
+{
+    char letter[3] = {'-', (char)optopt, '\0'};
+    const char *word = argv[optind - 1];
+    bool is_long = strncmp(word, "--", 2) == 0;
+
+    if (sign == ':')
+        return ef_fail(err, EF_BAD_INPUT, "%s needs a value", is_long ? word : letter);
+    if (is_long && optopt != 0)
+        return ef_fail(err, EF_BAD_INPUT, "%.*s takes no value", (int)strcspn(word, "="), word);
+    return unknown_option(c, set, optopt > 0 && optopt < 128 ? letter : word, hint, hint_size, err);
+}
+
+static void keep_value(cli *c, int index, bool own, const char *value)
+{
+    const cli_option *options = own ? c->command->options : cli_common_options;
+
+    if (own) {
+        if (strcmp(options[index].name, "data") == 0 && c->values[index])
+            c->data_before = c->values[index];
+        c->values[index] = value ? value : "";
+    } else {
+        c->commons[index] = value ? value : "";
+    }
+}
+
+/* Options from argv[1] on; optind ends at the first word that is none. Without a command it stops
+ * at the first word, else words are gathered at the end. */
+static ef_status parse_options(cli *c, int argc, char **argv, char *hint, size_t hint_size,
+                               ef_error *err)
+{
+    option_set set = {.shorts = ""};
+    const cli_option *own = c->command ? c->command->options : NULL;
+    int sign;
+
+    (void)snprintf(set.shorts, sizeof(set.shorts), "%s", c->command ? ":" : "+:");
+    size_t count = add_options(&set, 0, own, OWN_FIRST);
+    (void)add_options(&set, count, cli_common_options, COMMON_FIRST);
+    opterr = 0;
+    optind = 0; /* glibc: start over */
+    while ((sign = getopt_long(argc, argv, set.shorts, set.longs, NULL)) != -1) {
+        int index;
+        if (sign == '?' || sign == ':')
+            return refused_option(c, &set, sign, argv, hint, hint_size, err);
+        if (sign >= COMMON_FIRST)
+            keep_value(c, sign - COMMON_FIRST, false, optarg);
+        else if (sign >= OWN_FIRST)
+            keep_value(c, sign - OWN_FIRST, true, optarg);
+        else if ((index = index_of_letter(own, sign)) >= 0)
+            keep_value(c, index, true, optarg);
+        else
+            keep_value(c, index_of_letter(cli_common_options, sign), false, optarg);
+    }
+    return EF_OK;
+}
+
+static ef_status unknown_command(const char *group, const char *word, char *hint, size_t hint_size,
+                                 ef_error *err)
+{
+    const char *names[128];
+    size_t count = 0;
+
+    for (size_t i = 0; !group && cli_groups[i].name; i++)
+        names[count++] = cli_groups[i].name;
+    for (size_t i = 0; cli_commands[i] && count < 128; i++) {
+        const char *verb = group ? cli_command_verb(cli_commands[i], group) : cli_commands[i]->name;
+        if (verb && !cli_commands[i]->hidden && !strchr(verb, ' '))
+            names[count++] = verb;
+    }
+    const char *near = ef__suggest(ef_str_from(word), names, count);
+    const char *space = group ? " " : "";
+    group = group ? group : "";
+    if (near)
+        (void)snprintf(hint, hint_size, "did you mean: everfold %s%s%s", group, space, near);
+    else
+        (void)snprintf(hint, hint_size, "see: everfold %s%s--help", group, space);
+    return ef_fail(err, EF_BAD_INPUT, "there is no command '%s%s%s'", group, space, word);
+}
+
+/* The command's words, one or two; `*at` moves to the last of them. */
+static ef_status parse_command(cli *c, int argc, char **argv, int *at, char *hint, size_t hint_size,
+                               ef_error *err)
+{
+    char name[256];
+
+    while (c->command == NULL) {
+        ef_status st = parse_options(c, argc - *at, argv + *at, hint, hint_size, err);
+        if (st != EF_OK)
+            return st;
+        *at += optind;
+        if (*at >= argc)
+            return EF_OK;
+        const char *word = argv[*at];
+        const char *group = c->group;
+        (void)snprintf(name, sizeof(name), "%s%s%s", group ? group : "", group ? " " : "", word);
+        c->command = cli_command_find(name);
+        const cli_group *found = group ? NULL : cli_group_find(word, strlen(word));
+        if (!c->command && !found)
+            return unknown_command(group, word, hint, hint_size, err);
+        if (found)
+            c->group = found->name;
+    }
+    return EF_OK;
+}
+
+static bool is_json(const char *text)
+{
+    return strcmp(text, "-") == 0 ||
+           ef__json_check(ef_str_from(text), EF_LIMIT_DATA_BYTES, NULL, NULL) == EF_OK;
+}
+
+/* The event's data and the data directory have the same name. Where both stand behind `event
+ * append`, the one that is JSON is the event's; when that does not tell them apart, we ask. */
+static ef_status settle_data(cli *c, ef_error *err)
+{
+    size_t own = 0, common = 0;
+
+    if (!c->data_before)
+        return EF_OK;
+    while (strcmp(c->command->options[own].name, "data") != 0)
+        own++;
+    while (strcmp(cli_common_options[common].name, "data") != 0)
+        common++;
+    const char *before = c->data_before, *after = c->values[own];
+    if (is_json(before) == is_json(after))
+        return ef_fail(err, EF_BAD_INPUT,
+                       "--data is given twice behind %s, where it is the event's data; give the "
+                       "data directory before the command, or by EVERFOLD_DATA",
+                       c->command->name);
+    c->values[own] = is_json(before) ? before : after;
+    c->commons[common] = is_json(before) ? after : before;
+    return EF_OK;
+}
+
+static ef_status check_arguments(const cli *c, char *hint, size_t hint_size, ef_error *err)
+{
+    const cli_argument *arguments = c->command->arguments;
+    size_t count = 0;
+    bool many = false;
+
+    (void)snprintf(hint, hint_size, "see: everfold %s --help", c->command->name);
+    for (; arguments && arguments[count].name; count++) {
+        many = arguments[count].many;
+        if (!arguments[count].optional && count >= c->argument_count)
+            return ef_fail(err, EF_BAD_INPUT, "%s needs %s: %s", c->command->name,
+                           arguments[count].name, arguments[count].help);
+    }
+    if (c->argument_count > count && !many)
+        return ef_fail(err, EF_BAD_INPUT, "%s does not know what to do with '%s'", c->command->name,
+                       c->arguments[count]);
+    hint[0] = '\0';
+    return EF_OK;
+}
+
+ef_status cli_options_parse(cli *c, int argc, char **argv, char *hint, size_t hint_size,
+                            ef_error *err)
+{
+    int at = 0;
+    ef_status st = parse_command(c, argc, argv, &at, hint, hint_size, err);
+
+    if (st != EF_OK || c->command == NULL)
+        return st;
+    st = parse_options(c, argc - at, argv + at, hint, hint_size, err);
+    if (st != EF_OK)
+        return st;
+    c->arguments = argv + at + optind;
+    c->argument_count = (size_t)(argc - at - optind);
+    if (cli_has(c, "help"))
+        return EF_OK;
+    st = settle_data(c, err);
+    if (st != EF_OK)
+        return st;
+    return check_arguments(c, hint, hint_size, err);
+}
+
+const char *cli_value(const cli *c, const char *name)
+{
+    const cli_option *own = c->command ? c->command->options : NULL;
+
+    for (size_t i = 0; own && own[i].name; i++)
+        if (strcmp(own[i].name, name) == 0)
+            return c->values[i];
+    for (size_t i = 0; cli_common_options[i].name; i++)
+        if (strcmp(cli_common_options[i].name, name) == 0)
+            return c->commons[i];
+    return NULL;
+}
+
+bool cli_has(const cli *c, const char *name)
+{
+    return cli_value(c, name) != NULL;
+}
+
+ef_status cli_number_parse(const char *what, const char *text, int64_t min, int64_t max,
+                           int64_t *out, ef_error *err)
+{
+    char *end = NULL;
+
+    errno = 0;
+    long long n = strtoll(text, &end, 10);
+    bool starts_well = (text[0] >= '0' && text[0] <= '9') || (text[0] == '-' && text[1] >= '0');
+    if (errno != 0 || !starts_well || *end != '\0' || n < min || n > max) {
+        if (max == INT64_MAX)
+            return ef_fail(err, EF_BAD_INPUT,
+                           "%s is '%s': a whole number from %" PRId64 " is needed", what, text,
+                           min);
+        return ef_fail(err, EF_BAD_INPUT,
+                       "%s is '%s': a whole number from %" PRId64 " to %" PRId64 " is needed", what,
+                       text, min, max);
+    }
+    *out = n;
+    return EF_OK;
+}
+
+ef_status cli_number(const cli *c, const char *name, int64_t min, int64_t max, int64_t *out,
+                     ef_error *err)
+{
+    const char *text = cli_value(c, name);
+    char what[64];
+
+    if (!text)
+        return EF_OK;
+    (void)snprintf(what, sizeof(what), "--%s", name);
+    return cli_number_parse(what, text, min, max, out, err);
+}

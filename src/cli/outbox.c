@@ -1,0 +1,84 @@
+/*
+ * outbox.c - outbox rows, for people and for programs.
+ */
+#include "outbox.h"
+
+#include <inttypes.h>
+
+static void add_time(ef__buf *out, const char *name, int64_t time_us)
+{
+    char text[EF_TIME_TEXT_MAX];
+
+    if (time_us == 0)
+        return;
+    ef_time_format(time_us, text);
+    ef__buf_printf(out, "  %s %s", name, text);
+}
+
+void cli_text_row(cli *c, const ef_row *row)
+{
+    ef__buf *out = &c->out;
+    enum cli_colour colour = row->status == EF_ROW_DEAD     ? CLI_RED
+                             : row->status == EF_ROW_FAILED ? CLI_YELLOW
+                                                            : CLI_PLAIN;
+
+    ef__buf_printf(out, "%s%-10s%s  lane ", cli_colour(c, colour), ef_row_status_name(row->status),
+                   cli_colour(c, CLI_PLAIN));
+    cli_escape(out, row->lane);
+    if (row->tenant.len > 0) {
+        ef__buf_add_text(out, "  tenant ");
+        cli_escape(out, row->tenant);
+    }
+    ef__buf_add_text(out, "  ");
+    cli_escape(out, row->stream);
+    ef__buf_printf(out, " seq %" PRId64 "  position %" PRId64 "  ", row->seq, row->position);
+    cli_escape(out, row->event_type);
+    ef__buf_printf(out, "  attempts %d", (int)row->attempt_count);
+    add_time(out, "next", row->next_attempt_us);
+    add_time(out, "since", row->enqueued_us);
+    ef__buf_add_text(out, row->blocked ? "  blocked\n" : row->skip ? "  skipped\n" : "\n");
+    if (row->last_error.len > 0) {
+        ef__buf_add_text(out, "    ");
+        cli_escape(out, row->last_error);
+        ef__buf_add_char(out, '\n');
+    }
+}
+
+void cli_print_acted(cli *c, const char *mode, const char *count_key, const ef_row_list *rows)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+
+    if (c->format == CLI_TABLE) {
+        ef__buf_printf(&c->out, "%s %zu\n", count_key, rows->count);
+        for (size_t i = 0; i < rows->count; i++)
+            cli_text_row(c, &rows->items[i]);
+        return;
+    }
+    ef__json_open(&w, '{');
+    ef__json_key(&w, "mode");
+    ef__json_str(&w, ef_str_from(mode));
+    ef__json_key(&w, count_key);
+    ef__json_int(&w, (int64_t)rows->count);
+    ef__json_key(&w, "rows");
+    ef__json_open(&w, '[');
+    for (size_t i = 0; i < rows->count; i++) {
+        cli_json_row(&w, &rows->items[i]);
+        (void)cli_flush_some(c);
+    }
+    ef__json_close(&w, ']');
+    ef__json_close(&w, '}');
+    ef__buf_add_char(&c->out, '\n');
+}
+
+int cli_outbox_act(cli *c, ef_outbox_act *act)
+{
+    ef_error err = EF_ERROR_INIT;
+
+    *act = (ef_outbox_act){.tenant = cli_tenant(c),
+                           .stream = ef_str_from(c->arguments[0]),
+                           .lane = ef_str_from(cli_value(c, "lane")),
+                           .who = cli_actor(c)};
+    if (cli_number_parse("SEQ", c->arguments[1], 1, INT64_MAX, &act->seq, &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    return 0;
+}

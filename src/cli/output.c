@@ -1,0 +1,255 @@
+/*
+ * output.c - answers on stdout, talk on stderr.
+ *
+ * Answers gather in c->out and are written in pieces. When the reader has gone (`| head`) the rest
+ * is dropped and the command ends quietly; a write that fails for another reason is an error.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+bool cli_flush(cli *c)
+{
+    size_t done = 0;
+
+    if (c->out.failed && c->out_state == CLI_OUT_OPEN) {
+        c->out_state = CLI_OUT_BROKEN;
+        c->out_errno = ENOMEM;
+    }
+    while (c->out_state == CLI_OUT_OPEN && done < c->out.len) {
+        ssize_t n = write(STDOUT_FILENO, c->out.ptr + done, c->out.len - done);
+        if (n >= 0)
+            done += (size_t)n;
+        else if (errno != EINTR) {
+            c->out_state = errno == EPIPE ? CLI_OUT_CLOSED : CLI_OUT_BROKEN;
+            c->out_errno = errno;
+        }
+    }
+    ef__buf_reset(&c->out);
+    return c->out_state == CLI_OUT_OPEN;
+}
+
+bool cli_flush_some(cli *c)
+{
+    if (c->out.len < CLI_OUT_BYTES && !c->out.failed)
+        return c->out_state == CLI_OUT_OPEN;
+    return cli_flush(c);
+}
+
+bool cli_reader_gone(cli *c)
+{
+    struct pollfd p = {.fd = STDOUT_FILENO, .events = 0};
+
+    if (poll(&p, 1, 0) > 0 && (p.revents & POLLERR) && c->out_state == CLI_OUT_OPEN)
+        c->out_state = CLI_OUT_CLOSED;
+    return c->out_state != CLI_OUT_OPEN;
+}
+
+/* --- talk --------------------------------------------------------------------------------------
+ */
+
+static void write_problem(ef__buf *out, const ef_error *err, const char *hint)
+{
+    ef__json_writer w = EF__JSON_WRITER(out);
+    char type[96];
+
+    (void)snprintf(type, sizeof(type), "urn:everfold:problem:%s", ef_status_code(err->status));
+    ef__json_open(&w, '{');
+    ef__json_key(&w, "type");
+    ef__json_str(&w, ef_str_from(type));
+    ef__json_key(&w, "title");
+    ef__json_str(&w, ef_str_from(ef_status_words(err->status)));
+    ef__json_key(&w, "status");
+    ef__json_int(&w, ef_status_http(err->status));
+    ef__json_key(&w, "code");
+    ef__json_str(&w, ef_str_from(ef_status_code(err->status)));
+    ef__json_key(&w, "detail");
+    ef__json_str(&w, ef_str_from(err->text));
+    if (err->has_numbers) {
+        ef__json_key(&w, "asked");
+        ef__json_int(&w, err->asked);
+        ef__json_key(&w, "found");
+        ef__json_int(&w, err->found);
+    }
+    if (hint) {
+        ef__json_key(&w, "hint");
+        ef__json_str(&w, ef_str_from(hint));
+    }
+    ef__json_close(&w, '}');
+    ef__buf_add_char(out, '\n');
+}
+
+static void write_sentence(ef__buf *out, const ef_error *err, const char *hint)
+{
+    const char *text = err->text[0] != '\0' ? err->text : ef_status_words(err->status);
+
+    ef__buf_add_text(out, "everfold: ");
+    cli_escape(out, ef_str_from(text));
+    ef__buf_add_char(out, '\n');
+    if (hint) {
+        ef__buf_add_text(out, "  ");
+        cli_escape(out, ef_str_from(hint));
+        ef__buf_add_char(out, '\n');
+    }
+}
+
+int cli_fail(const cli *c, const ef_error *err, const char *hint)
+{
+    ef__buf out = EF__BUF_INIT(64 * 1024);
+
+    if (c->format == CLI_TABLE)
+        write_sentence(&out, err, hint);
+    else
+        write_problem(&out, err, hint);
+    (void)fwrite(out.ptr ? out.ptr : "", 1, out.len, stderr);
+    ef__buf_release(&out);
+    return ef_status_exit(err->status);
+}
+
+int cli_usage(const cli *c, const char *format, ...)
+{
+    ef_error err = EF_ERROR_INIT;
+    char hint[128];
+    va_list args;
+
+    err.status = EF_BAD_INPUT;
+    va_start(args, format);
+    (void)vsnprintf(err.text, sizeof(err.text), format, args);
+    va_end(args);
+    (void)snprintf(hint, sizeof(hint), "see: everfold %s --help", c->command->name);
+    return cli_fail(c, &err, hint);
+}
+
+static void talk(const char *format, va_list args)
+{
+    char text[1024];
+    ef__buf out = EF__BUF_INIT(64 * 1024);
+
+    (void)vsnprintf(text, sizeof(text), format, args);
+    cli_escape(&out, ef_str_from(text));
+    ef__buf_add_char(&out, '\n');
+    (void)fwrite(out.ptr ? out.ptr : "", 1, out.len, stderr);
+    ef__buf_release(&out);
+}
+
+void cli_say(const cli *c, const char *format, ...)
+{
+    va_list args;
+
+    if (c->quiet)
+        return;
+    va_start(args, format);
+    talk(format, args);
+    va_end(args);
+}
+
+void cli_warn(const cli *c, const char *format, ...)
+{
+    va_list args;
+
+    (void)c;
+    va_start(args, format);
+    talk(format, args);
+    va_end(args);
+}
+
+const char *cli_colour(const cli *c, enum cli_colour colour)
+{
+    static const char *const codes[] = {"\033[0m", "\033[1m", "\033[31m", "\033[33m", "\033[32m"};
+    const char *no_color = getenv("NO_COLOR");
+
+    if (cli_has(c, "no-color") || (no_color && no_color[0] != '\0') || !isatty(STDOUT_FILENO))
+        return "";
+    return codes[colour];
+}
+
+/* --- lists -------------------------------------------------------------------------------------
+ */
+
+void cli_list_next(cli *c, cli_list *list)
+{
+    if (!list->lines)
+        ef__buf_add_text(&c->out, list->count == 0 ? "[" : ",\n ");
+    list->count++;
+}
+
+bool cli_list_item_end(cli *c, cli_list *list)
+{
+    if (list->lines)
+        ef__buf_add_char(&c->out, '\n');
+    return cli_flush_some(c);
+}
+
+void cli_list_end(cli *c, cli_list *list)
+{
+    if (!list->lines)
+        ef__buf_add_text(&c->out, list->count == 0 ? "[]\n" : "]\n");
+}
+
+/* --- objects of the contract -------------------------------------------------------------------
+ */
+
+void cli_json_event(cli *c, const ef_event *event)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+
+    ef__json_open(&w, '{');
+    ef__json_key(&w, "tenant");
+    ef__json_str(&w, event->tenant);
+    ef__json_key(&w, "stream");
+    ef__json_str(&w, event->stream);
+    ef__json_key(&w, "seq");
+    ef__json_int(&w, event->seq);
+    ef__json_key(&w, "position");
+    ef__json_int(&w, event->position);
+    ef__json_key(&w, "id");
+    ef__json_str(&w, event->id);
+    ef__json_key(&w, "type");
+    ef__json_str(&w, event->type);
+    ef__json_key(&w, "schema");
+    ef__json_int(&w, event->schema);
+    ef__json_key(&w, "time");
+    ef__json_time(&w, event->time_us);
+    ef__json_key(&w, "recorded_at");
+    ef__json_time(&w, event->recorded_us);
+    ef__json_key(&w, "data");
+    ef__json_raw(&w, event->data);
+    ef__json_key(&w, "meta");
+    ef__json_raw(&w, event->meta);
+    ef__json_close(&w, '}');
+}
+
+void cli_json_row(ef__json_writer *w, const ef_row *row)
+{
+    ef__json_open(w, '{');
+    ef__json_key(w, "lane");
+    ef__json_str(w, row->lane);
+    ef__json_key(w, "tenant");
+    ef__json_str(w, row->tenant);
+    ef__json_key(w, "stream");
+    ef__json_str(w, row->stream);
+    ef__json_key(w, "seq");
+    ef__json_int(w, row->seq);
+    ef__json_key(w, "position");
+    ef__json_int(w, row->position);
+    ef__json_key(w, "event_type");
+    ef__json_str(w, row->event_type);
+    ef__json_key(w, "status");
+    ef__json_str(w, ef_str_from(ef_row_status_name(row->status)));
+    ef__json_key(w, "attempt_count");
+    ef__json_int(w, row->attempt_count);
+    ef__json_key(w, "next_attempt_at");
+    ef__json_time(w, row->next_attempt_us);
+    ef__json_key(w, "last_error");
+    ef__json_str(w, row->last_error);
+    ef__json_key(w, "enqueued_at");
+    ef__json_time(w, row->enqueued_us);
+    ef__json_key(w, "updated_at");
+    ef__json_time(w, row->updated_us);
+    ef__json_close(w, '}');
+}

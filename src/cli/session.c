@@ -1,0 +1,276 @@
+/*
+ * session.c - settings, the log, and the journal they lead to.
+ *
+ * flag > environment > file > default. The file is --config, else EVERFOLD_CONFIG, else
+ * DATA/everfold.conf when it is there, where DATA comes from the flag or the environment.
+ */
+#include "cli.h"
+#include "../base/limits.h"
+#include "../base/logger.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define DATA_DEFAULT "./everfold-data"
+
+static const ef__setting_spec specs[] = {
+    {"data", EF__SETTING_TEXT, DATA_DEFAULT, 0, 0, NULL, NULL, "the data directory"},
+    {"journal", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "the journal's store: sqlite:PATH or memory:"},
+    {"views", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "the views' store: sqlite:PATH or memory:"},
+    {"tenant", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "the tenant"},
+    {"output", EF__SETTING_CHOICE, "table", 0, 0, "table,json,ndjson", NULL,
+     "how answers are printed"},
+    {"log.level", EF__SETTING_CHOICE, "warn", 0, 0, "debug,info,warn,error", NULL,
+     "what is logged"},
+    {"log.format", EF__SETTING_CHOICE, "text", 0, 0, "text,json", NULL, "how it is logged"},
+    {"mode", EF__SETTING_CHOICE, "auto", 0, 0,
+     "auto,inline_apply_only,outbox_apply_only,shadow_only,inline_then_outbox,enqueue_only", NULL,
+     "how events reach the projections; auto: by the flags that are set"},
+    {"outbox.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "append writes outbox rows"},
+    {"worker.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "a worker drains the outbox"},
+    {"shadow_worker.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL,
+     "a worker drains it without touching projections"},
+    {"compat.apply_wins", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL,
+     "both workers on: the apply worker wins instead of a refusal"},
+    {"outbox.partitions", EF__SETTING_INT, "16", 1, EF_LIMIT_PARTITIONS, NULL, NULL,
+     "partitions of a new journal"},
+    {"types.strict", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL,
+     "refuse event types that were not set"},
+    {"store.busy", EF__SETTING_DURATION, "10s", 1, 3600 * 1000, NULL, NULL,
+     "how long a call may wait for the store"},
+    {"actor", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "who acts, for requeue and skip"},
+};
+
+ef_status cli_settings_table_open(ef__settings **out, ef_error *err)
+{
+    return ef__settings_open(specs, sizeof(specs) / sizeof(specs[0]), out, err);
+}
+
+ef__setting_view cli_setting(const cli *c, const char *key)
+{
+    ef__setting_view none = {NULL, {NULL, 0}, EF__ORIGIN_DEFAULT, {NULL, 0}};
+
+    for (size_t i = 0; i < ef__settings_count(c->settings); i++) {
+        ef__setting_view view = ef__settings_at(c->settings, i);
+        if (strcmp(view.spec->key, key) == 0)
+            return view;
+    }
+    return none;
+}
+
+/* --- loading ------------------------------------------------------------------------------------
+ */
+
+static const char *early_value(const cli *c, const char *option, const char *variable,
+                               const char *otherwise)
+{
+    for (size_t i = 0; cli_common_options[i].name; i++)
+        if (strcmp(cli_common_options[i].name, option) == 0 && c->commons[i])
+            return c->commons[i];
+    const char *value = getenv(variable);
+    return value && value[0] != '\0' ? value : otherwise;
+}
+
+static ef_status load_file(cli *c, ef_error *err)
+{
+    const char *named = early_value(c, "config", "EVERFOLD_CONFIG", NULL);
+    const char *data = early_value(c, "data", "EVERFOLD_DATA", DATA_DEFAULT);
+    int n;
+
+    if (named)
+        n = snprintf(c->settings_file, sizeof(c->settings_file), "%s", named);
+    else
+        n = snprintf(c->settings_file, sizeof(c->settings_file), "%s/everfold.conf", data);
+    if (n < 0 || (size_t)n >= sizeof(c->settings_file))
+        return ef_fail(err, EF_BAD_INPUT, "the settings file's name is too long");
+    if (!named && access(c->settings_file, F_OK) != 0) {
+        c->settings_file[0] = '\0';
+        return EF_OK;
+    }
+    return ef__settings_load_file(c->settings, c->settings_file, err);
+}
+
+static ef_status load_flags(cli *c, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && cli_common_options[i].name; i++)
+        if (c->commons[i] && cli_common_options[i].setting)
+            st = ef__settings_set_flag(c->settings, cli_common_options[i].setting, c->commons[i],
+                                       err);
+    const cli_option *own = c->command->options;
+    for (size_t i = 0; st == EF_OK && own && own[i].name; i++)
+        if (c->values[i] && own[i].setting)
+            st = ef__settings_set_flag(c->settings, own[i].setting, c->values[i], err);
+    return st;
+}
+
+static void write_log(void *context, ef_log_level level, const char *message,
+                      const ef_log_field *fields, uint64_t field_count)
+{
+    const cli *c = context;
+    const ef_clock *clock = ef_clock_system();
+    char line[EF_LOG_LINE_MAX];
+    uint64_t n = ef_log_line(c->log_style, clock->wall_us(clock->context), level, message, fields,
+                             field_count, line);
+
+    (void)fwrite(line, 1, n, stderr);
+}
+
+static void apply_settings(cli *c)
+{
+    static const char *const levels[] = {"debug", "info", "warn", "error"};
+    ef_str output = ef__settings_text(c->settings, "output");
+    ef_str level = ef__settings_text(c->settings, "log.level");
+
+    c->format = ef_str_equal(output, EF_STR("json"))     ? CLI_JSON
+                : ef_str_equal(output, EF_STR("ndjson")) ? CLI_NDJSON
+                                                         : CLI_TABLE;
+    c->log = (ef_log){EF_LOG_WARN, write_log, c};
+    for (size_t i = 0; i < 4; i++)
+        if (ef_str_equal(level, ef_str_from(levels[i])))
+            c->log.level_min = (ef_log_level)i;
+    c->log_style = ef_str_equal(ef__settings_text(c->settings, "log.format"), EF_STR("json"))
+                       ? EF_LOG_JSON
+                       : EF_LOG_TEXT;
+}
+
+static ef_status journal_url(cli *c, ef_error *err)
+{
+    ef_str url = ef__settings_text(c->settings, "journal");
+    ef_str data = ef__settings_text(c->settings, "data");
+    int n;
+
+    if (url.len > 0)
+        n = snprintf(c->journal_url, sizeof(c->journal_url), "%.*s", EF_STR_ARG(url));
+    else
+        n = snprintf(c->journal_url, sizeof(c->journal_url), "sqlite:%.*s/journal.db",
+                     EF_STR_ARG(data));
+    if (n < 0 || (size_t)n >= sizeof(c->journal_url))
+        return ef_fail(err, EF_BAD_INPUT, "the journal's URL is too long");
+    return EF_OK;
+}
+
+ef_status cli_settings_load(cli *c, ef_error *err)
+{
+    ef_status st = cli_settings_table_open(&c->settings, err);
+
+    if (st == EF_OK)
+        st = load_file(c, err);
+    if (st == EF_OK)
+        st = ef__settings_load_environment(c->settings, environ, err);
+    if (st == EF_OK)
+        st = load_flags(c, err);
+    if (st != EF_OK)
+        return st;
+    apply_settings(c);
+    st = journal_url(c, err);
+    return st == EF_OK ? cli_mode_from_settings(c->settings, &c->mode, err) : st;
+}
+
+/* --- values -------------------------------------------------------------------------------------
+ */
+
+ef_str cli_tenant(const cli *c)
+{
+    return ef__settings_text(c->settings, "tenant");
+}
+
+bool cli_tenant_given(const cli *c)
+{
+    return cli_setting(c, "tenant").origin != EF__ORIGIN_DEFAULT;
+}
+
+ef_str cli_actor(const cli *c)
+{
+    static char uid[32];
+    ef_str actor = ef__settings_text(c->settings, "actor");
+    const char *user = getenv("USER");
+
+    if (actor.len > 0)
+        return actor;
+    if (user && user[0] != '\0')
+        return ef_str_from(user);
+    (void)snprintf(uid, sizeof(uid), "uid %ld", (long)getuid());
+    return ef_str_from(uid);
+}
+
+ef_str cli_setting_value(const cli *c, const ef__setting_view *view)
+{
+    static char views[PATH_MAX + 16];
+    const char *key = view->spec->key;
+
+    if (strcmp(key, "journal") == 0)
+        return ef_str_from(c->journal_url);
+    if (strcmp(key, "actor") == 0)
+        return cli_actor(c);
+    if (strcmp(key, "views") == 0 && view->value.len == 0) {
+        (void)snprintf(views, sizeof(views), "sqlite:%.*s/views.db",
+                       EF_STR_ARG(ef__settings_text(c->settings, "data")));
+        return ef_str_from(views);
+    }
+    if (strcmp(key, "mode") == 0)
+        return ef_str_from(cli_mode_name(c->mode));
+    if (strcmp(key, "outbox.enabled") == 0 || strcmp(key, "worker.enabled") == 0 ||
+        strcmp(key, "shadow_worker.enabled") == 0)
+        return cli_mode_flag_on(c->mode, key) ? EF_STR("true") : EF_STR("false");
+    return view->value;
+}
+
+/* --- the journal --------------------------------------------------------------------------------
+ */
+
+ef_status cli_journal_open(cli *c, const ef_journal_options *extra, ef_error *err)
+{
+    bool in_memory = strncmp(c->journal_url, "memory:", 7) == 0;
+    ef_journal_options options = {
+        .url = c->journal_url,
+        .create = in_memory || (extra && extra->create),
+        .read_only = !in_memory && extra && extra->read_only,
+        .accept_head = extra && extra->accept_head,
+        .outbox_off = c->mode == CLI_MODE_INLINE_APPLY_ONLY,
+        .types_strict = ef__settings_bool(c->settings, "types.strict"),
+        .partitions = (int32_t)ef__settings_int(c->settings, "outbox.partitions"),
+        .busy_ms = ef__settings_int(c->settings, "store.busy"),
+        .log = &c->log,
+    };
+
+    ef__log(&c->log, EF_LOG_INFO, "mode resolved",
+            EF_LOG_TEXT_FIELD("mode", ef_str_from(cli_mode_name(c->mode))));
+    return ef_journal_open(&options, &c->journal, err);
+}
+
+const char *cli_journal_hint(const cli *c, ef_status status, char *room, size_t room_size)
+{
+    ef__setting_view data = cli_setting(c, "data");
+    ef__setting_view url = cli_setting(c, "journal");
+    const char *verb = status == EF_NOT_FOUND ? "init" : status == EF_DAMAGED ? "doctor" : NULL;
+    char where[PATH_MAX + 64] = "";
+
+    if (!verb)
+        return NULL;
+    if (url.origin == EF__ORIGIN_FLAG)
+        (void)snprintf(where, sizeof(where), " --journal %.*s", EF_STR_ARG(url.value));
+    else if (data.origin == EF__ORIGIN_FLAG)
+        (void)snprintf(where, sizeof(where), " --data %.*s", EF_STR_ARG(data.value));
+    (void)snprintf(room, room_size, "run: everfold %s%s", verb, where);
+    return room;
+}
+
+int cli_journal_need(cli *c, bool read_only)
+{
+    ef_journal_options extra = {.read_only = read_only};
+    ef_error err = EF_ERROR_INIT;
+    char hint[PATH_MAX + 128];
+    ef_status st = cli_journal_open(c, &extra, &err);
+
+    if (st == EF_OK)
+        return 0;
+    return cli_fail(c, &err, cli_journal_hint(c, st, hint, sizeof(hint)));
+}

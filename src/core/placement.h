@@ -1,0 +1,57 @@
+/*
+ * placement.h - which partition a stream is in, and which partitions a worker should have.
+ *
+ * A stream is in one partition and a partition has one owner, so a stream has one owner. Sets of
+ * partitions are values; an empty set means no partition, never all of them.
+ */
+#ifndef EF_CORE_PLACEMENT_H
+#define EF_CORE_PLACEMENT_H
+
+#include "../base/limits.h"
+
+#include <everfold/str.h>
+
+#include <stdint.h>
+
+/*
+ * The partition of a stream out of `count`: CRC32 of the stream's name, modulo. A tenant goes in
+ * behind it with its length, so that moving a character from one name to the other counts.
+ */
+int32_t ef__partition_of(ef_str tenant, ef_str stream, int32_t count);
+
+#define EF__PARTITION_LABEL_MAX 12
+
+/* "p07"; "p1023" where two digits do not do. False, and "", unless 0 <= partition < count. */
+bool ef__partition_label_format(int32_t partition, int32_t count,
+                                char out[EF__PARTITION_LABEL_MAX]);
+/* The label exactly as it is formatted. False when it is none, or not one below `count`. */
+bool ef__partition_label_parse(ef_str label, int32_t count, int32_t *out);
+
+typedef struct ef__partition_set {
+    uint64_t bits[EF_LIMIT_PARTITIONS / 64];
+} ef__partition_set;
+
+/* Partitions outside 0 … EF_LIMIT_PARTITIONS - 1 are in no set; adding one does nothing. */
+void ef__partition_set_add(ef__partition_set *set, int32_t partition);
+bool ef__partition_set_has(const ef__partition_set *set, int32_t partition);
+/* The lowest one at or above `from`; -1 when there is none. So: for (p = next(s, 0); p >= 0; …) */
+int32_t ef__partition_set_next(const ef__partition_set *set, int32_t from);
+
+/*
+ * What the worker `self` should have: with the live workers sorted by id, partition i belongs to
+ * the one at index i mod their number. `workers` are their ids, each once, in any order; `self`
+ * counts whether it is among them or not. With more workers than partitions some get the empty set.
+ */
+ef__partition_set ef__placement_targets(const ef_str *workers, size_t worker_count, ef_str self,
+                                        int32_t partitions);
+
+typedef struct ef__placement_plan {
+    ef__partition_set acquire; /* targets that are not owned */
+    ef__partition_set release; /* owned, but no targets: those beyond a lowered count too */
+} ef__placement_plan;
+
+/* `owned` is everything that is held, not only what of it is wanted. */
+ef__placement_plan ef__placement_plan_make(const ef__partition_set *owned,
+                                           const ef__partition_set *targets);
+
+#endif

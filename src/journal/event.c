@@ -1,0 +1,131 @@
+/*
+ * event.c - what every back end does alike with an event: its bytes for the hash, whether two are
+ * the same, and whether a type is wanted.
+ *
+ * The encoded event, numbers little-endian, each text with its length (32 bits) before it:
+ *
+ *     u8 version = 1
+ *     i64 seq | i64 position | i32 schema | i64 time_us | i64 recorded_us
+ *     text tenant | text stream | text id | text type | text data | text meta
+ *
+ * `type` is the one that was appended. Back ends hash and compare events before they put the
+ * canonical name in place of an alias, for aliases may change and the chain must not.
+ */
+#include "journal.h"
+
+#include "../base/hash.h"
+
+#include <string.h>
+
+#define ENCODING_VERSION 1
+#define ENCODED_FIXED_BYTES (1 + 8 + 8 + 4 + 8 + 8 + 6 * 4)
+
+static char *put_u32(char *at, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        at[i] = (char)(value >> (8 * i));
+    return at + 4;
+}
+
+static char *put_u64(char *at, uint64_t value)
+{
+    for (int i = 0; i < 8; i++)
+        at[i] = (char)(value >> (8 * i));
+    return at + 8;
+}
+
+static char *put_text(char *at, ef_str text)
+{
+    at = put_u32(at, (uint32_t)text.len);
+    if (text.len)
+        memcpy(at, text.ptr, text.len);
+    return at + text.len;
+}
+
+bool ef__event_encode(const ef_event *event, ef__buf *out)
+{
+    size_t bytes = ENCODED_FIXED_BYTES + event->tenant.len + event->stream.len + event->id.len +
+                   event->type.len + event->data.len + event->meta.len;
+    char *at;
+
+    if (!ef__buf_reserve(out, bytes))
+        return false;
+    at = out->ptr + out->len;
+    *at++ = ENCODING_VERSION;
+    at = put_u64(at, (uint64_t)event->seq);
+    at = put_u64(at, (uint64_t)event->position);
+    at = put_u32(at, (uint32_t)event->schema);
+    at = put_u64(at, (uint64_t)event->time_us);
+    at = put_u64(at, (uint64_t)event->recorded_us);
+    at = put_text(at, event->tenant);
+    at = put_text(at, event->stream);
+    at = put_text(at, event->id);
+    at = put_text(at, event->type);
+    at = put_text(at, event->data);
+    at = put_text(at, event->meta);
+    out->len += bytes;
+    out->ptr[out->len] = '\0';
+    return true;
+}
+
+bool ef__event_seal(const uint8_t before[EF_HASH_BYTES], const ef_event *event, ef__buf *scratch,
+                    uint8_t out_hash[EF_HASH_BYTES], uint64_t *out_sum)
+{
+    ef_str head = {(const char *)before, EF_HASH_BYTES};
+
+    ef__buf_reset(scratch);
+    if (!ef__event_encode(event, scratch))
+        return false;
+    if (out_sum)
+        *out_sum = ef__xxh3(ef__buf_str(scratch), 0);
+    return ef__sha256(head, ef__buf_str(scratch), out_hash);
+}
+
+bool ef__event_same(const ef__arrival *arrival, const ef_event *stored)
+{
+    const ef_new_event *event = &arrival->event;
+
+    return event->schema == stored->schema &&
+           (!arrival->time_given || event->time_us == stored->time_us) &&
+           ef_str_equal(event->tenant, stored->tenant) &&
+           ef_str_equal(event->stream, stored->stream) && ef_str_equal(event->id, stored->id) &&
+           ef_str_equal(event->type, stored->type) && ef_str_equal(event->data, stored->data) &&
+           ef_str_equal(event->meta, stored->meta);
+}
+
+static ef_str trim_spaces(ef_str text)
+{
+    while (text.len && text.ptr[0] == ' ') {
+        text.ptr++;
+        text.len--;
+    }
+    while (text.len && text.ptr[text.len - 1] == ' ')
+        text.len--;
+    return text;
+}
+
+static bool matches_one(ef_str type, ef_str pattern)
+{
+    if (pattern.len && pattern.ptr[pattern.len - 1] == '*') {
+        size_t prefix = pattern.len - 1;
+        return type.len >= prefix && (prefix == 0 || memcmp(type.ptr, pattern.ptr, prefix) == 0);
+    }
+    return ef_str_equal(type, pattern);
+}
+
+bool ef__type_matches(ef_str type, ef_str patterns)
+{
+    size_t start = 0;
+
+    if (patterns.len == 0)
+        return true;
+    for (size_t i = 0; i <= patterns.len; i++) {
+        if (i < patterns.len && patterns.ptr[i] != ',')
+            continue;
+        ef_str pattern = trim_spaces((ef_str){patterns.ptr + start, i - start});
+        if (pattern.len && matches_one(type, pattern))
+            return true;
+        start = i + 1;
+    }
+    return false;
+}

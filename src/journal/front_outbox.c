@@ -1,0 +1,402 @@
+/*
+ * front_outbox.c - the door for the outbox: lanes, taking and marking, and the operator's acts.
+ */
+#include "front_priv.h"
+
+#include "../base/utf8.h"
+#include "../core/placement.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* --- lanes ------------------------------------------------------------------------------------ */
+
+static bool is_apply_lane(ef_str lane)
+{
+    return ef_str_equal(lane, EF_STR(EF_LANE_APPLY));
+}
+
+ef_status ef_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, "ef_lane_set", err);
+
+    if (st == EF_OK)
+        st = ef__need(lane, "lane", err);
+    if (st == EF_OK)
+        st = ef__name_take("lane", lane->name, 1, false, err);
+    if (st == EF_OK)
+        st = ef__range_check("kind", lane->kind, 0, EF_LANE_KIND_PUBLISHER, err);
+    if (st == EF_OK)
+        st = ef__words_check("types", lane->types, EF_LIMIT_REASON_BYTES, err);
+    if (st != EF_OK)
+        return st;
+    if (is_apply_lane(lane->name) != (lane->kind == EF_LANE_KIND_APPLY))
+        return ef_fail(err, EF_BAD_INPUT,
+                       "lane \"%.*s\": \"*\" is the apply lane, and no other lane is",
+                       EF_STR_ARG(lane->name));
+    if (lane->types.len && lane->kind != EF_LANE_KIND_PUBLISHER)
+        return ef_fail(err, EF_BAD_INPUT, "lane \"%.*s\": types are for publishers only",
+                       EF_STR_ARG(lane->name));
+    return journal->ops->lane_set(journal, lane, err);
+}
+
+ef_status ef_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__need(out, "out", err);
+    if (st == EF_OK)
+        st = EF__LIST_READY(out, err);
+    if (st != EF_OK)
+        return st;
+    st = journal->ops->lane_ls(journal, out, err);
+    return EF__LIST_ANSWER(out, st);
+}
+
+void ef_lane_list_release(ef_lane_list *list)
+{
+    EF__LIST_RELEASE(list);
+}
+
+/* --- taking ----------------------------------------------------------------------------------- */
+
+static ef_status check_held(const ef_journal *journal, const ef_holding *held, size_t count,
+                            ef_error *err)
+{
+    ef__partition_set seen = {{0}};
+    ef_status st;
+
+    if (count > 0 && (st = ef__need(held, "held", err)) != EF_OK)
+        return st;
+    for (size_t i = 0; i < count; i++) {
+        st = ef__range_check("partition", held[i].partition, 0, journal->partitions - 1, err);
+        if (st == EF_OK)
+            st = ef__range_check("token", held[i].token, 1, INT64_MAX, err);
+        if (st == EF_OK)
+            st = ef__range_check("upto", held[i].upto, 0, INT64_MAX, err);
+        if (st != EF_OK)
+            return st;
+        if (ef__partition_set_has(&seen, held[i].partition))
+            return ef_fail(err, EF_BAD_INPUT, "partition %" PRId32 " is held twice",
+                           held[i].partition);
+        ef__partition_set_add(&seen, held[i].partition);
+    }
+    return EF_OK;
+}
+
+static ef_status taken_ready(ef_taken_batch *out, ef_error *err)
+{
+    ef_status st = ef__need(out, "out", err);
+
+    if (st != EF_OK)
+        return st;
+    out->items = NULL;
+    out->count = 0;
+    out->more = false;
+    out->events.events = NULL;
+    out->events.count = 0;
+    out->events.more = false;
+    return ef__room_ready(&out->events.room, err);
+}
+
+static ef_status take(ef_journal *journal, ef_str lane, bool due, const ef_holding *held,
+                      size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, due ? "ef_outbox_take_due" : "ef_outbox_take", err);
+
+    if (st == EF_OK)
+        st = taken_ready(out, err);
+    if (st == EF_OK)
+        st = ef__name_take("lane", lane, due ? 0 : 1, false, err);
+    if (st == EF_OK)
+        st = check_held(journal, held, held_count, err);
+    if (st == EF_OK)
+        st = ef__range_check("limit", (int64_t)limit, 0, EF_LIMIT_LIST_ROWS, err);
+    if (st != EF_OK || limit == 0 || held_count == 0)
+        return st;
+    st = journal->ops->take(journal, lane, due, held, held_count, limit, out, err);
+    if (st != EF_OK) {
+        out->items = NULL;
+        out->count = 0;
+        out->more = false;
+    }
+    return st;
+}
+
+ef_status ef_outbox_take(ef_journal *journal, ef_str lane, const ef_holding *held,
+                         size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err)
+{
+    return take(journal, lane, false, held, held_count, limit, out, err);
+}
+
+ef_status ef_outbox_take_due(ef_journal *journal, ef_str lane, const ef_holding *held,
+                             size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err)
+{
+    return take(journal, lane, true, held, held_count, limit, out, err);
+}
+
+void ef_taken_batch_release(ef_taken_batch *batch)
+{
+    if (!batch)
+        return;
+    ef_batch_release(&batch->events);
+    *batch = (ef_taken_batch)EF_TAKEN_BATCH_INIT;
+}
+
+/* --- marking ---------------------------------------------------------------------------------- */
+
+static ef_status check_exception(const ef_exception *x, ef_error *err)
+{
+    ef_status st = ef__name_take("lane", x->lane, 1, false, err);
+
+    if (st == EF_OK)
+        st = ef__range_check("position", x->position, 1, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__range_check("attempts", x->attempts, 0, INT32_MAX, err);
+    if (st == EF_OK)
+        st = ef__range_check("due_us", x->due_us, 0, EF__TIME_US_MAX, err);
+    if (st == EF_OK)
+        st = ef__range_check("status", x->status, EF_ROW_PENDING, EF_ROW_DONE, err);
+    if (st == EF_OK)
+        st = ef__str_check("error", x->error, err);
+    if (st != EF_OK)
+        return st;
+    if (x->status == EF_ROW_PROCESSING)
+        return ef_fail(err, EF_BAD_INPUT, "status processing is derived and cannot be written");
+    if (is_apply_lane(x->lane))
+        return ef_fail(err, EF_BAD_INPUT,
+                       "an exception belongs to a projection's or publisher's own lane, not \"*\"");
+    return EF_OK;
+}
+
+/* What a handler says of its failure is kept as well as it can be: a failure must not be lost
+ * because of the words that describe it. */
+static bool error_fits(ef_str error)
+{
+    return error.len <= EF_LIMIT_ERROR_BYTES && ef__utf8_valid(error) &&
+           (error.len == 0 || !memchr(error.ptr, '\0', error.len));
+}
+
+static ef_str error_cut(ef_str error, char room[EF_LIMIT_ERROR_BYTES])
+{
+    ef_str cut = ef__utf8_cut(error, EF_LIMIT_ERROR_BYTES);
+
+    if (error_fits(cut))
+        return cut;
+    cut.len = error.len < EF_LIMIT_ERROR_BYTES ? error.len : EF_LIMIT_ERROR_BYTES;
+    for (size_t i = 0; i < cut.len; i++)
+        room[i] = error.ptr[i] > 0 ? error.ptr[i] : '?';
+    cut.ptr = room;
+    return cut;
+}
+
+static ef_status mark_cut(ef_journal *journal, ef_str lane, const ef_holding *held,
+                          size_t held_count, const ef_exception *exceptions, size_t exception_count,
+                          ef_error *err)
+{
+    ef_exception *cut = malloc(exception_count * sizeof *cut);
+    char(*rooms)[EF_LIMIT_ERROR_BYTES] = malloc(exception_count * sizeof *rooms);
+    ef_status st;
+
+    if (cut && rooms) {
+        for (size_t i = 0; i < exception_count; i++) {
+            cut[i] = exceptions[i];
+            cut[i].error = error_cut(exceptions[i].error, rooms[i]);
+        }
+        st = journal->ops->mark(journal, lane, held, held_count, cut, exception_count, err);
+    } else {
+        st = ef_fail(err, EF_NO_MEMORY, "no memory to mark %zu exceptions", exception_count);
+    }
+    free(rooms);
+    free(cut);
+    return st;
+}
+
+ef_status ef_outbox_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
+                         size_t held_count, const ef_exception *exceptions, size_t exception_count,
+                         ef_error *err)
+{
+    bool fit = true;
+    ef_status st = ef__need_writable(journal, "ef_outbox_mark", err);
+
+    if (st == EF_OK)
+        st = ef__name_take("lane", lane, 1, false, err);
+    if (st == EF_OK)
+        st = check_held(journal, held, held_count, err);
+    if (st == EF_OK)
+        st = ef__range_check("exception_count", (int64_t)exception_count, 0,
+                             EF_LIMIT_APPEND_EVENTS * 10, err);
+    if (st == EF_OK && exception_count > 0)
+        st = ef__need(exceptions, "exceptions", err);
+    for (size_t i = 0; st == EF_OK && i < exception_count; i++) {
+        st = check_exception(&exceptions[i], err);
+        fit = fit && (st != EF_OK || error_fits(exceptions[i].error));
+    }
+    if (st != EF_OK || (held_count == 0 && exception_count == 0))
+        return st;
+    if (!fit)
+        return mark_cut(journal, lane, held, held_count, exceptions, exception_count, err);
+    return journal->ops->mark(journal, lane, held, held_count, exceptions, exception_count, err);
+}
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+static ef_status rows_ready(ef_row_list *out, ef_error *err)
+{
+    ef_status st = ef__need(out, "out", err);
+
+    if (st != EF_OK)
+        return st;
+    out->next[0] = '\0';
+    return EF__LIST_READY(out, err);
+}
+
+static ef_status check_query(const ef_outbox_query *query, ef_error *err)
+{
+    ef_status st = ef__need(query, "query", err);
+
+    if (st == EF_OK)
+        st = ef__name_take("lane", query->lane, 0, false, err);
+    if (st == EF_OK && !query->any_tenant)
+        st = ef__name_take("tenant", query->tenant, 0, false, err);
+    if (st == EF_OK && query->status)
+        st = ef__range_check("status", *query->status, EF_ROW_PENDING, EF_ROW_DEAD, err);
+    if (st == EF_OK)
+        st = ef__range_check("limit", (int64_t)query->limit, 0, EF_LIMIT_LIST_ROWS, err);
+    if (st == EF_OK)
+        st = ef__str_check("after", query->after, err);
+    return st;
+}
+
+ef_status ef_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
+                       ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = rows_ready(out, err);
+    if (st == EF_OK)
+        st = check_query(query, err);
+    if (st != EF_OK || query->limit == 0)
+        return st;
+    st = journal->ops->outbox_ls(journal, query, out, err);
+    return EF__LIST_ANSWER(out, st);
+}
+
+void ef_row_list_release(ef_row_list *list)
+{
+    EF__LIST_RELEASE(list);
+}
+
+ef_status ef_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
+                              ef_outbox_summary *out, ef_error *err)
+{
+    ef_row_list oldest;
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__need(out, "out", err);
+    if (st == EF_OK)
+        st = rows_ready(&out->oldest, err);
+    if (st == EF_OK)
+        st = check_query(query, err);
+    if (st != EF_OK)
+        return st;
+    oldest = out->oldest;
+    *out = (ef_outbox_summary){.oldest = oldest};
+    return journal->ops->outbox_summarise(journal, query, out, err);
+}
+
+/* --- the operator's acts ---------------------------------------------------------------------- */
+
+static ef_status check_act(const ef_outbox_act *act, size_t lane_min, ef_error *err)
+{
+    ef_status st = ef__need(act, "act", err);
+
+    if (st == EF_OK)
+        st = ef__name_take("tenant", act->tenant, 0, false, err);
+    if (st == EF_OK)
+        st = ef__name_take("stream", act->stream, 1, false, err);
+    if (st == EF_OK)
+        st = ef__range_check("seq", act->seq, 1, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__name_take("lane", act->lane, lane_min, false, err);
+    if (st == EF_OK)
+        st = ef__name_take("who", act->who, 0, false, err);
+    if (st == EF_OK)
+        st = ef__words_check("reason", act->reason, EF_LIMIT_REASON_BYTES, err);
+    return st;
+}
+
+ef_status ef_outbox_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+                            ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, "ef_outbox_requeue", err);
+
+    if (st == EF_OK)
+        st = rows_ready(out, err);
+    if (st == EF_OK)
+        st = check_act(act, 0, err);
+    if (st != EF_OK)
+        return st;
+    st = journal->ops->requeue(journal, act, out, err);
+    return EF__LIST_ANSWER(out, st);
+}
+
+ef_status ef_outbox_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
+                                 ef_row_list *out, ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, "ef_outbox_requeue_dead", err);
+
+    if (st == EF_OK)
+        st = rows_ready(out, err);
+    if (st == EF_OK)
+        st = ef__name_take("lane", lane, 0, false, err);
+    if (st == EF_OK)
+        st = ef__name_take("who", who, 0, false, err);
+    if (st == EF_OK)
+        st = ef__range_check("limit", (int64_t)limit, 1, EF_LIMIT_LIST_ROWS, err);
+    if (st != EF_OK)
+        return st;
+    st = journal->ops->requeue_dead(journal, lane, who, limit, out, err);
+    return EF__LIST_ANSWER(out, st);
+}
+
+ef_status ef_outbox_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+                         ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, "ef_outbox_skip", err);
+
+    if (st == EF_OK)
+        st = rows_ready(out, err);
+    if (st == EF_OK)
+        st = check_act(act, 1, err);
+    if (st == EF_OK && act->reason.len == 0)
+        st = ef_fail(err, EF_BAD_INPUT, "reason is missing: a skip says why");
+    if (st != EF_OK)
+        return st;
+    st = journal->ops->skip(journal, act, out, err);
+    return EF__LIST_ANSWER(out, st);
+}
+
+ef_status ef_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__need(out, "out", err);
+    if (st == EF_OK)
+        st = EF__LIST_READY(out, err);
+    if (st == EF_OK)
+        st = ef__limit_take(&limit, err);
+    if (st != EF_OK)
+        return st;
+    st = journal->ops->act_ls(journal, limit, out, err);
+    return EF__LIST_ANSWER(out, st);
+}
+
+void ef_act_list_release(ef_act_list *list)
+{
+    EF__LIST_RELEASE(list);
+}

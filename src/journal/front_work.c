@@ -1,0 +1,299 @@
+/*
+ * front_work.c - the door for those who work: leases, workers and runs.
+ */
+#include "front_priv.h"
+
+#include "../base/hash.h"
+#include "../base/utf8.h"
+
+/* --- leases ----------------------------------------------------------------------------------- */
+
+static ef_status check_key(const ef_lease_key *key, ef_error *err)
+{
+    bool partitioned;
+    ef_status st = ef__need(key, "key", err);
+
+    if (st == EF_OK)
+        st = ef__range_check("kind", key->kind, 0, EF_LEASE_SEQUENCER, err);
+    if (st == EF_OK)
+        st = ef__words_check("name", key->name, EF_LIMIT_LEASE_NAME_BYTES, err);
+    if (st != EF_OK)
+        return st;
+    partitioned = key->kind == EF_LEASE_PARTITION || key->kind == EF_LEASE_PUBLISHER;
+    if (key->kind == EF_LEASE_PARTITION && key->name.len)
+        return ef_fail(err, EF_BAD_INPUT, "a partition's lease has no name, \"%.*s\" is given",
+                       EF_STR_ARG(key->name));
+    if (key->kind == EF_LEASE_PUBLISHER && key->name.len == 0)
+        return ef_fail(err, EF_BAD_INPUT, "a publisher's lease is named for its lane");
+    /* A partition's lease beyond a lowered count may still have to be given back. */
+    return ef__range_check("partition", key->partition, partitioned ? 0 : -1,
+                           EF_LIMIT_PARTITIONS - 1, err);
+}
+
+ef_status ef_lease_acquire(ef_journal *journal, const ef_lease_key *key, ef_str owner,
+                           int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
+                           ef_error *err)
+{
+    int64_t token = 0, until_us = 0;
+    ef_status st = ef__need_writable(journal, "ef_lease_acquire", err);
+
+    if (st == EF_OK)
+        st = check_key(key, err);
+    if (st == EF_OK)
+        st = ef__name_take("owner", owner, 1, false, err);
+    if (st == EF_OK)
+        st = ef__range_check("lease_ms", lease_ms, 1, EF_LIMIT_LEASE_MS, err);
+    if (st == EF_OK)
+        st = ef__need(out_token, "out_token", err);
+    if (st == EF_OK)
+        st = journal->ops->lease_acquire(journal, key, owner, lease_ms, &token, &until_us, err);
+    if (st != EF_OK)
+        return st;
+    *out_token = token;
+    if (out_until_us)
+        *out_until_us = until_us;
+    return EF_OK;
+}
+
+ef_status ef_lease_renew(ef_journal *journal, const ef_lease_key *key, int64_t token,
+                         int64_t lease_ms, int64_t *out_until_us, ef_error *err)
+{
+    int64_t until_us = 0;
+    ef_status st = ef__need_writable(journal, "ef_lease_renew", err);
+
+    if (st == EF_OK)
+        st = check_key(key, err);
+    if (st == EF_OK)
+        st = ef__range_check("token", token, 1, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__range_check("lease_ms", lease_ms, 1, EF_LIMIT_LEASE_MS, err);
+    if (st == EF_OK)
+        st = journal->ops->lease_renew(journal, key, token, lease_ms, &until_us, err);
+    if (st == EF_OK && out_until_us)
+        *out_until_us = until_us;
+    return st;
+}
+
+ef_status ef_lease_release(ef_journal *journal, const ef_lease_key *key, int64_t token,
+                           ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, "ef_lease_release", err);
+
+    if (st == EF_OK)
+        st = check_key(key, err);
+    if (st == EF_OK)
+        st = ef__range_check("token", token, 1, INT64_MAX, err);
+    return st == EF_OK ? journal->ops->lease_release(journal, key, token, err) : st;
+}
+
+ef_status ef_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
+                      ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__need(out, "out", err);
+    if (st == EF_OK)
+        st = EF__LIST_READY(out, err);
+    if (st == EF_OK && kind)
+        st = ef__range_check("kind", *kind, 0, EF_LEASE_SEQUENCER, err);
+    if (st != EF_OK)
+        return st;
+    st = journal->ops->lease_ls(journal, kind, out, err);
+    return EF__LIST_ANSWER(out, st);
+}
+
+void ef_lease_list_release(ef_lease_list *list)
+{
+    EF__LIST_RELEASE(list);
+}
+
+/* --- workers ---------------------------------------------------------------------------------- */
+
+ef_status ef_worker_beat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
+                         ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, "ef_worker_beat", err);
+
+    if (st == EF_OK)
+        st = ef__need(worker, "worker", err);
+    if (st == EF_OK)
+        st = ef__name_take("id", worker->id, 1, false, err);
+    if (st == EF_OK)
+        st = ef__name_take("host", worker->host, 0, false, err);
+    if (st == EF_OK)
+        st = ef__range_check("pid", worker->pid, 0, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__range_check("heartbeat_ms", heartbeat_ms, 1, EF_LIMIT_LEASE_MS, err);
+    return st == EF_OK ? journal->ops->worker_beat(journal, worker, heartbeat_ms, err) : st;
+}
+
+ef_status ef_worker_leave(ef_journal *journal, ef_str id, ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, "ef_worker_leave", err);
+
+    if (st == EF_OK)
+        st = ef__name_take("id", id, 1, false, err);
+    return st == EF_OK ? journal->ops->worker_leave(journal, id, err) : st;
+}
+
+ef_status ef_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
+                          int64_t *out_purged, ef_error *err)
+{
+    /* A year: long enough for anybody, and far from overflowing as microseconds. */
+    const int64_t max_ms = 366 * EF_LIMIT_LEASE_MS;
+    int64_t purged = 0;
+    ef_status st = ef__need_writable(journal, "ef_worker_purge", err);
+
+    if (st == EF_OK)
+        st = ef__range_check("older_than_ms", older_than_ms, 0, max_ms, err);
+    if (st == EF_OK)
+        st = ef__range_check("interval_ms", interval_ms, 0, max_ms, err);
+    if (st == EF_OK)
+        st = journal->ops->worker_purge(journal, older_than_ms, interval_ms, &purged, err);
+    if (st == EF_OK && out_purged)
+        *out_purged = purged;
+    return st;
+}
+
+ef_status ef_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__need(out, "out", err);
+    if (st == EF_OK)
+        st = EF__LIST_READY(out, err);
+    if (st != EF_OK)
+        return st;
+    st = journal->ops->worker_ls(journal, out, err);
+    return EF__LIST_ANSWER(out, st);
+}
+
+void ef_worker_list_release(ef_worker_list *list)
+{
+    EF__LIST_RELEASE(list);
+}
+
+/* --- runs ------------------------------------------------------------------------------------- */
+
+static ef_status check_request(const ef_run *run, ef_error *err)
+{
+    ef_status st = ef__range_check("mode", run->mode, 0, EF_RUN_SEED, err);
+
+    /* A verify run without a projection is one over the journal itself. */
+    if (st == EF_OK)
+        st = ef__name_take("projection", run->projection, run->mode == EF_RUN_VERIFY ? 0 : 1, false,
+                           err);
+    if (st == EF_OK)
+        st = ef__name_take("tenant", run->tenant, 0, false, err);
+    if (st == EF_OK)
+        st = ef__range_check("from", run->from, 0, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__range_check("to", run->to, run->to == 0 ? 0 : run->from, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__range_check("total", run->total, -1, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__words_check("reason", run->reason, EF_LIMIT_REASON_BYTES, err);
+    if (st == EF_OK)
+        st = ef__name_take("requester", run->requester, 0, false, err);
+    return st;
+}
+
+ef_status ef_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err)
+{
+    char id[EF_EVENT_ID_TEXT_MAX];
+    ef_run made;
+    ef_status st = ef__need_writable(journal, "ef_run_request", err);
+
+    if (st == EF_OK)
+        st = ef__need(out, "out", err);
+    if (st == EF_OK)
+        st = EF__LIST_READY(out, err);
+    if (st == EF_OK)
+        st = ef__need(run, "run", err);
+    if (st == EF_OK)
+        st = check_request(run, err);
+    if (st != EF_OK)
+        return st;
+    const ef_clock *clock = journal->options.clock;
+    if (!ef__uuid7(clock->wall_us(clock->context), id))
+        return ef_fail(err, EF_IO, "the system gives no randomness for a run's id");
+    made = *run;
+    made.id = ef_str_from(id);
+    st = journal->ops->run_request(journal, &made, out, err);
+    return EF__LIST_ANSWER(out, st);
+}
+
+ef_status ef_run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
+                        int64_t token, ef_error *err)
+{
+    ef_run taken;
+    ef_status st = ef__need_writable(journal, "ef_run_update", err);
+
+    if (st == EF_OK)
+        st = ef__need(run, "run", err);
+    if (st == EF_OK)
+        st = ef__name_take("id", run->id, 1, false, err);
+    if (st == EF_OK)
+        st = ef__range_check("state", run->state, 0, EF_RUN_CANCELLED, err);
+    if (st == EF_OK)
+        st = ef__range_check("processed", run->processed, 0, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__range_check("total", run->total, -1, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__range_check("last_position", run->last_position, 0, INT64_MAX, err);
+    if (st == EF_OK && lease)
+        st = check_key(lease, err);
+    if (st == EF_OK && lease)
+        st = ef__range_check("token", token, 1, INT64_MAX, err);
+    if (st != EF_OK)
+        return st;
+    if (!lease && run->state != EF_RUN_CANCELLED)
+        return ef_fail(err, EF_BAD_INPUT, "lease is NULL: only cancelling goes without one");
+    taken = *run;
+    taken.error = ef__utf8_cut(run->error, EF_LIMIT_ERROR_BYTES);
+    st = ef__words_check("error", taken.error, EF_LIMIT_ERROR_BYTES, err);
+    return st == EF_OK ? journal->ops->run_update(journal, &taken, lease, token, err) : st;
+}
+
+static ef_status list_runs(ef_journal *journal, ef_str only, bool open_only, size_t limit,
+                           ef_run_list *out, ef_error *err)
+{
+    ef_status st = ef__need(out, "out", err);
+
+    if (st == EF_OK)
+        st = EF__LIST_READY(out, err);
+    if (st == EF_OK)
+        st = ef__limit_take(&limit, err);
+    if (st != EF_OK)
+        return st;
+    st = journal->ops->run_ls(journal, only, open_only, limit, out, err);
+    return EF__LIST_ANSWER(out, st);
+}
+
+ef_status ef_run_get(ef_journal *journal, ef_str id, ef_run_list *out, ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__name_take("id", id, 1, false, err);
+    if (st == EF_OK)
+        st = list_runs(journal, id, false, 1, out, err);
+    if (st == EF_OK && out->count == 0)
+        st = ef_fail(err, EF_NOT_FOUND, "there is no run \"%.*s\"", EF_STR_ARG(id));
+    return st;
+}
+
+ef_status ef_run_ls(ef_journal *journal, bool open_only, size_t limit, ef_run_list *out,
+                    ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    return st == EF_OK ? list_runs(journal, (ef_str){0}, open_only, limit, out, err) : st;
+}
+
+void ef_run_list_release(ef_run_list *list)
+{
+    EF__LIST_RELEASE(list);
+}

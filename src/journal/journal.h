@@ -1,0 +1,133 @@
+/*
+ * journal.h - the seam: what a journal back end does.
+ *
+ * The front (front.c) checks every argument, fills in defaults and makes ids; a back end sees only
+ * what has passed that door. It may rely on: names valid, JSON valid, limits kept, `limit` in
+ * 1 … EF_LIMIT_LIST_ROWS, lists' rooms made ready and empty, `out` pointers not NULL.
+ *
+ * What must be true of every back end is the contract suite's to say (tests/contract).
+ * "One transaction" below means: all of it or nothing, whatever dies when.
+ */
+#ifndef EF_JOURNAL_JOURNAL_H
+#define EF_JOURNAL_JOURNAL_H
+
+#include "../base/buf.h"
+#include "../base/room.h"
+
+#include <everfold/everfold.h>
+
+/* An event that has passed the door: every field of `event` is filled in. */
+typedef struct ef__arrival {
+    ef_new_event event;
+    int32_t partition;
+    bool id_made;    /* we made the id: it cannot be known already */
+    bool time_given; /* the caller gave the time: it is part of the content */
+} ef__arrival;
+
+typedef struct ef__journal_ops ef__journal_ops;
+
+/* Every back end's struct begins with this one. */
+struct ef_journal {
+    const ef__journal_ops *ops;
+    ef_journal_options options; /* clock, log and busy_ms filled in; url is not kept */
+    int32_t partitions;         /* set by the back end's open */
+};
+
+enum ef__journal_caps {
+    EF__JOURNAL_MANY_PROCESSES = 1, /* another process may have it open too */
+    EF__JOURNAL_DURABLE = 2         /* survives the process */
+};
+
+struct ef__journal_ops {
+    const char *name;
+    unsigned caps;
+
+    /* --- events ---------------------------------------------------------------------------- */
+    void (*close)(ef_journal *journal);
+    /* One transaction: events, new streams and types, outbox rows of the lanes that want them. */
+    ef_status (*append)(ef_journal *journal, const ef__arrival *events, size_t count, ef_place *out,
+                        ef_error *err);
+    ef_status (*read_stream)(ef_journal *journal, ef_str tenant, ef_str stream, int64_t from_seq,
+                             size_t limit, ef_batch *out, ef_error *err);
+    ef_status (*read_log)(ef_journal *journal, const ef_log_query *query, ef_batch *out,
+                          ef_error *err); /* query->out_reached is not NULL here */
+    ef_status (*read_id)(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
+                         ef_error *err);
+    ef_status (*wait)(ef_journal *journal, int64_t after, int64_t timeout_ms, ef_error *err);
+    ef_status (*head)(ef_journal *journal, ef_head *out, ef_error *err);
+    ef_status (*stream_head)(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
+                             int64_t *out_position, ef_error *err);
+    ef_status (*stream_ls)(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
+                           size_t limit, ef_stream_list *out, ef_error *err);
+    ef_status (*type_set)(ef_journal *journal, const ef_type *type, ef_error *err);
+    ef_status (*type_ls)(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err);
+    ef_status (*verify)(ef_journal *journal, int64_t from,
+                        bool (*progress)(void *context, int64_t done, int64_t total), void *context,
+                        ef_verify_result *out, ef_error *err);
+    ef_status (*facts)(ef_journal *journal, ef_store_facts *out, ef_error *err);
+
+    /* --- outbox ---------------------------------------------------------------------------- */
+    ef_status (*lane_set)(ef_journal *journal, const ef_lane *lane, ef_error *err);
+    ef_status (*lane_ls)(ef_journal *journal, ef_lane_list *out, ef_error *err);
+    ef_status (*take)(ef_journal *journal, ef_str lane, bool due_exceptions, const ef_holding *held,
+                      size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
+    ef_status (*mark)(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
+                      const ef_exception *exceptions, size_t exception_count, ef_error *err);
+    ef_status (*outbox_ls)(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
+                           ef_error *err);
+    ef_status (*outbox_summarise)(ef_journal *journal, const ef_outbox_query *query,
+                                  ef_outbox_summary *out, ef_error *err);
+    ef_status (*requeue)(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+                         ef_error *err);
+    ef_status (*requeue_dead)(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
+                              ef_row_list *out, ef_error *err);
+    ef_status (*skip)(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+                      ef_error *err);
+    ef_status (*act_ls)(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err);
+
+    /* --- leases, workers, runs ------------------------------------------------------------- */
+    ef_status (*lease_acquire)(ef_journal *journal, const ef_lease_key *key, ef_str owner,
+                               int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
+                               ef_error *err);
+    ef_status (*lease_renew)(ef_journal *journal, const ef_lease_key *key, int64_t token,
+                             int64_t lease_ms, int64_t *out_until_us, ef_error *err);
+    ef_status (*lease_release)(ef_journal *journal, const ef_lease_key *key, int64_t token,
+                               ef_error *err);
+    ef_status (*lease_ls)(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
+                          ef_error *err);
+    ef_status (*worker_beat)(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
+                             ef_error *err);
+    ef_status (*worker_leave)(ef_journal *journal, ef_str id, ef_error *err);
+    ef_status (*worker_purge)(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
+                              int64_t *out_purged, ef_error *err);
+    ef_status (*worker_ls)(ef_journal *journal, ef_worker_list *out, ef_error *err);
+    ef_status (*run_request)(ef_journal *journal, const ef_run *run, ef_run_list *out,
+                             ef_error *err); /* run->id was made by the front */
+    ef_status (*run_update)(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
+                            int64_t token, ef_error *err);
+    ef_status (*run_ls)(ef_journal *journal, ef_str only, bool open_only, size_t limit,
+                        ef_run_list *out, ef_error *err);
+};
+
+/* Back ends: open behind the front. `journal->options` is filled in by the front afterwards. */
+ef_status ef__journal_memory_open(const ef_journal_options *options, ef_journal **out,
+                                  ef_error *err);
+ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char *path,
+                                  ef_journal **out, ef_error *err);
+
+/* --- shared by back ends (event.c) ------------------------------------------------------------ */
+
+/*
+ * The bytes an event's hash is taken over: every field, each with its length before it, so that no
+ * two events give the same bytes.
+ */
+bool ef__event_encode(const ef_event *event, ef__buf *out);
+/* hash = SHA-256(hash before it, encoded event). `sum` (may be NULL) = XXH3 of the same bytes. */
+bool ef__event_seal(const uint8_t before[EF_HASH_BYTES], const ef_event *event, ef__buf *scratch,
+                    uint8_t out_hash[EF_HASH_BYTES], uint64_t *out_sum);
+/* Is `arrival` the same event as `stored`, so that appending it again is a duplicate? */
+bool ef__event_same(const ef__arrival *arrival, const ef_event *stored);
+/* Does `type` match NAME or PREFIX*, or a comma list of them? "" matches all. */
+bool ef__type_matches(ef_str type, ef_str patterns);
+
+#endif

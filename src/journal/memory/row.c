@@ -1,0 +1,443 @@
+/*
+ * row.c - the outbox as people see it: rows, their summary, and what operators do to them.
+ *
+ * Status pending and processing of a queued row, and blocked of an exception, are worked out here
+ * from marks, leases and the rows before them; none of it is stored.
+ */
+#include "memory.h"
+
+#include "../../base/cursor.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define ROW_CURSOR 'o'
+
+/* A row that may be shown: a queued one when `exception` is -1. */
+typedef struct mem_found {
+    size_t lane;
+    int64_t position;
+    int64_t exception;
+    ef_row_status status;
+    bool blocked;
+} mem_found;
+
+typedef struct mem_found_list {
+    const mem_journal *m;
+    mem_found *items;
+    size_t count, cap;
+} mem_found_list;
+
+/* --- finding rows ----------------------------------------------------------------------------- */
+
+static bool is_blocked(const mem_journal *m, size_t index)
+{
+    const mem_exception *x = &m->exceptions[index];
+
+    if (x->status != EF_ROW_PENDING)
+        return false;
+    for (size_t i = 0; i < index; i++) {
+        const mem_exception *before = &m->exceptions[i];
+        if (before->status == EF_ROW_DEAD && !before->skip && before->lane == x->lane &&
+            m->events[before->position - 1]->stream == m->events[x->position - 1]->stream)
+            return true;
+    }
+    return false;
+}
+
+static bool add_found(mem_found_list *list, const ef_outbox_query *query, mem_found found)
+{
+    const ef_event *event = &list->m->events[found.position - 1]->event;
+
+    if (!query->any_tenant && !ef_str_equal(event->tenant, query->tenant))
+        return true;
+    if (!ef__mem_grow((void **)&list->items, &list->cap, list->count, sizeof *list->items))
+        return false;
+    list->items[list->count++] = found;
+    return true;
+}
+
+static bool find_queued(mem_found_list *list, const ef_outbox_query *query, size_t lane)
+{
+    const mem_journal *m = list->m;
+
+    for (int32_t p = 0; p < m->base.partitions; p++) {
+        const mem_part *part = &m->lanes[lane].parts[p];
+        ef_lease_key key = ef__mem_lane_lease(&m->lanes[lane], p);
+        int64_t token = 0, in_hand = 0;
+        if (part->first < part->count && ef__mem_lease_live(m, &key, &token) &&
+            token == part->hand_token)
+            in_hand = part->hand;
+        for (size_t r = part->first; r < part->count; r++) {
+            int64_t position = part->rows[r];
+            ef_row_status status = position <= in_hand ? EF_ROW_PROCESSING : EF_ROW_PENDING;
+            if (!add_found(list, query, (mem_found){lane, position, -1, status, false}))
+                return false;
+        }
+    }
+    return true;
+}
+
+static int compare_found(const void *a, const void *b, void *context)
+{
+    const mem_journal *m = context;
+    const mem_found *x = a, *y = b;
+
+    if (x->position != y->position)
+        return x->position < y->position ? -1 : 1;
+    return ef__mem_compare(m->lanes[x->lane].name, m->lanes[y->lane].name);
+}
+
+/* Every row of the lane and tenant asked for, in order. The caller frees the items. */
+static ef_status find_rows(mem_journal *m, const ef_outbox_query *query, mem_found_list *out,
+                           ef_error *err)
+{
+    bool ok = true;
+
+    *out = (mem_found_list){.m = m};
+    for (size_t lane = 0; ok && lane < m->lane_count; lane++)
+        if (query->lane.len == 0 || ef_str_equal(m->lanes[lane].name, query->lane))
+            ok = find_queued(out, query, lane);
+    for (size_t i = 0; ok && i < m->exception_count; i++) {
+        const mem_exception *x = &m->exceptions[i];
+        mem_found found = {x->lane, x->position, (int64_t)i, x->status, is_blocked(m, i)};
+        if (query->lane.len == 0 || ef_str_equal(m->lanes[x->lane].name, query->lane))
+            ok = add_found(out, query, found);
+    }
+    if (!ok) {
+        free(out->items);
+        return ef__mem_no_memory(err);
+    }
+    if (out->count)
+        qsort_r(out->items, out->count, sizeof *out->items, compare_found, m);
+    return EF_OK;
+}
+
+/* --- showing rows ----------------------------------------------------------------------------- */
+
+static ef_status make_row(const mem_journal *m, const mem_found *found, ef__arena *arena,
+                          ef_row *out, ef_error *err)
+{
+    const mem_event *event = m->events[found->position - 1];
+    const mem_exception *x = found->exception < 0 ? NULL : &m->exceptions[found->exception];
+
+    *out = (ef_row){
+        .lane = ef__arena_copy(arena, m->lanes[found->lane].name),
+        .tenant = ef__arena_copy(arena, event->event.tenant),
+        .stream = ef__arena_copy(arena, event->event.stream),
+        .seq = event->event.seq,
+        .position = found->position,
+        .event_type = ef__arena_copy(arena, ef__mem_type_canonical(m, event->event.type)),
+        .status = found->status,
+        .blocked = found->blocked,
+        .skip = x && x->skip,
+        .partition = event->partition,
+        .attempt_count = x ? x->attempts : 0,
+        .next_attempt_us = x ? x->due_us : 0,
+        .last_error = ef__arena_copy(arena, x ? x->error : (ef_str){0}),
+        .enqueued_us = event->event.recorded_us,
+        .updated_us = x ? x->updated_us : event->event.recorded_us,
+    };
+    if (!out->lane.ptr || !out->tenant.ptr || !out->stream.ptr || !out->event_type.ptr ||
+        !out->last_error.ptr)
+        return ef__room_full(err);
+    return EF_OK;
+}
+
+static ef_status rows_ready(ef_row_list *out, size_t count, ef_row **rows, ef_error *err)
+{
+    *rows = ef__arena_zalloc(&out->room->arena, count + 1, sizeof **rows);
+    out->items = *rows;
+    return *rows ? EF_OK : ef__room_full(err);
+}
+
+static bool is_wanted(const ef_outbox_query *query, const mem_found *found)
+{
+    return (!query->status || *query->status == found->status) &&
+           (!query->blocked_only || found->blocked);
+}
+
+static ef_status show_page(const mem_found_list *list, const ef_outbox_query *query,
+                           const mem_found *after, ef_row_list *out, ef_error *err)
+{
+    size_t room = list->count < query->limit ? list->count : query->limit;
+    const mem_found *last = NULL;
+    ef_row *rows;
+    ef_status st = rows_ready(out, room, &rows, err);
+
+    for (size_t i = 0; st == EF_OK && i < list->count; i++) {
+        const mem_found *found = &list->items[i];
+        if (!is_wanted(query, found) ||
+            (after && compare_found(found, after, (void *)list->m) <= 0))
+            continue;
+        if (out->count == query->limit) {
+            ef__cursor_format(ROW_CURSOR, last->position, (int64_t)last->lane, out->next);
+            break;
+        }
+        st = make_row(list->m, found, &out->room->arena, &rows[out->count], err);
+        out->count++;
+        last = found;
+    }
+    return st;
+}
+
+static ef_status list_rows(mem_journal *m, const ef_outbox_query *query, ef_row_list *out,
+                           ef_error *err)
+{
+    mem_found after = {0};
+    int64_t lane;
+    mem_found_list list;
+    ef_status st = ef__cursor_parse(ROW_CURSOR, query->after, &after.position, &lane, err);
+
+    if (st != EF_OK)
+        return st;
+    if (lane < 0 || lane >= (int64_t)m->lane_count)
+        return ef_fail(err, EF_BAD_INPUT, "after is not a cursor of this journal");
+    after.lane = (size_t)lane;
+    if ((st = find_rows(m, query, &list, err)) != EF_OK)
+        return st;
+    st = show_page(&list, query, query->after.len ? &after : NULL, out, err);
+    free(list.items);
+    return st;
+}
+
+ef_status ef__mem_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
+                            ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    ef_status st = list_rows(m, query, out, err);
+
+    ef__mem_unlock(m);
+    return st;
+}
+
+/* --- the summary ------------------------------------------------------------------------------ */
+
+static void count_row(const mem_journal *m, const mem_found *found, ef_outbox_summary *out)
+{
+    int64_t enqueued_us = m->events[found->position - 1]->event.recorded_us;
+
+    out->pending += found->status == EF_ROW_PENDING;
+    out->processing += found->status == EF_ROW_PROCESSING;
+    out->failed += found->status == EF_ROW_FAILED;
+    out->dead += found->status == EF_ROW_DEAD;
+    if (!found->blocked)
+        return;
+    if (out->blocked++ == 0)
+        out->blocked_oldest_us = enqueued_us; /* rows come in order, so the first is the oldest */
+}
+
+static ef_status summarise(mem_journal *m, const ef_outbox_query *query, ef_outbox_summary *out,
+                           ef_error *err)
+{
+    mem_found_list list;
+    ef_row *rows;
+    ef_status st = find_rows(m, query, &list, err);
+
+    if (st != EF_OK)
+        return st;
+    st = rows_ready(&out->oldest, 1, &rows, err);
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        const mem_found *found = &list.items[i];
+        bool waits = found->status == EF_ROW_PENDING || found->status == EF_ROW_FAILED;
+        count_row(m, found, out);
+        if (waits && !found->blocked && out->oldest.count == 0) {
+            st = make_row(m, found, &out->oldest.room->arena, &rows[0], err);
+            out->oldest.count = 1;
+        }
+    }
+    free(list.items);
+    return st;
+}
+
+ef_status ef__mem_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
+                                   ef_outbox_summary *out, ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    ef_status st = summarise(m, query, out, err);
+
+    ef__mem_unlock(m);
+    return st;
+}
+
+/* --- acts ------------------------------------------------------------------------------------- */
+
+static ef_status note_act(mem_journal *m, const char *act, ef_str who, ef_str reason,
+                          const mem_exception *x, ef_error *err)
+{
+    const ef_event *event = &m->events[x->position - 1]->event;
+    mem_act made = {.id = (int64_t)m->act_count + 1,
+                    .at_us = ef__mem_now(m),
+                    .act = ef_str_from(act),
+                    .tenant = event->tenant,
+                    .stream = event->stream,
+                    .seq = event->seq};
+
+    if (!ef__mem_grow((void **)&m->acts, &m->act_cap, m->act_count, sizeof *m->acts) ||
+        !ef__mem_text_set(&made.who, who) || !ef__mem_text_set(&made.reason, reason) ||
+        !ef__mem_text_set(&made.lane, m->lanes[x->lane].name)) {
+        ef__mem_text_free(&made.who);
+        ef__mem_text_free(&made.reason);
+        return ef__mem_no_memory(err);
+    }
+    m->acts[m->act_count++] = made;
+    return EF_OK;
+}
+
+static void reset_row(mem_exception *x, int64_t now_us)
+{
+    x->status = EF_ROW_PENDING;
+    x->skip = false;
+    x->attempts = 0;
+    x->due_us = now_us;
+    ef__mem_text_free(&x->error);
+    x->updated_us = now_us;
+}
+
+/* Put the row at `index` back and show it. */
+static ef_status requeue_row(mem_journal *m, size_t index, ef_str who, ef_str reason, ef_row *row,
+                             ef_row_list *out, ef_error *err)
+{
+    mem_exception *x = &m->exceptions[index];
+    mem_found found = {x->lane, x->position, (int64_t)index, EF_ROW_PENDING, false};
+    ef_status st = note_act(m, "requeue", who, reason, x, err);
+
+    if (st != EF_OK)
+        return st;
+    reset_row(x, ef__mem_now(m));
+    found.blocked = is_blocked(m, index);
+    st = make_row(m, &found, &out->room->arena, row, err);
+    if (st == EF_OK)
+        out->count++;
+    return st;
+}
+
+/* The position of an act's event, or 0. */
+static int64_t act_position(const mem_journal *m, const ef_outbox_act *act)
+{
+    int64_t stream = ef__mem_stream_find(m, act->tenant, act->stream);
+    int64_t index = stream < 0 ? -1 : ef__mem_event_by_seq(m, (size_t)stream, act->seq);
+
+    return index + 1;
+}
+
+static ef_status requeue(mem_journal *m, const ef_outbox_act *act, ef_row_list *out, ef_error *err)
+{
+    int64_t position = act_position(m, act);
+    ef_row *rows;
+    ef_status st = rows_ready(out, m->lane_count, &rows, err);
+
+    for (size_t i = 0; st == EF_OK && position && i < m->exception_count; i++) {
+        const mem_exception *x = &m->exceptions[i];
+        if (x->position == position && x->status == EF_ROW_DEAD &&
+            (act->lane.len == 0 || ef_str_equal(m->lanes[x->lane].name, act->lane)))
+            st = requeue_row(m, i, act->who, act->reason, &rows[out->count], out, err);
+    }
+    if (st == EF_OK && out->count == 0)
+        st = ef_fail(err, EF_NOT_FOUND, "stream \"%.*s\", seq %" PRId64 ": no dead row",
+                     EF_STR_ARG(act->stream), act->seq);
+    return st;
+}
+
+ef_status ef__mem_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+                          ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    ef_status st = requeue(m, act, out, err);
+
+    ef__mem_unlock(m);
+    return st;
+}
+
+ef_status ef__mem_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
+                               ef_row_list *out, ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    size_t room = m->exception_count < limit ? m->exception_count : limit;
+    ef_row *rows;
+    ef_status st = rows_ready(out, room, &rows, err);
+
+    for (size_t i = 0; st == EF_OK && i < m->exception_count && out->count < limit; i++) {
+        const mem_exception *x = &m->exceptions[i];
+        if (x->status == EF_ROW_DEAD &&
+            (lane.len == 0 || ef_str_equal(m->lanes[x->lane].name, lane)))
+            st = requeue_row(m, i, who, (ef_str){0}, &rows[out->count], out, err);
+    }
+    ef__mem_unlock(m);
+    return st;
+}
+
+static ef_status skip(mem_journal *m, const ef_outbox_act *act, ef_row_list *out, ef_error *err)
+{
+    int64_t position = act_position(m, act);
+    int64_t lane = ef__mem_lane_find(m, act->lane);
+    bool found = false;
+    size_t at = 0;
+    mem_exception *x;
+    ef_row *rows;
+    ef_status st;
+
+    if (position && lane >= 0)
+        at = ef__mem_exception_at(m, position, (size_t)lane, &found);
+    if (!found)
+        return ef_fail(err, EF_NOT_FOUND,
+                       "stream \"%.*s\", seq %" PRId64 ": no exception in lane \"%.*s\"",
+                       EF_STR_ARG(act->stream), act->seq, EF_STR_ARG(act->lane));
+    x = &m->exceptions[at];
+    if ((st = rows_ready(out, 1, &rows, err)) != EF_OK ||
+        (st = note_act(m, "skip", act->who, act->reason, x, err)) != EF_OK)
+        return st;
+    /* What became of it stays to be seen; but it is due, and blocks nothing any more. */
+    x->skip = true;
+    x->updated_us = ef__mem_now(m);
+    if (x->status != EF_ROW_DEAD)
+        x->due_us = x->updated_us;
+    out->count = 1;
+    mem_found shown = {(size_t)lane, position, (int64_t)at, x->status, is_blocked(m, at)};
+    return make_row(m, &shown, &out->room->arena, rows, err);
+}
+
+ef_status ef__mem_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+                       ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    ef_status st = skip(m, act, out, err);
+
+    ef__mem_unlock(m);
+    return st;
+}
+
+static ef_status list_acts(const mem_journal *m, size_t limit, ef_act_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    size_t count = m->act_count < limit ? m->act_count : limit;
+    ef_act *items = ef__arena_zalloc(arena, count + 1, sizeof *items);
+
+    if (!items)
+        return ef__room_full(err);
+    for (size_t i = 0; i < count; i++) {
+        const mem_act *act = &m->acts[m->act_count - 1 - i];
+        items[i] = *act;
+        items[i].act = ef__arena_copy(arena, act->act);
+        items[i].who = ef__arena_copy(arena, act->who);
+        items[i].reason = ef__arena_copy(arena, act->reason);
+        items[i].lane = ef__arena_copy(arena, act->lane);
+        items[i].tenant = ef__arena_copy(arena, act->tenant);
+        items[i].stream = ef__arena_copy(arena, act->stream);
+        if (!items[i].act.ptr || !items[i].who.ptr || !items[i].reason.ptr || !items[i].lane.ptr ||
+            !items[i].tenant.ptr || !items[i].stream.ptr)
+            return ef__room_full(err);
+    }
+    out->items = items;
+    out->count = count;
+    return EF_OK;
+}
+
+ef_status ef__mem_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    ef_status st = list_acts(m, limit, out, err);
+
+    ef__mem_unlock(m);
+    return st;
+}

@@ -1,0 +1,540 @@
+/*
+ * work.c - the memory journal's leases, workers and runs.
+ */
+#include "memory.h"
+
+#include "../../core/lease_rule.h"
+#include "../../core/run_rule.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* --- leases ----------------------------------------------------------------------------------- */
+
+static int compare_keys(const ef_lease_key *a, const ef_lease_key *b)
+{
+    int names;
+
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    names = ef__mem_compare(a->name, b->name);
+    if (names)
+        return names;
+    return (a->partition > b->partition) - (a->partition < b->partition);
+}
+
+/* Where the lease is, or would be. */
+static size_t lease_at(const mem_journal *m, const ef_lease_key *key, bool *found)
+{
+    size_t at = 0;
+
+    while (at < m->lease_count && compare_keys(&m->leases[at].key, key) < 0)
+        at++;
+    *found = at < m->lease_count && compare_keys(&m->leases[at].key, key) == 0;
+    return at;
+}
+
+static ef__lease_row lease_row(const mem_lease *lease)
+{
+    return (ef__lease_row){lease->owner, lease->token, lease->until_us};
+}
+
+/* The row as it is; all zero when it was never taken. */
+static ef__lease_row find_row(const mem_journal *m, const ef_lease_key *key, mem_lease **out)
+{
+    bool found;
+    size_t at = lease_at(m, key, &found);
+
+    *out = found ? &m->leases[at] : NULL;
+    return found ? lease_row(&m->leases[at]) : (ef__lease_row){0};
+}
+
+bool ef__mem_lease_live(const mem_journal *m, const ef_lease_key *key, int64_t *out_token)
+{
+    mem_lease *lease;
+    ef__lease_row row = find_row(m, key, &lease);
+
+    *out_token = row.token;
+    return ef__lease_live(&row, ef__mem_now(m));
+}
+
+ef_lease_key ef__mem_lane_lease(const mem_lane *lane, int32_t partition)
+{
+    if (lane->kind == EF_LANE_KIND_PUBLISHER)
+        return (ef_lease_key){EF_LEASE_PUBLISHER, lane->name, partition};
+    return (ef_lease_key){EF_LEASE_PARTITION, {0}, partition};
+}
+
+static ef_status lost(mem_journal *m, const ef_lease_key *key, int64_t token, int64_t found,
+                      ef_error *err)
+{
+    m->stale_refused++;
+    return ef_fail_numbers(
+        err, EF_LEASE_LOST, token, found,
+        "lease %s \"%.*s\" %" PRId32 ": token %" PRId64 " is not live, the lease is at %" PRId64,
+        ef_lease_kind_name(key->kind), EF_STR_ARG(key->name), key->partition, token, found);
+}
+
+static ef_status check_token(mem_journal *m, const ef_lease_key *key, int64_t token, ef_error *err)
+{
+    mem_lease *lease;
+    ef__lease_row row = find_row(m, key, &lease);
+
+    if (ef__lease_check(&row, token, ef__mem_now(m)) == EF_OK)
+        return EF_OK;
+    return lost(m, key, token, row.token, err);
+}
+
+ef_status ef__mem_holding_check(mem_journal *m, const mem_lane *lane, const ef_holding *held,
+                                ef_error *err)
+{
+    ef_lease_key key = ef__mem_lane_lease(lane, held->partition);
+
+    return check_token(m, &key, held->token, err);
+}
+
+static ef_status add_lease(mem_journal *m, const ef_lease_key *key, mem_lease **out, ef_error *err)
+{
+    bool found;
+    size_t at = lease_at(m, key, &found);
+    mem_lease made = {.key = {key->kind, {0}, key->partition}};
+
+    if (!ef__mem_grow((void **)&m->leases, &m->lease_cap, m->lease_count, sizeof *m->leases) ||
+        !ef__mem_text_set(&made.key.name, key->name))
+        return ef__mem_no_memory(err);
+    memmove(&m->leases[at + 1], &m->leases[at], (m->lease_count - at) * sizeof *m->leases);
+    m->leases[at] = made;
+    m->lease_count++;
+    *out = &m->leases[at];
+    return EF_OK;
+}
+
+static ef_status store_row(mem_journal *m, mem_lease *lease, const ef__lease_row *row,
+                           ef_error *err)
+{
+    if (!ef_str_equal(lease->owner, row->owner) && !ef__mem_text_set(&lease->owner, row->owner))
+        return ef__mem_no_memory(err);
+    lease->token = row->token;
+    lease->until_us = row->until_us;
+    lease->updated_us = ef__mem_now(m);
+    return EF_OK;
+}
+
+static ef_status acquire(mem_journal *m, const ef_lease_key *key, ef_str owner, int64_t lease_ms,
+                         ef__lease_row *out, ef_error *err)
+{
+    mem_lease *lease;
+    ef__lease_row row = find_row(m, key, &lease);
+    ef__lease_answer answer = ef__lease_acquire(&row, owner, ef__mem_now(m), lease_ms);
+    ef_status st;
+
+    if (answer.status == EF_LEASE_HELD)
+        return ef_fail_numbers(err, EF_LEASE_HELD, lease_ms, answer.left_ms,
+                               "lease %s \"%.*s\" %" PRId32 " is held by \"%.*s\" for %" PRId64
+                               " ms",
+                               ef_lease_kind_name(key->kind), EF_STR_ARG(key->name), key->partition,
+                               EF_STR_ARG(row.owner), answer.left_ms);
+    if (!lease && (st = add_lease(m, key, &lease, err)) != EF_OK)
+        return st;
+    *out = answer.row;
+    return store_row(m, lease, &answer.row, err);
+}
+
+ef_status ef__mem_lease_acquire(ef_journal *journal, const ef_lease_key *key, ef_str owner,
+                                int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
+                                ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    ef__lease_row row = {0};
+    ef_status st = acquire(m, key, owner, lease_ms, &row, err);
+
+    ef__mem_unlock(m);
+    *out_token = row.token;
+    *out_until_us = row.until_us;
+    return st;
+}
+
+ef_status ef__mem_lease_renew(ef_journal *journal, const ef_lease_key *key, int64_t token,
+                              int64_t lease_ms, int64_t *out_until_us, ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    mem_lease *lease;
+    ef__lease_row row = find_row(m, key, &lease);
+    ef__lease_answer answer = ef__lease_renew(&row, token, ef__mem_now(m), lease_ms);
+    ef_status st;
+
+    if (answer.status != EF_OK)
+        st = lost(m, key, token, row.token, err);
+    else
+        st = store_row(m, lease, &answer.row, err);
+    *out_until_us = answer.row.until_us;
+    ef__mem_unlock(m);
+    return st;
+}
+
+ef_status ef__mem_lease_release(ef_journal *journal, const ef_lease_key *key, int64_t token,
+                                ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    mem_lease *lease;
+    ef__lease_row row = find_row(m, key, &lease);
+    ef__lease_answer answer = ef__lease_release(&row, token);
+    ef_status st;
+
+    if (answer.status != EF_OK)
+        st = lost(m, key, token, row.token, err);
+    else
+        st = store_row(m, lease, &answer.row, err);
+    ef__mem_unlock(m);
+    return st;
+}
+
+static ef_status list_leases(const mem_journal *m, const ef_lease_kind *kind, ef_lease_list *out,
+                             ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef_lease *items = ef__arena_zalloc(arena, m->lease_count + 1, sizeof *items);
+
+    if (!items)
+        return ef__room_full(err);
+    for (size_t i = 0; i < m->lease_count; i++) {
+        const mem_lease *lease = &m->leases[i];
+        ef__lease_row row = lease_row(lease);
+        if (kind && lease->key.kind != *kind)
+            continue;
+        ef_lease item = {
+            .key = {lease->key.kind, ef__arena_copy(arena, lease->key.name), lease->key.partition},
+            .owner = ef__arena_copy(arena, lease->owner),
+            .token = lease->token,
+            .until_us = lease->until_us,
+            .updated_us = lease->updated_us,
+            .live = ef__lease_live(&row, ef__mem_now(m))};
+        if (!item.key.name.ptr || !item.owner.ptr)
+            return ef__room_full(err);
+        items[out->count++] = item;
+    }
+    out->items = items;
+    return EF_OK;
+}
+
+ef_status ef__mem_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
+                           ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    ef_status st = list_leases(m, kind, out, err);
+
+    ef__mem_unlock(m);
+    return st;
+}
+
+/* --- workers ---------------------------------------------------------------------------------- */
+
+static size_t worker_at(const mem_journal *m, ef_str id, bool *found)
+{
+    size_t at = 0;
+
+    while (at < m->worker_count && ef__mem_compare(m->workers[at].id, id) < 0)
+        at++;
+    *found = at < m->worker_count && ef_str_equal(m->workers[at].id, id);
+    return at;
+}
+
+static void remove_worker(mem_journal *m, size_t at)
+{
+    ef__mem_text_free(&m->workers[at].id);
+    ef__mem_text_free(&m->workers[at].host);
+    m->worker_count--;
+    memmove(&m->workers[at], &m->workers[at + 1], (m->worker_count - at) * sizeof *m->workers);
+}
+
+static ef_status add_worker(mem_journal *m, size_t at, ef_str id, ef_error *err)
+{
+    mem_worker made = {.started_us = ef__mem_now(m)};
+
+    if (!ef__mem_grow((void **)&m->workers, &m->worker_cap, m->worker_count, sizeof *m->workers) ||
+        !ef__mem_text_set(&made.id, id))
+        return ef__mem_no_memory(err);
+    memmove(&m->workers[at + 1], &m->workers[at], (m->worker_count - at) * sizeof *m->workers);
+    m->workers[at] = made;
+    m->worker_count++;
+    return EF_OK;
+}
+
+static ef_status beat(mem_journal *m, const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
+{
+    bool found;
+    size_t at = worker_at(m, worker->id, &found);
+    ef_status st;
+
+    if (!found && (st = add_worker(m, at, worker->id, err)) != EF_OK)
+        return st;
+    if (!ef__mem_text_set(&m->workers[at].host, worker->host))
+        return ef__mem_no_memory(err);
+    m->workers[at].pid = worker->pid;
+    m->workers[at].updated_us = ef__mem_now(m);
+    m->workers[at].heartbeat_until_us = m->workers[at].updated_us + heartbeat_ms * 1000;
+    return EF_OK;
+}
+
+ef_status ef__mem_worker_beat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
+                              ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    ef_status st = beat(m, worker, heartbeat_ms, err);
+
+    ef__mem_unlock(m);
+    return st;
+}
+
+ef_status ef__mem_worker_leave(ef_journal *journal, ef_str id, ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    bool found;
+    size_t at = worker_at(m, id, &found);
+
+    if (found)
+        remove_worker(m, at);
+    ef__mem_unlock(m);
+    return EF_OK;
+}
+
+ef_status ef__mem_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
+                               int64_t *out_purged, ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    int64_t now_us = ef__mem_now(m);
+
+    *out_purged = 0;
+    /* A clock that was set back must not stop the looking for as long as it was wrong. */
+    if (m->purged_us == 0 || now_us < m->purged_us ||
+        now_us - m->purged_us >= interval_ms * 1000) {
+        m->purged_us = now_us;
+        for (size_t i = m->worker_count; i-- > 0;)
+            if (m->workers[i].heartbeat_until_us < now_us - older_than_ms * 1000) {
+                remove_worker(m, i);
+                (*out_purged)++;
+            }
+    }
+    ef__mem_unlock(m);
+    return EF_OK;
+}
+
+static ef_status list_workers(const mem_journal *m, ef_worker_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef_worker *items = ef__arena_zalloc(arena, m->worker_count + 1, sizeof *items);
+
+    if (!items)
+        return ef__room_full(err);
+    for (size_t i = 0; i < m->worker_count; i++) {
+        items[i] = m->workers[i];
+        items[i].id = ef__arena_copy(arena, m->workers[i].id);
+        items[i].host = ef__arena_copy(arena, m->workers[i].host);
+        items[i].live = items[i].heartbeat_until_us > ef__mem_now(m);
+        if (!items[i].id.ptr || !items[i].host.ptr)
+            return ef__room_full(err);
+    }
+    out->items = items;
+    out->count = m->worker_count;
+    return EF_OK;
+}
+
+ef_status ef__mem_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    ef_status st = list_workers(m, out, err);
+
+    ef__mem_unlock(m);
+    return st;
+}
+
+/* --- runs ------------------------------------------------------------------------------------- */
+
+static ef_status show_run(const ef_run *run, ef__arena *arena, ef_run *out, ef_error *err)
+{
+    *out = *run;
+    out->id = ef__arena_copy(arena, run->id);
+    out->projection = ef__arena_copy(arena, run->projection);
+    out->tenant = ef__arena_copy(arena, run->tenant);
+    out->error = ef__arena_copy(arena, run->error);
+    out->reason = ef__arena_copy(arena, run->reason);
+    out->requester = ef__arena_copy(arena, run->requester);
+    if (!out->id.ptr || !out->projection.ptr || !out->tenant.ptr || !out->error.ptr ||
+        !out->reason.ptr || !out->requester.ptr)
+        return ef__room_full(err);
+    return EF_OK;
+}
+
+static ef_status show_runs(const mem_journal *m, ef_str only, bool open_only, size_t limit,
+                           ef_run_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef_run *items =
+        ef__arena_zalloc(arena, (m->run_count < limit ? m->run_count : limit) + 1, sizeof *items);
+    ef_status st = EF_OK;
+
+    if (!items)
+        return ef__room_full(err);
+    out->items = items;
+    for (size_t i = m->run_count; st == EF_OK && i-- > 0 && out->count < limit;) {
+        const ef_run *run = &m->runs[i].run;
+        if ((open_only && !ef__run_is_open(run->state)) ||
+            (only.len && !ef_str_equal(run->id, only)))
+            continue;
+        st = show_run(run, arena, &items[out->count], err);
+        out->count++;
+    }
+    return st;
+}
+
+static void free_run(mem_run *run)
+{
+    ef__mem_text_free(&run->run.id);
+    ef__mem_text_free(&run->run.projection);
+    ef__mem_text_free(&run->run.tenant);
+    ef__mem_text_free(&run->run.error);
+    ef__mem_text_free(&run->run.reason);
+    ef__mem_text_free(&run->run.requester);
+    ef__mem_text_free(&run->key.name);
+}
+
+static ef_status add_run(mem_journal *m, const ef_run *run, ef_error *err)
+{
+    mem_run made = {.run = {.mode = run->mode,
+                            .state = EF_RUN_QUEUED,
+                            .requested_us = ef__mem_now(m),
+                            .from = run->from,
+                            .to = run->to,
+                            .total = run->total}};
+
+    if (!ef__mem_grow((void **)&m->runs, &m->run_cap, m->run_count, sizeof *m->runs) ||
+        !ef__mem_text_set(&made.run.id, run->id) ||
+        !ef__mem_text_set(&made.run.projection, run->projection) ||
+        !ef__mem_text_set(&made.run.tenant, run->tenant) ||
+        !ef__mem_text_set(&made.run.reason, run->reason) ||
+        !ef__mem_text_set(&made.run.requester, run->requester)) {
+        free_run(&made);
+        return ef__mem_no_memory(err);
+    }
+    m->runs[m->run_count++] = made;
+    return EF_OK;
+}
+
+static ef_status request(mem_journal *m, const ef_run *run, ef_run_list *out, ef_error *err)
+{
+    ef_status st;
+
+    for (size_t i = 0; i < m->run_count; i++) {
+        const ef_run *other = &m->runs[i].run;
+        if (ef__run_is_open(other->state) && ef_str_equal(other->tenant, run->tenant) &&
+            ef_str_equal(other->projection, run->projection))
+            return ef_fail(err, EF_EXISTS, "run %.*s of projection \"%.*s\" is %s",
+                           EF_STR_ARG(other->id), EF_STR_ARG(run->projection),
+                           ef_run_state_name(other->state));
+    }
+    if ((st = add_run(m, run, err)) != EF_OK)
+        return st;
+    return show_runs(m, run->id, false, 1, out, err);
+}
+
+ef_status ef__mem_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out,
+                              ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    ef_status st = request(m, run, out, err);
+
+    ef__mem_unlock(m);
+    return st;
+}
+
+/* May this caller move the run? Under the driver's token; or cancelling, when nobody drives it. */
+static ef_status check_driver(mem_journal *m, mem_run *run, const ef_lease_key *lease,
+                              int64_t token, ef_error *err)
+{
+    int64_t found;
+    ef_status st;
+
+    if (!lease) {
+        if (run->driven && run->run.state == EF_RUN_RUNNING &&
+            ef__mem_lease_live(m, &run->key, &found))
+            return ef_fail(err, EF_CONFLICT, "run %.*s is being driven: its driver cancels it",
+                           EF_STR_ARG(run->run.id));
+        return EF_OK;
+    }
+    if ((st = check_token(m, lease, token, err)) != EF_OK)
+        return st;
+    if (!ef__mem_text_set(&run->key.name, lease->name))
+        return ef__mem_no_memory(err);
+    run->key.kind = lease->kind;
+    run->key.partition = lease->partition;
+    run->driven = true;
+    return EF_OK;
+}
+
+static ef_status update(mem_journal *m, mem_run *row, const ef_run *run, const ef_lease_key *lease,
+                        int64_t token, ef_error *err)
+{
+    ef_run *to = &row->run;
+    int64_t now_us = ef__mem_now(m);
+    ef_status st;
+
+    if (!ef__run_may_move(to->state, run->state))
+        return ef_fail(err, EF_CONFLICT, "run %.*s is %s and cannot become %s", EF_STR_ARG(to->id),
+                       ef_run_state_name(to->state), ef_run_state_name(run->state));
+    if ((st = check_driver(m, row, lease, token, err)) != EF_OK)
+        return st;
+    if (!ef__mem_text_set(&to->error, run->error))
+        return ef__mem_no_memory(err);
+    if (to->state == EF_RUN_QUEUED && run->state == EF_RUN_RUNNING)
+        to->started_us = now_us;
+    if (!ef__run_is_open(run->state))
+        to->finished_us = now_us;
+    to->state = run->state;
+    to->processed = run->processed;
+    to->total = run->total;
+    to->last_position = run->last_position;
+    return EF_OK;
+}
+
+ef_status ef__mem_run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
+                             int64_t token, ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    mem_run *row = NULL;
+    ef_status st;
+
+    for (size_t i = 0; i < m->run_count && !row; i++)
+        if (ef_str_equal(m->runs[i].run.id, run->id))
+            row = &m->runs[i];
+    if (!row)
+        st = ef_fail(err, EF_NOT_FOUND, "there is no run \"%.*s\"", EF_STR_ARG(run->id));
+    else
+        st = update(m, row, run, lease, token, err);
+    ef__mem_unlock(m);
+    return st;
+}
+
+ef_status ef__mem_run_ls(ef_journal *journal, ef_str only, bool open_only, size_t limit,
+                         ef_run_list *out, ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    ef_status st = show_runs(m, only, open_only, limit, out, err);
+
+    ef__mem_unlock(m);
+    return st;
+}
+
+void ef__mem_work_release(mem_journal *m)
+{
+    for (size_t i = 0; i < m->lease_count; i++) {
+        ef__mem_text_free(&m->leases[i].key.name);
+        ef__mem_text_free(&m->leases[i].owner);
+    }
+    while (m->worker_count > 0)
+        remove_worker(m, m->worker_count - 1);
+    for (size_t i = 0; i < m->run_count; i++)
+        free_run(&m->runs[i]);
+    free(m->leases);
+    free(m->workers);
+    free(m->runs);
+}

@@ -1,0 +1,133 @@
+/*
+ * names.c - the words for the enums, and the text of a read-your-writes token.
+ */
+#include "../base/cursor.h"
+
+#include <everfold/everfold.h>
+
+#include <strings.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define TOKEN_KIND 'p'
+
+static const char *const intents[] = {
+    [EF_INTENT_PROJECTION_AND_REPLAY] = "projection_and_replay",
+    [EF_INTENT_REPLAY_ONLY] = "replay_only",
+    [EF_INTENT_AUDIT_ONLY] = "audit_only",
+};
+
+static const char *const row_statuses[] = {
+    [EF_ROW_PENDING] = "pending", [EF_ROW_PROCESSING] = "processing",
+    [EF_ROW_FAILED] = "failed",   [EF_ROW_DEAD] = "dead",
+    [EF_ROW_DONE] = "done",
+};
+
+static const char *const lease_kinds[] = {
+    [EF_LEASE_PARTITION] = "partition", [EF_LEASE_PUBLISHER] = "publisher",
+    [EF_LEASE_SCOPE] = "scope",         [EF_LEASE_RUN] = "run",
+    [EF_LEASE_SEQUENCER] = "sequencer",
+};
+
+static const char *const run_modes[] = {
+    [EF_RUN_REPLAY] = "replay",     [EF_RUN_REBUILD] = "rebuild",
+    [EF_RUN_CATCH_UP] = "catch_up", [EF_RUN_GAP_REPAIR] = "gap_repair",
+    [EF_RUN_VERIFY] = "verify",     [EF_RUN_SEED] = "seed",
+};
+
+static const char *const run_states[] = {
+    [EF_RUN_QUEUED] = "queued", [EF_RUN_RUNNING] = "running",     [EF_RUN_COMPLETED] = "completed",
+    [EF_RUN_FAILED] = "failed", [EF_RUN_CANCELLED] = "cancelled",
+};
+
+/* A value outside the enum gets a word too, so that a message about it can be written. */
+static const char *word_of(const char *const *words, size_t count, int value)
+{
+    return value >= 0 && (size_t)value < count ? words[value] : "unknown";
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static int value_of(const char *const *words, size_t count, ef_str text)
+{
+    while (text.len && is_space(text.ptr[0])) {
+        text.ptr++;
+        text.len--;
+    }
+    while (text.len && is_space(text.ptr[text.len - 1]))
+        text.len--;
+    for (size_t i = 0; text.len && i < count; i++)
+        if (strlen(words[i]) == text.len && strncasecmp(words[i], text.ptr, text.len) == 0)
+            return (int)i;
+    return -1;
+}
+
+const char *ef_intent_name(ef_intent intent)
+{
+    return word_of(intents, COUNT(intents), (int)intent);
+}
+
+int ef_intent_parse(ef_str name, ef_intent *out)
+{
+    int value = value_of(intents, COUNT(intents), name);
+
+    if (value < 0)
+        return -1;
+    *out = (ef_intent)value;
+    return 0;
+}
+
+const char *ef_row_status_name(ef_row_status status)
+{
+    return word_of(row_statuses, COUNT(row_statuses), (int)status);
+}
+
+int ef_row_status_parse(ef_str name, ef_row_status *out)
+{
+    int value = value_of(row_statuses, EF_ROW_DONE, name);
+
+    if (value < 0)
+        return -1;
+    *out = (ef_row_status)value;
+    return 0;
+}
+
+const char *ef_lease_kind_name(ef_lease_kind kind)
+{
+    return word_of(lease_kinds, COUNT(lease_kinds), (int)kind);
+}
+
+const char *ef_run_mode_name(ef_run_mode mode)
+{
+    return word_of(run_modes, COUNT(run_modes), (int)mode);
+}
+
+const char *ef_run_state_name(ef_run_state state)
+{
+    return word_of(run_states, COUNT(run_states), (int)state);
+}
+
+void ef_token_format(int64_t position, char out[EF_TOKEN_MAX])
+{
+    _Static_assert(EF_TOKEN_MAX >= EF_CURSOR_MAX, "a token is written as a cursor is");
+    ef__cursor_format(TOKEN_KIND, position, 0, out);
+}
+
+ef_status ef_token_parse(ef_str token, int64_t *out_position, ef_error *err)
+{
+    int64_t position, rest;
+    ef_status st;
+
+    if (!out_position)
+        return ef_fail(err, EF_BAD_INPUT, "out_position is NULL");
+    if (token.len == 0)
+        return ef_fail(err, EF_BAD_INPUT, "the token is empty");
+    st = ef__cursor_parse(TOKEN_KIND, token, &position, &rest, NULL);
+    if (st != EF_OK || rest != 0 || position < 0)
+        return ef_fail(err, EF_BAD_INPUT, "\"%.*s\" is not a token that append gave",
+                       token.len < 100 ? (int)token.len : 100, token.ptr);
+    *out_position = position;
+    return EF_OK;
+}

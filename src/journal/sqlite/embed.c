@@ -1,0 +1,214 @@
+/*
+ * embed.c - the opt-in header sqlite.h: appending inside the application's own transaction.
+ *
+ * The same writer as the store's, on a connection that is the application's. One thread at a time,
+ * so there is no group, no lock of the picture and no checkpoint: the log is moved by whoever opens
+ * the journal with ef_journal_open, and here at detach when it has grown long.
+ */
+#include "store.h"
+#include "writer.h"
+
+#include "settle.h"
+
+#include "../front_priv.h"
+
+#include <everfold/sqlite.h>
+
+#include <stdlib.h>
+
+struct ef_sqlite {
+    ef_journal_options options;
+    int32_t partitions;
+    sq_state state;
+    sq_writer writer;
+    ef__arena arena; /* what the open transaction has planned points into it */
+    bool open;       /* a transaction is */
+};
+
+#define SETTLE_FOR_EVENTS 64 /* how many a transaction brings is not known when it begins */
+#define TRANSACTION_BYTES_MAX (4ul * EF_LIMIT_APPEND_BYTES)
+
+static ef_status read_partitions(ef_sqlite *e, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = sq_stmt(&e->writer.conn, SQ_STATE_IDENTITY, &stmt, err);
+
+    if (st == EF_OK)
+        st = sq_row(&e->writer.conn, stmt, &row, err);
+    if (st != EF_OK)
+        return st;
+    if (!row)
+        return ef_fail(err, EF_DAMAGED, "the journal's state row is missing");
+    e->partitions = sqlite3_column_int(stmt, 1);
+    sqlite3_reset(stmt);
+    return EF_OK;
+}
+
+static ef_status attach(ef_sqlite *e, sqlite3 *db, ef_error *err)
+{
+    const char *path = sqlite3_db_filename(db, "main");
+    bool made;
+    ef_status st;
+
+    if (!path || !*path)
+        return ef_fail(err, EF_BAD_INPUT, "the connection is not on a file");
+    st = sq_conn_borrow(&e->writer.conn, db, e->options.busy_ms, err);
+    if (st == EF_OK)
+        st = sq_schema_ready(&e->writer.conn, &e->options, &made, err);
+    if (st == EF_OK)
+        st = sq_guard_open(&e->writer.guard, path, err);
+    if (st == EF_OK)
+        st = sq_headfile_open(&e->writer.head, path, false, false, err);
+    if (st == EF_NOT_FOUND && e->writer.guard.fd >= 0)
+        st = EF_OK; /* comparing decides what a missing head file means */
+    if (st == EF_OK)
+        st = read_partitions(e, err);
+    if (st == EF_OK)
+        st = sq_run(&e->writer.conn, SQ_BEGIN_READ, err);
+    if (st != EF_OK)
+        return st;
+    st = sq_state_sync(&e->state, &e->writer.conn, err);
+    if (st == EF_OK)
+        st = sq_compare_head(&e->writer, &e->options, err);
+    (void)sq_run(&e->writer.conn, SQ_ROLLBACK, NULL);
+    return st;
+}
+
+ef_status ef_sqlite_attach(struct sqlite3 *db, const ef_journal_options *options, ef_sqlite **out,
+                           ef_error *err)
+{
+    ef_sqlite *e;
+    ef_status st;
+
+    if (!out || !db)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", db ? "out" : "db");
+    *out = NULL;
+    if (!sqlite3_get_autocommit(db))
+        return ef_fail(err, EF_MISUSE, "a transaction is open on the connection");
+    e = calloc(1, sizeof *e);
+    if (!e)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while attaching");
+    if (options)
+        e->options = *options;
+    e->options.create = e->options.read_only = e->options.accept_head = false;
+    e->options.clock = e->options.clock ? e->options.clock : ef_clock_system();
+    e->options.busy_ms = e->options.busy_ms ? e->options.busy_ms : 10000;
+    e->arena = (ef__arena)EF__ARENA_INIT(TRANSACTION_BYTES_MAX);
+    sq_state_init(&e->state);
+    sq_writer_init(&e->writer, &e->state, &e->options);
+    st = attach(e, db, err);
+    if (st != EF_OK) {
+        ef_sqlite_detach(e);
+        return st;
+    }
+    *out = e;
+    return EF_OK;
+}
+
+void ef_sqlite_detach(ef_sqlite *e)
+{
+    if (!e)
+        return;
+    ef_sqlite_rollback(e);
+    if (e->writer.conn.db)
+        sq_conn_close(&e->writer.conn);
+    sq_writer_release(&e->writer);
+    sq_guard_close(&e->writer.guard);
+    sq_headfile_close(&e->writer.head);
+    sq_state_release(&e->state);
+    ef__arena_release(&e->arena);
+    free(e);
+}
+
+ef_status ef_sqlite_begin(ef_sqlite *e, ef_error *err)
+{
+    ef_status st;
+
+    if (!e || e->open)
+        return ef_fail(err, EF_MISUSE, "%s", e ? "a transaction is open already" : "NULL handle");
+    st = sq_writer_begin(&e->writer, err);
+    if (st == EF_OK)
+        st = sq_settle_slice(&e->writer, SETTLE_FOR_EVENTS, err);
+    if (st != EF_OK && !sqlite3_get_autocommit(e->writer.conn.db))
+        sq_writer_rollback(&e->writer);
+    e->open = st == EF_OK;
+    ef__arena_reset(&e->arena);
+    return st;
+}
+
+/* Planned events are looked at until the commit, for an id that comes again: keep their bytes. */
+static bool keep_bytes(ef_sqlite *e, ef__arrival *arrival)
+{
+    ef_str *texts[] = {&arrival->event.tenant, &arrival->event.stream, &arrival->event.type,
+                       &arrival->event.id,     &arrival->event.data,   &arrival->event.meta};
+
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        *texts[i] = ef__arena_copy(&e->arena, *texts[i]);
+        if (!texts[i]->ptr)
+            return false;
+    }
+    return true;
+}
+
+ef_status ef_sqlite_append(ef_sqlite *e, const ef_new_event *events, size_t count,
+                           ef_place *out_places, ef_error *err)
+{
+    ef__arrival *arrivals;
+    ef__made_id *ids;
+    int64_t now_us;
+    ef_status st;
+
+    if (!e || !e->open)
+        return ef_fail(err, EF_MISUSE, "call ef_sqlite_begin first");
+    if (count == 0)
+        return EF_OK;
+    if (!events || !out_places)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", events ? "out_places" : "events");
+    if (count > EF_LIMIT_APPEND_EVENTS)
+        return ef_event_check(events, count, NULL, err);
+    arrivals = ef__arena_alloc(&e->arena, count * sizeof *arrivals);
+    ids = ef__arena_alloc(&e->arena, count * sizeof *ids);
+    if (!arrivals || !ids)
+        return ef_fail(err, EF_TOO_LARGE, "the transaction holds more than %lu bytes of events",
+                       TRANSACTION_BYTES_MAX);
+    now_us = e->options.clock->wall_us(e->options.clock->context);
+    st = ef__arrivals_make(events, count, e->partitions, now_us, arrivals, ids, err);
+    for (size_t i = 0; st == EF_OK && i < count; i++)
+        if (!keep_bytes(e, &arrivals[i]))
+            st = ef_fail(err, EF_TOO_LARGE, "the transaction holds more than %lu bytes of events",
+                         TRANSACTION_BYTES_MAX);
+    if (st == EF_OK)
+        st = sq_writer_append(&e->writer, arrivals, count, now_us, out_places, err);
+    if (st == EF_OK)
+        ef__ids_give(arrivals, ids, count, out_places);
+    return st;
+}
+
+ef_status ef_sqlite_commit(ef_sqlite *e, ef_error *err)
+{
+    ef_status st;
+
+    if (!e || !e->open)
+        return ef_fail(err, EF_MISUSE, "no transaction is open");
+    st = sq_writer_finish(&e->writer, err);
+    if (st == EF_OK)
+        st = sq_writer_commit(&e->writer, err);
+    if (st != EF_OK) {
+        ef_sqlite_rollback(e);
+        return st;
+    }
+    e->open = false;
+    sq_writer_note_head(&e->writer, e->options.log);
+    if (sq_writer_believe(&e->writer, NULL) != EF_OK)
+        sq_state_forget(&e->state);
+    return EF_OK;
+}
+
+void ef_sqlite_rollback(ef_sqlite *e)
+{
+    if (e && e->open)
+        sq_writer_rollback(&e->writer);
+    if (e)
+        e->open = false;
+}

@@ -1,0 +1,133 @@
+-- Events, streams, types.
+
+-- name: begin
+BEGIN IMMEDIATE;
+
+-- name: commit
+COMMIT;
+
+-- name: rollback
+ROLLBACK;
+
+-- name: begin_read
+BEGIN;
+
+-- name: savepoint
+SAVEPOINT job;
+
+-- name: savepoint_keep
+RELEASE job;
+
+-- name: savepoint_undo
+ROLLBACK TO job;
+
+-- name: event_insert
+-- binds: 1 position, 2 stream, 3 seq, 4 prev, 5 jump, 6 type, 7 schema, 8 time, 9 recorded, 10 id,
+-- binds: 11 data, 12 meta, 13 sum, 14 hash
+INSERT INTO event(position, stream, seq, prev, jump, type, schema, time, recorded, id, data, meta,
+                  sum, hash)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
+
+-- name: event_last
+SELECT position, recorded, hash FROM event ORDER BY position DESC LIMIT 1;
+
+-- name: event_hash
+-- binds: 1 position
+SELECT hash FROM event WHERE position = ?1;
+
+-- name: event_at
+-- The whole event at a position.
+-- binds: 1 position
+SELECT position, stream, seq, type, schema, time, recorded, id, data, meta, sum, hash
+  FROM event WHERE position = ?1;
+
+-- name: event_after
+-- The log in order. The limit is the caller's: it stops stepping.
+-- binds: 1 position
+SELECT position, stream, seq, type, schema, time, recorded, id, data, meta, sum, hash
+  FROM event WHERE position > ?1 ORDER BY position;
+
+-- name: event_link
+-- One step of the way back through a stream.
+-- binds: 1 position
+SELECT seq, prev, jump FROM event WHERE position = ?1;
+
+-- name: event_tail
+-- What the in-memory tail needs of the events after a position.
+-- binds: 1 position, 2 last position
+SELECT e.position, e.stream, e.seq, s.tenant, e.id FROM event e JOIN stream s ON s.id = e.stream
+ WHERE e.position > ?1 AND e.position <= ?2 ORDER BY e.position;
+
+-- name: stream_by_name
+-- binds: 1 tenant, 2 name
+SELECT id FROM stream WHERE tenant = ?1 AND name = ?2;
+
+-- name: stream_by_id
+-- binds: 1 id
+SELECT tenant, name FROM stream WHERE id = ?1;
+
+-- name: stream_insert
+-- binds: 1 id, 2 tenant, 3 name
+INSERT INTO stream(id, tenant, name) VALUES (?1, ?2, ?3);
+
+-- name: stream_last
+SELECT coalesce(max(id), 0) FROM stream;
+
+-- name: stream_after
+-- A page of streams; the tenant filter is by column, never by prefix.
+-- binds: 1 id, 2 any tenant, 3 tenant
+SELECT id, tenant, name FROM stream WHERE id > ?1 AND (?2 OR tenant = ?3) ORDER BY id;
+
+-- name: stream_head_get
+-- binds: 1 stream
+SELECT seq, position, ladder FROM stream_head WHERE stream = ?1;
+
+-- name: stream_head_put
+-- binds: 1 stream, 2 seq, 3 position, 4 ladder
+INSERT INTO stream_head(stream, seq, position, ladder) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (stream) DO UPDATE SET seq = excluded.seq, position = excluded.position,
+                                       ladder = excluded.ladder;
+
+-- name: type_all
+SELECT t.id, t.name, t.intent, t.publish, a.name
+  FROM event_type t LEFT JOIN event_type a ON a.id = t.alias_of ORDER BY t.name;
+
+-- name: type_insert
+-- binds: 1 name, 2 intent, 3 publish
+INSERT INTO event_type(name, intent, publish) VALUES (?1, ?2, ?3);
+
+-- name: type_update
+-- binds: 1 name, 2 intent, 3 publish, 4 alias_of
+UPDATE event_type SET intent = ?2, publish = ?3,
+       alias_of = (SELECT id FROM event_type WHERE name = ?4) WHERE name = ?1;
+
+-- name: type_aliases_to
+-- binds: 1 name
+SELECT count(*) FROM event_type a JOIN event_type t ON t.id = a.alias_of WHERE t.name = ?1;
+
+-- name: lane_all
+SELECT id, name, kind, enabled, types FROM lane ORDER BY id;
+
+-- name: outbox_insert
+-- binds: 1 lane, 2 position, 3 partition
+INSERT INTO outbox(lane, position, partition) VALUES (?1, ?2, ?3);
+
+-- name: event_names
+-- Whose event is at a position.
+-- binds: 1 position
+SELECT s.tenant, e.id FROM event e JOIN stream s ON s.id = e.stream WHERE e.position = ?1;
+
+-- name: event_place
+-- binds: 1 position
+SELECT stream, seq FROM event WHERE position = ?1;
+
+-- name: verify_heads
+SELECT count(*) FROM stream_head h
+  LEFT JOIN event e ON e.position = h.position AND e.stream = h.stream AND e.seq = h.seq
+ WHERE e.position IS NULL;
+
+-- name: verify_outbox
+SELECT (SELECT count(*) FROM outbox o LEFT JOIN event e ON e.position = o.position
+         WHERE e.position IS NULL)
+     + (SELECT count(*) FROM outbox_exception x LEFT JOIN event e ON e.position = x.position
+         WHERE e.position IS NULL);

@@ -1,0 +1,249 @@
+/*
+ * group.c - many threads, one commit.
+ *
+ * A caller puts its job in the queue. When nobody leads, it leads: it takes all that is queued into
+ * one transaction, in its own thread, so a lone caller never waits for another thread. Jobs that
+ * come meanwhile gather behind it; when it is done it hands the lead to the first of them and only
+ * then wakes those it served, so that the next commit is under way while they run.
+ *
+ *     waiting ─► done            served by somebody else's commit
+ *        └─────► leading ─► done
+ */
+#include "checkpoint.h"
+#include "settle.h"
+#include "store.h"
+#include "writer.h"
+
+#include "../../base/limits.h"
+#include "../../base/logger.h"
+
+#include <inttypes.h>
+#include <linux/futex.h>
+#include <limits.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { PHASE_WAITING, PHASE_LEADING, PHASE_DONE };
+
+static void set_phase(sq_job *job, int phase)
+{
+    atomic_store_explicit(&job->phase, phase, memory_order_release);
+    (void)syscall(SYS_futex, &job->phase, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static int await_phase(sq_job *job)
+{
+    int phase;
+
+    while ((phase = atomic_load_explicit(&job->phase, memory_order_acquire)) == PHASE_WAITING)
+        (void)syscall(SYS_futex, &job->phase, FUTEX_WAIT_PRIVATE, PHASE_WAITING, NULL, NULL, 0);
+    return phase;
+}
+
+/* --- the queue ---------------------------------------------------------------------------------- */
+
+/* Take jobs from the front until they are heavy enough for one commit. */
+static sq_job *take_jobs(sq_store *store)
+{
+    sq_job *first, *last;
+    size_t weight;
+
+    pthread_mutex_lock(&store->queue_lock);
+    first = last = store->queue_head;
+    weight = first->weight;
+    while (last->next && weight + last->next->weight <= EF_LIMIT_GROUP_EVENTS) {
+        last = last->next;
+        weight += last->weight;
+    }
+    store->queue_head = last->next;
+    if (!store->queue_head)
+        store->queue_tail = NULL;
+    last->next = NULL;
+    pthread_mutex_unlock(&store->queue_lock);
+    return first;
+}
+
+/* --- one group ---------------------------------------------------------------------------------- */
+
+/* Run a job so that its failure leaves the others' writes alone. *out_fatal: the store itself failed
+ * and the transaction is lost. */
+static void run_job(sq_store *store, sq_job *job, bool *out_fatal)
+{
+    sq_conn *conn = &store->writer.conn;
+    ef_error scratch = EF_ERROR_INIT;
+    ef_error *err = job->err ? job->err : &scratch;
+
+    job->status = job->plans_first ? EF_OK : sq_run(conn, SQ_SAVEPOINT, err);
+    if (job->status == EF_OK)
+        job->status = job->run(store, job, err);
+    if (!job->plans_first && sqlite3_get_autocommit(conn->db) == 0) {
+        if (job->status != EF_OK)
+            (void)sq_run(conn, SQ_SAVEPOINT_UNDO, NULL);
+        (void)sq_run(conn, SQ_SAVEPOINT_KEEP, NULL);
+    }
+    *out_fatal = job->status == EF_FULL || job->status == EF_IO || job->status == EF_NO_MEMORY ||
+                 job->status == EF_DAMAGED || sqlite3_get_autocommit(conn->db) != 0;
+}
+
+static void fail_jobs(sq_job *jobs, ef_status status, const ef_error *err)
+{
+    for (sq_job *job = jobs; job; job = job->next) {
+        if (job->status != EF_OK)
+            continue;
+        job->status = status;
+        if (job->err)
+            *job->err = *err;
+    }
+}
+
+/* Begin, with the slice of background work that this group pays for. */
+static ef_status begin(sq_store *store, size_t events, ef_error *err)
+{
+    ef_status st;
+
+    pthread_mutex_lock(&store->state_lock);
+    st = sq_writer_begin(&store->writer, err);
+    if (st == EF_OK && events) {
+        st = sq_settle_slice(&store->writer, events, err);
+        if (st != EF_OK)
+            sq_writer_rollback(&store->writer);
+    }
+    pthread_mutex_unlock(&store->state_lock);
+    return st;
+}
+
+static void rollback(sq_store *store)
+{
+    pthread_mutex_lock(&store->state_lock);
+    sq_writer_rollback(&store->writer);
+    pthread_mutex_unlock(&store->state_lock);
+}
+
+static ef_status commit(sq_store *store, ef_error *err)
+{
+    ef_status st;
+
+    pthread_mutex_lock(&store->state_lock);
+    st = sq_writer_finish(&store->writer, err);
+    pthread_mutex_unlock(&store->state_lock);
+    if (st == EF_OK)
+        st = sq_writer_commit(&store->writer, err);
+    if (st != EF_OK) {
+        store->broken = st == EF_UNSURE;
+        rollback(store);
+        return st;
+    }
+    sq_writer_note_head(&store->writer, store->base.options.log);
+    atomic_fetch_add(&store->appended, (int64_t)store->writer.txn.count);
+    atomic_fetch_add(&store->commits, 1);
+    pthread_mutex_lock(&store->state_lock);
+    /* The events are durable whatever happens to our picture of them. */
+    if (sq_writer_believe(&store->writer, NULL) != EF_OK)
+        sq_state_forget(&store->state);
+    pthread_mutex_unlock(&store->state_lock);
+    return EF_OK;
+}
+
+static void run_group(sq_store *store, sq_job *jobs)
+{
+    ef_error err = EF_ERROR_INIT;
+    size_t events = 0;
+    bool fatal = false;
+    sq_job *bad = NULL;
+    ef_status st;
+
+    for (sq_job *job = jobs; job; job = job->next) {
+        job->status = EF_OK;
+        events += job->weight;
+    }
+    st = store->broken ? sq_store_reopen(store, &err) : EF_OK;
+    if (st == EF_OK)
+        st = begin(store, events, &err);
+    if (st != EF_OK) {
+        fail_jobs(jobs, st, &err);
+        return;
+    }
+    for (sq_job *job = jobs; job && !fatal; job = job->next) {
+        run_job(store, job, &fatal);
+        bad = fatal ? job : NULL;
+    }
+    if (bad) {
+        rollback(store);
+        err = bad->err ? *bad->err : (ef_error)EF_ERROR_INIT;
+        fail_jobs(jobs, bad->status != EF_OK ? bad->status : EF_IO, &err);
+        return;
+    }
+    st = commit(store, &err);
+    if (st != EF_OK)
+        fail_jobs(jobs, st, &err);
+}
+
+/* --- leading ------------------------------------------------------------------------------------ */
+
+/* Hand the lead on, or leave it free. */
+static void pass_lead(sq_store *store)
+{
+    sq_job *next;
+
+    pthread_mutex_lock(&store->queue_lock);
+    next = store->exclusive_wanted ? NULL : store->queue_head;
+    if (!next) {
+        store->led = false;
+        pthread_cond_broadcast(&store->turn);
+    }
+    pthread_mutex_unlock(&store->queue_lock);
+    if (next)
+        set_phase(next, PHASE_LEADING);
+}
+
+static void lead(sq_store *store)
+{
+    sq_job *jobs = take_jobs(store), *next;
+
+    run_group(store, jobs);
+    pass_lead(store);
+    sq_checkpoint_look(store);
+    for (; jobs; jobs = next) {
+        next = jobs->next; /* once it is done the job is its owner's again */
+        set_phase(jobs, PHASE_DONE);
+    }
+}
+
+ef_status sq_submit(sq_store *store, sq_job *job, ef_error *err)
+{
+    bool leads = false;
+
+    if (getpid() != store->pid)
+        return ef_fail(err, EF_MISUSE, "a journal may not be used in a child after fork()");
+    job->err = err;
+    job->next = NULL;
+    atomic_store_explicit(&job->phase, PHASE_WAITING, memory_order_relaxed);
+    pthread_mutex_lock(&store->queue_lock);
+    if (store->queue_tail)
+        store->queue_tail->next = job;
+    else
+        store->queue_head = job;
+    store->queue_tail = job;
+    if (!store->led && !store->exclusive_wanted)
+        store->led = leads = true;
+    pthread_mutex_unlock(&store->queue_lock);
+    if (leads || await_phase(job) == PHASE_LEADING)
+        lead(store);
+    return job->status;
+}
+
+void sq_exclusive_begin(sq_store *store)
+{
+    pthread_mutex_lock(&store->queue_lock);
+    store->exclusive_wanted++;
+    while (store->led)
+        pthread_cond_wait(&store->turn, &store->queue_lock);
+    store->led = true;
+    store->exclusive_wanted--;
+    pthread_mutex_unlock(&store->queue_lock);
+}
+
+void sq_exclusive_end(sq_store *store)
+{
+    pass_lead(store);
+}

@@ -1,0 +1,38 @@
+/*
+ * head.h - the journal's head, kept apart from the database.
+ *
+ * SQLite drops commits in silence when a byte of its log is damaged, and cannot know that an older
+ * copy of a file was put in its place. So the position and hash of the last acknowledged event are
+ * also written to a small file beside it: after the commit and with no sync of its own, so it may
+ * trail the database (by what a crash or power cut kept from it) but never lead it. At the start
+ * the two are compared.
+ *
+ * Two records take turns, each with a sum, so that a torn write leaves the other.
+ */
+#ifndef EF_JOURNAL_SQLITE_HEAD_H
+#define EF_JOURNAL_SQLITE_HEAD_H
+
+#include <everfold/event.h>
+
+typedef struct sq_head_record {
+    int64_t position;            /* 0: nothing has been acknowledged */
+    uint8_t hash[EF_HASH_BYTES]; /* of that event */
+    int64_t verified;            /* up to here the chain has been recomputed or was made by us */
+} sq_head_record;
+
+typedef struct sq_headfile {
+    int fd;
+    unsigned turn;
+    sq_head_record last; /* as written or read last */
+} sq_headfile;
+
+/* PATH-head beside the database, 0600. `create` makes an empty one; EF_NOT_FOUND otherwise. */
+ef_status sq_headfile_open(sq_headfile *file, const char *database_path, bool create,
+                           bool read_only, ef_error *err);
+/* EF_DAMAGED when neither record is whole. */
+ef_status sq_headfile_read(sq_headfile *file, sq_head_record *out, ef_error *err);
+/* Failing to write costs protection, never data: it is reported and life goes on. */
+bool sq_headfile_write(sq_headfile *file, const sq_head_record *record);
+void sq_headfile_close(sq_headfile *file);
+
+#endif

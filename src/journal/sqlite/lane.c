@@ -1,0 +1,161 @@
+/*
+ * lane.c - lanes on SQLite.
+ *
+ * Every process keeps the lanes in memory (state.h) to know what to queue; a change makes
+ * state.lanes_version grow in the same transaction, and that is how the others learn of it.
+ */
+#include "outbox.h"
+
+typedef struct lane_job {
+    sq_job base;
+    const ef_lane *lane;
+} lane_job;
+
+void *sq_list_grow(ef__arena *arena, void *items, size_t count, size_t size)
+{
+    const size_t first = 16;
+    bool full = count == 0 || (count >= first && (count & (count - 1)) == 0);
+    void *grown;
+
+    if (!full)
+        return items;
+    grown = ef__arena_alloc(arena, (count < first ? first : count * 2) * size);
+    if (grown && count)
+        memcpy(grown, items, count * size);
+    return grown;
+}
+
+ef_str sq_column_copy(sqlite3_stmt *stmt, int column, ef__arena *arena)
+{
+    return ef__arena_copy(arena, sq_column_str(stmt, column));
+}
+
+ef_status sq_lane_find(sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = sq_stmt(conn, SQ_LANE_BY_NAME, &stmt, err);
+
+    *out = (sq_lane){.name = name};
+    if (st != EF_OK)
+        return st;
+    sq_bind_str(stmt, 1, name);
+    st = sq_row(conn, stmt, &row, err);
+    if (st == EF_OK && row) {
+        out->id = sqlite3_column_int64(stmt, 0);
+        out->kind = (ef_lane_kind)sqlite3_column_int(stmt, 1);
+        out->enabled = sqlite3_column_int(stmt, 2) != 0;
+        sqlite3_reset(stmt);
+    }
+    return st;
+}
+
+static ef_status lane_write(sq_conn *conn, int which, const ef_lane *lane, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = sq_stmt(conn, which, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sq_bind_str(stmt, 1, lane->name);
+    sqlite3_bind_int(stmt, 2, (int)lane->kind);
+    sqlite3_bind_int(stmt, 3, lane->enabled);
+    sq_bind_str(stmt, 4, lane->types);
+    st = sq_done(conn, stmt, err);
+    return st == EF_OK ? sq_run(conn, SQ_STATE_LANES_CHANGED, err) : st;
+}
+
+ef_status sq_lane_find_or_make(sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
+{
+    ef_lane made = {.name = name, .kind = EF_LANE_KIND_PROJECTION, .enabled = true};
+    ef_status st = sq_lane_find(conn, name, out, err);
+
+    if (st != EF_OK || out->id)
+        return st;
+    st = lane_write(conn, SQ_LANE_INSERT, &made, err);
+    return st == EF_OK ? sq_lane_find(conn, name, out, err) : st;
+}
+
+static ef_status run_set(sq_store *store, sq_job *base, ef_error *err)
+{
+    const ef_lane *lane = ((lane_job *)base)->lane;
+    sq_lane found;
+    ef_status st = sq_lane_find(&store->writer.conn, lane->name, &found, err);
+
+    if (st != EF_OK)
+        return st;
+    /* Its rows are held under leases of its kind: they would be nobody's. */
+    if (found.id && found.kind != lane->kind)
+        return ef_fail(err, EF_BAD_INPUT, "lane \"%.*s\" is there and of another kind",
+                       EF_STR_ARG(lane->name));
+    return lane_write(&store->writer.conn, found.id ? SQ_LANE_UPDATE : SQ_LANE_INSERT, lane, err);
+}
+
+ef_status sq_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
+{
+    lane_job job = {.base = {.run = run_set}, .lane = lane};
+
+    return sq_submit(sq_store_of(journal), &job.base, err);
+}
+
+static bool lane_from_row(sqlite3_stmt *stmt, ef__arena *arena, sq_lane *out)
+{
+    out->id = sqlite3_column_int64(stmt, 0);
+    out->name = sq_column_copy(stmt, 1, arena);
+    out->kind = (ef_lane_kind)sqlite3_column_int(stmt, 2);
+    out->enabled = sqlite3_column_int(stmt, 3) != 0;
+    out->types = sq_column_copy(stmt, 4, arena);
+    return out->name.ptr && out->types.ptr;
+}
+
+ef_status sq_lanes_load(sq_conn *conn, ef_str only, ef__arena *arena, sq_lane **out, size_t *count,
+                        ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = sq_stmt(conn, SQ_LANE_IN_ORDER, &stmt, err);
+
+    *out = NULL;
+    *count = 0;
+    if (st != EF_OK)
+        return st;
+    while ((st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+        sq_lane *lanes = *out;
+
+        if (only.len && !ef_str_equal(sq_column_str(stmt, 1), only))
+            continue;
+        lanes = sq_list_grow(arena, lanes, *count, sizeof *lanes);
+        if (!lanes || !lane_from_row(stmt, arena, &lanes[*count])) {
+            sqlite3_reset(stmt);
+            return ef__room_full(err);
+        }
+        *out = lanes;
+        (*count)++;
+    }
+    return st;
+}
+
+ef_status sq_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    ef__arena *arena = &out->room->arena;
+    sq_reader *reader;
+    sq_lane *lanes;
+    ef_lane *items = NULL;
+    size_t count;
+    ef_status st = sq_read_begin(store, &reader, err);
+
+    if (st != EF_OK)
+        return st;
+    st = sq_lanes_load(&reader->conn, (ef_str){0}, arena, &lanes, &count, err);
+    sq_read_end(store, reader);
+    if (st == EF_OK && !(items = ef__arena_zalloc(arena, count, sizeof *items)))
+        st = ef__room_full(err);
+    if (st != EF_OK)
+        return st;
+    for (size_t i = 0; i < count; i++)
+        items[i] = (ef_lane){lanes[i].name, lanes[i].kind, lanes[i].enabled, lanes[i].types};
+    out->items = items;
+    out->count = count;
+    return EF_OK;
+}

@@ -1,0 +1,18 @@
+-- Leases. The decisions are core/lease_rule.h's; these only fetch and store.
+
+-- name: lease_get
+-- binds: 1 kind, 2 name, 3 partition
+SELECT owner, token, until, updated FROM lease WHERE kind = ?1 AND name = ?2 AND partition = ?3;
+
+-- name: lease_put
+-- binds: 1 kind, 2 name, 3 partition, 4 owner, 5 token, 6 until, 7 updated
+INSERT INTO lease(kind, name, partition, owner, token, until, updated)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+    ON CONFLICT (kind, name, partition)
+    DO UPDATE SET owner = excluded.owner, token = excluded.token, until = excluded.until,
+                  updated = excluded.updated;
+
+-- name: lease_all
+-- binds: 1 kind, or -1 for all
+SELECT kind, name, partition, owner, token, until, updated FROM lease
+ WHERE ?1 < 0 OR kind = ?1 ORDER BY kind, name, partition;

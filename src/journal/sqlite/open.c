@@ -1,0 +1,208 @@
+/*
+ * open.c - is it a journal, is it of our time, and is it whole: what every open asks first.
+ */
+#include "store.h"
+
+#include "verify.h"
+
+#include "../../base/hash.h"
+#include "../../base/limits.h"
+#include "../../base/logger.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define APPLICATION_ID 0x45664a31 /* "EfJ1" */
+#define PARTITIONS_DEFAULT 16
+
+static ef_status pragma_number(sq_conn *conn, const char *sql, int64_t *out, ef_error *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(conn->db, sql, -1, &stmt, NULL);
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(stmt);
+    if (rc == SQLITE_ROW)
+        *out = sqlite3_column_int64(stmt, 0);
+    ef_status st = sq_fail(conn, rc, sql, err);
+    sqlite3_finalize(stmt);
+    return st;
+}
+
+static ef_status set_number(sq_conn *conn, const char *pragma, int64_t value, ef_error *err)
+{
+    char sql[80];
+
+    (void)snprintf(sql, sizeof sql, "PRAGMA %s=%" PRId64, pragma, value);
+    return sq_fail(conn, sqlite3_exec(conn->db, sql, NULL, NULL, NULL), sql, err);
+}
+
+static ef_status fill_new(sq_conn *conn, const ef_journal_options *options, ef_error *err)
+{
+    char id[EF_EVENT_ID_TEXT_MAX];
+    int64_t now_us = options->clock->wall_us(options->clock->context);
+    sqlite3_stmt *stmt;
+    ef_status st;
+
+    if (!ef__uuid7(now_us, id))
+        return ef_fail(err, EF_IO, "the system gives no randomness");
+    st = sq_stmt(conn, SQ_STATE_INIT, &stmt, err);
+    if (st != EF_OK)
+        return st;
+    sq_bind_str(stmt, 1, ef_str_from(id));
+    sqlite3_bind_int64(stmt, 2, now_us);
+    sqlite3_bind_int(stmt, 3, options->partitions ? options->partitions : PARTITIONS_DEFAULT);
+    st = sq_done(conn, stmt, err);
+    if (st == EF_OK)
+        st = sq_run(conn, SQ_LANE_INIT, err);
+    return st == EF_OK ? set_number(conn, "application_id", APPLICATION_ID, err) : st;
+}
+
+/* All missing migrations and what a new store begins with, in one transaction: a crash leaves the old
+ * schema or the new one. */
+static ef_status migrate(sq_conn *conn, int64_t version, const ef_journal_options *options,
+                         ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (int64_t i = version; st == EF_OK && i < sq_migration_count; i++)
+        st = sq_fail(conn, sqlite3_exec(conn->db, sq_migrations[i], NULL, NULL, NULL),
+                     "migrating the schema", err);
+    if (st == EF_OK && version == 0)
+        st = fill_new(conn, options, err);
+    return st == EF_OK ? set_number(conn, "user_version", sq_migration_count, err) : st;
+}
+
+/* Read again under the write lock: another process may have migrated meanwhile. */
+static ef_status migrate_alone(sq_conn *conn, const ef_journal_options *options, bool *out_made,
+                               ef_error *err)
+{
+    int64_t version = 0;
+    ef_status st = sq_run(conn, SQ_BEGIN, err);
+
+    if (st != EF_OK)
+        return st;
+    st = pragma_number(conn, "PRAGMA user_version", &version, err);
+    if (st == EF_OK && version < sq_migration_count)
+        st = migrate(conn, version, options, err);
+    if (st == EF_OK)
+        st = sq_run(conn, SQ_COMMIT, err);
+    if (st != EF_OK && !sqlite3_get_autocommit(conn->db))
+        (void)sq_run(conn, SQ_ROLLBACK, NULL);
+    *out_made = st == EF_OK && version == 0;
+    return st;
+}
+
+ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool *out_made,
+                          ef_error *err)
+{
+    int64_t version = 0, application = 0, tables = 0;
+    ef_status st = pragma_number(conn, "PRAGMA user_version", &version, err);
+
+    *out_made = false;
+    if (st == EF_OK)
+        st = pragma_number(conn, "PRAGMA application_id", &application, err);
+    if (st == EF_OK)
+        st = pragma_number(conn, "SELECT count(*) FROM sqlite_schema", &tables, err);
+    if (st != EF_OK)
+        return st;
+    if (application != APPLICATION_ID && (application || version || (tables && !conn->borrowed)))
+        return ef_fail(err, EF_WRONG_STORE, "%s is an SQLite database, but no Everfold journal",
+                       sqlite3_db_filename(conn->db, "main"));
+    if (version > sq_migration_count)
+        return ef_fail_numbers(err, EF_NEWER_SCHEMA, sq_migration_count, version,
+                               "the journal has schema %" PRId64 " and this Everfold knows up to %d: "
+                               "use a newer Everfold",
+                               version, sq_migration_count);
+    if (version == sq_migration_count)
+        return EF_OK;
+    if (options->read_only)
+        return ef_fail(err, EF_MISUSE, "the journal's schema is older and it was opened read-only");
+    if (version == 0 && !options->create)
+        return ef_fail(err, EF_NOT_FOUND, "there is no journal in %s; run: everfold init",
+                       sqlite3_db_filename(conn->db, "main"));
+    return migrate_alone(conn, options, out_made, err);
+}
+
+/* --- the head ------------------------------------------------------------------------------------ */
+
+static ef_status hash_at(sq_conn *conn, int64_t position, uint8_t out[EF_HASH_BYTES],
+                         bool *out_found, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = sq_stmt(conn, SQ_EVENT_HASH, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, position);
+    st = sq_row(conn, stmt, out_found, err);
+    if (st == EF_OK && *out_found) {
+        *out_found = sqlite3_column_bytes(stmt, 0) == EF_HASH_BYTES;
+        if (*out_found)
+            memcpy(out, sqlite3_column_blob(stmt, 0), EF_HASH_BYTES);
+        sqlite3_reset(stmt);
+    }
+    return st;
+}
+
+#define WAY_OUT                                                                                     \
+    "; nothing is served from it: restore a backup, or run: everfold doctor --deep --accept-head"
+
+static ef_status compare(sq_writer *w, const sq_head_record *head, int64_t last, ef_error *err)
+{
+    uint8_t hash[EF_HASH_BYTES];
+    bool found;
+    ef_status st;
+
+    if (head->position == 0)
+        return EF_OK;
+    if (last < head->position)
+        return ef_fail_numbers(err, EF_DAMAGED, head->position, last,
+                               "the journal ends at position %" PRId64
+                               ", but %" PRId64 " was acknowledged: positions %" PRId64
+                               " to %" PRId64 " are missing" WAY_OUT,
+                               last, head->position, last + 1, head->position);
+    st = hash_at(&w->conn, head->position, hash, &found, err);
+    if (st != EF_OK)
+        return st;
+    if (!found || memcmp(hash, head->hash, sizeof hash) != 0)
+        return ef_fail_numbers(err, EF_DAMAGED, head->position, last,
+                               "the event at position %" PRId64
+                               " is not the one that was acknowledged: history was changed at or "
+                               "before it" WAY_OUT,
+                               head->position);
+    return EF_OK;
+}
+
+ef_status sq_compare_head(sq_writer *w, const ef_journal_options *options, ef_error *err)
+{
+    sq_head_record head;
+    int64_t last = w->state->last, verified;
+    ef_error scratch = EF_ERROR_INIT;
+    ef_status st = w->head.fd >= 0 ? sq_headfile_read(&w->head, &head, &scratch) : EF_NOT_FOUND;
+
+    if (st != EF_OK && last > 0 && !options->accept_head)
+        return ef_fail(err, EF_DAMAGED,
+                       "the journal holds %" PRId64
+                       " events, but its head file is missing or damaged, so that missing events "
+                       "could not be noticed" WAY_OUT,
+                       last);
+    if (st == EF_OK && !options->accept_head) {
+        st = compare(w, &head, last, err);
+        if (st != EF_OK)
+            return st;
+    } else {
+        head = (sq_head_record){0};
+    }
+    st = sq_verify_tail(w, head.verified, &verified, err);
+    if (st != EF_OK && !options->accept_head)
+        return st;
+    if (options->read_only || (head.position == last && head.verified == verified && st == EF_OK))
+        return EF_OK;
+    head = (sq_head_record){.position = last, .verified = verified};
+    memcpy(head.hash, w->state->last_hash, sizeof head.hash);
+    if (!sq_headfile_write(&w->head, &head))
+        ef__log(options->log, EF_LOG_WARN, "the head file could not be written",
+                EF_LOG_NUMBER_FIELD("position", last));
+    return EF_OK;
+}

@@ -1,0 +1,59 @@
+/*
+ * ops.h - the outbox, leases, workers and runs on SQLite: the seam's functions (../journal.h).
+ */
+#ifndef EF_JOURNAL_SQLITE_OPS_H
+#define EF_JOURNAL_SQLITE_OPS_H
+
+#include "../journal.h"
+
+/* lane.c */
+ef_status sq_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err);
+ef_status sq_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
+
+/* outbox.c */
+ef_status sq_take(ef_journal *journal, ef_str lane, bool due_exceptions, const ef_holding *held,
+                  size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
+ef_status sq_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
+                  const ef_exception *exceptions, size_t exception_count, ef_error *err);
+
+/* outbox_ls.c */
+ef_status sq_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
+                       ef_error *err);
+ef_status sq_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
+                              ef_outbox_summary *out, ef_error *err);
+
+/* outbox_act.c */
+ef_status sq_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+                     ef_error *err);
+ef_status sq_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
+                          ef_row_list *out, ef_error *err);
+ef_status sq_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out, ef_error *err);
+ef_status sq_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err);
+
+/* lease.c */
+ef_status sq_lease_acquire(ef_journal *journal, const ef_lease_key *key, ef_str owner,
+                           int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
+                           ef_error *err);
+ef_status sq_lease_renew(ef_journal *journal, const ef_lease_key *key, int64_t token,
+                         int64_t lease_ms, int64_t *out_until_us, ef_error *err);
+ef_status sq_lease_release(ef_journal *journal, const ef_lease_key *key, int64_t token,
+                           ef_error *err);
+ef_status sq_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
+                      ef_error *err);
+
+/* worker.c */
+ef_status sq_worker_beat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
+                         ef_error *err);
+ef_status sq_worker_leave(ef_journal *journal, ef_str id, ef_error *err);
+ef_status sq_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
+                          int64_t *out_purged, ef_error *err);
+ef_status sq_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err);
+
+/* run.c */
+ef_status sq_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err);
+ef_status sq_run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
+                        int64_t token, ef_error *err);
+ef_status sq_run_ls(ef_journal *journal, ef_str only, bool open_only, size_t limit,
+                    ef_run_list *out, ef_error *err);
+
+#endif

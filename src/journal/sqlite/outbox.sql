@@ -1,0 +1,178 @@
+-- The outbox: lanes, queued rows, marks, exceptions, operators' acts.
+--
+-- A dead exception is never marked to be skipped (skipping makes it pending, and it does not die
+-- after that): so status alone tells what blocks a stream from what is to be taken, and the index on
+-- it finds the latter however many dead ones there are.
+
+-- name: lane_by_name
+-- binds: 1 name
+SELECT id, kind, enabled, types FROM lane WHERE name = ?1;
+
+-- name: lane_in_order
+SELECT id, name, kind, enabled, types FROM lane ORDER BY name;
+
+-- name: lane_insert
+-- binds: 1 name, 2 kind, 3 enabled, 4 types
+INSERT INTO lane(name, kind, enabled, types) VALUES (?1, ?2, ?3, ?4);
+
+-- name: lane_update
+-- binds: 1 name, 2 kind, 3 enabled, 4 types
+UPDATE lane SET kind = ?2, enabled = ?3, types = ?4 WHERE name = ?1;
+
+-- name: outbox_after
+-- What a lane has queued, in order. The limit is the caller's: it stops stepping.
+-- binds: 1 lane, 2 position
+SELECT position, partition FROM outbox WHERE lane = ?1 AND position > ?2 ORDER BY position;
+
+-- name: outbox_after_of_tenant
+-- binds: 1 lane, 2 position, 3 tenant
+SELECT o.position, o.partition FROM outbox o
+ WHERE o.lane = ?1 AND o.position > ?2
+   AND (SELECT s.tenant FROM event e JOIN stream s ON s.id = e.stream
+         WHERE e.position = o.position) = ?3
+ ORDER BY o.position;
+
+-- name: outbox_get
+-- binds: 1 lane, 2 position
+SELECT partition FROM outbox WHERE lane = ?1 AND position = ?2;
+
+-- name: outbox_drop
+-- Drop what the marks have passed, in all partitions at once: rows are always above their mark, so
+-- those at or below it are the ones that it has just gone over.
+-- binds: 1 lane, 2 the lowest mark before, 3 the highest mark now
+DELETE FROM outbox
+ WHERE lane = ?1 AND position > ?2 AND position <= ?3
+   AND position <= (SELECT m.position FROM outbox_mark m
+                     WHERE m.lane = ?1 AND m.partition = outbox.partition);
+
+-- name: outbox_count
+-- binds: 1 lane
+SELECT count(*) FROM outbox WHERE lane = ?1;
+
+-- name: outbox_count_of_tenant
+-- binds: 1 lane, 2 tenant
+SELECT count(*) FROM outbox o
+ WHERE o.lane = ?1
+   AND (SELECT s.tenant FROM event e JOIN stream s ON s.id = e.stream
+         WHERE e.position = o.position) = ?2;
+
+-- name: outbox_count_in_hand
+-- binds: 1 lane, 2 partition, 3 mark, 4 hand, 5 any tenant, 6 tenant
+SELECT count(*) FROM outbox o
+ WHERE o.lane = ?1 AND o.position > ?3 AND o.position <= ?4 AND o.partition = ?2
+   AND (?5 OR (SELECT s.tenant FROM event e JOIN stream s ON s.id = e.stream
+                WHERE e.position = o.position) = ?6);
+
+-- name: outbox_mark_get
+-- binds: 1 lane, 2 partition
+SELECT position, hand, hand_token, suspect FROM outbox_mark WHERE lane = ?1 AND partition = ?2;
+
+-- name: outbox_mark_put
+-- binds: 1 lane, 2 partition, 3 position, 4 hand, 5 hand_token, 6 suspect, 7 updated
+INSERT INTO outbox_mark(lane, partition, position, hand, hand_token, suspect, updated)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+    ON CONFLICT (lane, partition)
+    DO UPDATE SET position = excluded.position, hand = excluded.hand,
+                  hand_token = excluded.hand_token, suspect = excluded.suspect,
+                  updated = excluded.updated;
+
+-- name: outbox_mark_in_hand
+-- binds: 1 lane
+SELECT partition, position, hand, hand_token FROM outbox_mark WHERE lane = ?1 AND hand > position;
+
+-- name: exception_due
+-- The first exception of each stream in its lane, when its time has come. Lanes come first, so that
+-- each is one stretch of the status index. The limit is the caller's: it stops stepping.
+-- binds: 1 lane, or 0 for the projections' own, 2 now
+SELECT x.position, x.partition, x.attempts, x.skip, l.name
+  FROM lane l CROSS JOIN outbox_exception x INDEXED BY outbox_exception_of_status
+ WHERE CASE ?1 WHEN 0 THEN l.kind = 1 ELSE l.id = ?1 END
+   AND x.lane = l.id AND x.status IN (0, 2) AND x.due <= ?2
+   AND NOT EXISTS (SELECT 1 FROM outbox_exception f INDEXED BY outbox_exception_of_stream
+                    WHERE f.lane = x.lane AND f.stream = x.stream AND f.seq < x.seq)
+ ORDER BY x.position, l.name;
+
+-- name: exception_get
+-- binds: 1 lane, 2 position
+SELECT partition, stream, seq, status, skip, attempts, due, error, updated
+  FROM outbox_exception WHERE lane = ?1 AND position = ?2;
+
+-- name: exception_insert
+-- binds: 1 lane, 2 position, 3 partition, 4 stream, 5 seq, 6 status, 7 attempts, 8 due, 9 error,
+-- binds: 10 updated
+INSERT INTO outbox_exception(lane, position, partition, stream, seq, status, skip, attempts, due,
+                             error, updated)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9, ?10);
+
+-- name: exception_update
+-- binds: 1 lane, 2 position, 3 status, 4 skip, 5 attempts, 6 due, 7 error, 8 updated
+UPDATE outbox_exception SET status = ?3, skip = ?4, attempts = ?5, due = ?6, error = ?7,
+       updated = ?8 WHERE lane = ?1 AND position = ?2;
+
+-- name: exception_delete
+-- binds: 1 lane, 2 position
+DELETE FROM outbox_exception WHERE lane = ?1 AND position = ?2;
+
+-- name: exception_of_event
+-- binds: 1 lane, 2 stream, 3 seq
+SELECT position FROM outbox_exception WHERE lane = ?1 AND stream = ?2 AND seq = ?3;
+
+-- name: exception_first_dead
+-- What blocks a stream in a lane. The scan is along the stream: its head is nearly always the one.
+-- binds: 1 lane, 2 stream
+SELECT seq FROM outbox_exception INDEXED BY outbox_exception_of_stream
+ WHERE lane = ?1 AND stream = ?2 AND status = 3 ORDER BY seq LIMIT 1;
+
+-- name: exception_after
+-- binds: 1 lane, 2 position, 3 any tenant, 4 tenant
+SELECT x.position, x.stream, x.seq, x.status FROM outbox_exception x
+ WHERE x.lane = ?1 AND x.position > ?2
+   AND (?3 OR (SELECT s.tenant FROM stream s WHERE s.id = x.stream) = ?4)
+ ORDER BY x.position;
+
+-- name: exception_after_of_status
+-- binds: 1 lane, 2 position, 3 any tenant, 4 tenant, 5 status
+SELECT x.position, x.stream, x.seq, x.status
+  FROM outbox_exception x INDEXED BY outbox_exception_of_status
+ WHERE x.status = ?5 AND x.lane = ?1 AND x.position > ?2
+   AND (?3 OR (SELECT s.tenant FROM stream s WHERE s.id = x.stream) = ?4)
+ ORDER BY x.position;
+
+-- name: exception_count
+-- From the status index alone.
+-- binds: 1 lane, 2 status
+SELECT count(*), min(position) FROM outbox_exception WHERE status = ?2 AND lane = ?1;
+
+-- name: exception_count_of_tenant
+-- binds: 1 lane, 2 status, 3 tenant
+SELECT count(*), min(position) FROM outbox_exception x INDEXED BY outbox_exception_of_status
+ WHERE x.status = ?2 AND x.lane = ?1
+   AND (SELECT s.tenant FROM stream s WHERE s.id = x.stream) = ?3;
+
+-- name: exception_waiting
+-- The pending ones of a lane, stream by stream: what blocks is then looked up once a stream, and
+-- only where something waits. Neither many rows behind one nor many dead ones make it slow.
+-- binds: 1 lane, 2 any tenant, 3 tenant
+SELECT x.stream, x.seq, x.position
+  FROM outbox_exception x INDEXED BY outbox_exception_of_status
+ WHERE x.status = 0 AND x.lane = ?1
+   AND (?2 OR (SELECT s.tenant FROM stream s WHERE s.id = x.stream) = ?3)
+ ORDER BY x.stream;
+
+-- name: row_event
+-- What a row shows of its event.
+-- binds: 1 position
+SELECT s.tenant, s.name, e.seq, coalesce(a.name, t.name), e.recorded, e.stream
+  FROM event e JOIN stream s ON s.id = e.stream JOIN event_type t ON t.id = e.type
+       LEFT JOIN event_type a ON a.id = t.alias_of
+ WHERE e.position = ?1;
+
+-- name: act_insert
+-- binds: 1 at, 2 act, 3 who, 4 reason, 5 lane, 6 tenant, 7 stream, 8 seq
+INSERT INTO outbox_act(at, act, who, reason, lane, tenant, stream, seq)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+
+-- name: act_newest
+-- binds: 1 limit
+SELECT id, at, act, who, reason, lane, tenant, stream, seq
+  FROM outbox_act ORDER BY id DESC LIMIT ?1;

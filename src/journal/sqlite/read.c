@@ -1,0 +1,512 @@
+/*
+ * read.c - see read.h. A read is one short read transaction on a connection from the pool.
+ */
+#include "read.h"
+
+#include "settle.h"
+
+#include "../../base/cursor.h"
+#include "../../base/hash.h"
+#include "../../base/limits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#define READ_BYTES_ENOUGH (16u << 20) /* a page of events ends here even if more were asked for */
+#define LOG_ROWS_MAX 100000 /* rows a filtered read looks at before it answers what it has */
+
+/* --- the pool ------------------------------------------------------------------------------------ */
+
+static ef_status take_reader(sq_store *store, sq_reader **out, ef_error *err)
+{
+    ef_status st;
+
+    pthread_mutex_lock(&store->readers_lock);
+    *out = store->readers;
+    if (*out)
+        store->readers = (*out)->next;
+    pthread_mutex_unlock(&store->readers_lock);
+    if (*out)
+        return EF_OK;
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a reader");
+    st = sq_conn_open(&(*out)->conn, store->path,
+                      store->base.options.read_only ? SQ_OPEN_READ_ONLY : 0,
+                      store->base.options.busy_ms, err);
+    if (st != EF_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+static void give_back(sq_store *store, sq_reader *reader)
+{
+    pthread_mutex_lock(&store->readers_lock);
+    reader->next = store->readers;
+    store->readers = reader;
+    pthread_mutex_unlock(&store->readers_lock);
+}
+
+ef_status sq_read_begin(sq_store *store, sq_reader **out, ef_error *err)
+{
+    ef_status st;
+
+    if (getpid() != store->pid)
+        return ef_fail(err, EF_MISUSE, "a journal may not be used in a child after fork()");
+    st = take_reader(store, out, err);
+    if (st != EF_OK)
+        return st;
+    /* Under the state lock no commit of ours can be believed between the beginning of the transaction
+     * and the sync, so the picture is exactly what the transaction sees. */
+    pthread_mutex_lock(&store->state_lock);
+    st = sq_run(&(*out)->conn, SQ_BEGIN_READ, err);
+    if (st == EF_OK)
+        st = sq_state_sync(&store->state, &(*out)->conn, err);
+    pthread_mutex_unlock(&store->state_lock);
+    if (st != EF_OK) {
+        sq_read_end(store, *out);
+        *out = NULL;
+    }
+    return st;
+}
+
+void sq_read_end(sq_store *store, sq_reader *reader)
+{
+    if (!sqlite3_get_autocommit(reader->conn.db))
+        (void)sq_run(&reader->conn, SQ_ROLLBACK, NULL);
+    give_back(store, reader);
+}
+
+/* --- one event ------------------------------------------------------------------------------------ */
+
+static bool sum_is_right(const ef_event *event, uint64_t sum)
+{
+    ef__buf bytes = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES);
+    bool right = ef__event_encode(event, &bytes) && ef__xxh3(ef__buf_str(&bytes), 0) == sum;
+
+    ef__buf_release(&bytes);
+    return right;
+}
+
+ef_status sq_event_from_row(sq_store *store, sq_conn *conn, sqlite3_stmt *row, ef__arena *arena,
+                            ef_event *out, ef_error *err)
+{
+    int64_t position = sqlite3_column_int64(row, 0);
+    const sq_type *type, *canonical = NULL;
+    ef_str stored = {0}, shown = {0};
+    sq_stream *stream;
+    ef_status st;
+
+    *out = (ef_event){.seq = sqlite3_column_int64(row, 2),
+                      .position = position,
+                      .id = ef__arena_copy(arena, sq_column_str(row, 7)),
+                      .schema = sqlite3_column_int(row, 4),
+                      .time_us = sqlite3_column_int64(row, 5),
+                      .recorded_us = sqlite3_column_int64(row, 6),
+                      .data = ef__arena_copy(arena, sq_column_str(row, 8)),
+                      .meta = ef__arena_copy(arena, sq_column_str(row, 9))};
+    if (sqlite3_column_bytes(row, 11) == EF_HASH_BYTES)
+        memcpy(out->hash, sqlite3_column_blob(row, 11), EF_HASH_BYTES);
+    pthread_mutex_lock(&store->state_lock);
+    st = sq_state_stream_by_id(&store->state, conn, sqlite3_column_int64(row, 1), &stream, err);
+    type = sq_state_type_by_id(&store->state, sqlite3_column_int64(row, 3));
+    if (st == EF_OK && type) {
+        canonical = &store->state.types[type->canonical];
+        out->tenant = ef__arena_copy(arena, sq_stream_tenant(stream));
+        out->stream = ef__arena_copy(arena, sq_stream_name(stream));
+        stored = ef__arena_copy(arena, type->name);
+        shown = canonical == type ? stored : ef__arena_copy(arena, canonical->name);
+    }
+    pthread_mutex_unlock(&store->state_lock);
+    if (st != EF_OK)
+        return st;
+    if (type && (!out->id.ptr || !out->data.ptr || !out->meta.ptr || !out->tenant.ptr ||
+                 !out->stream.ptr || !stored.ptr || !shown.ptr))
+        return ef__room_full(err);
+    out->type = stored;
+    if (!type || !sum_is_right(out, (uint64_t)sqlite3_column_int64(row, 10)))
+        return ef_fail_numbers(err, EF_DAMAGED, position, position,
+                               "the event at position %" PRId64
+                               " is damaged: its bytes have changed; run: everfold doctor --deep",
+                               position);
+    out->type = shown;
+    return EF_OK;
+}
+
+/* --- collecting ----------------------------------------------------------------------------------- */
+
+/* Events gathered for a batch. */
+struct gather {
+    sq_store *store;
+    sq_reader *reader;
+    ef_batch *out;
+    ef_event *events;
+    size_t cap;
+};
+
+static ef_status gather_open(struct gather *g, sq_store *store, size_t limit, ef_batch *out,
+                             ef_error *err)
+{
+    *g = (struct gather){.store = store, .out = out, .cap = limit};
+    g->events = ef__arena_alloc(&out->room->arena, limit * sizeof *g->events);
+    if (!g->events)
+        return ef__room_full(err);
+    out->events = g->events;
+    return sq_read_begin(store, &g->reader, err);
+}
+
+static ef_status gather_row(struct gather *g, sqlite3_stmt *row, ef_error *err)
+{
+    ef_status st = sq_event_from_row(g->store, &g->reader->conn, row, &g->out->room->arena,
+                                     &g->events[g->out->count], err);
+
+    g->out->count += st == EF_OK;
+    return st;
+}
+
+static bool gather_full(const struct gather *g)
+{
+    return g->out->count == g->cap || g->out->room->arena.used_bytes > READ_BYTES_ENOUGH;
+}
+
+static ef_status gather_at(struct gather *g, int64_t position, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = sq_stmt(&g->reader->conn, SQ_EVENT_AT, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, position);
+    st = sq_row(&g->reader->conn, stmt, &row, err);
+    if (st == EF_OK && !row)
+        st = ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing from the journal", position);
+    if (st != EF_OK)
+        return st;
+    st = gather_row(g, stmt, err);
+    sqlite3_reset(stmt);
+    return st;
+}
+
+static void gather_close(struct gather *g, ef_status st)
+{
+    if (g->reader)
+        sq_read_end(g->store, g->reader);
+    if (st != EF_OK)
+        g->out->count = 0;
+}
+
+/* --- by stream ------------------------------------------------------------------------------------ */
+
+struct link {
+    int64_t position, seq, prev, jump;
+};
+
+static ef_status read_link(sq_conn *conn, int64_t position, struct link *out, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = sq_stmt(conn, SQ_EVENT_LINK, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, position);
+    st = sq_row(conn, stmt, &row, err);
+    if (st == EF_OK && !row)
+        st = ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing from the journal", position);
+    if (st != EF_OK)
+        return st;
+    *out = (struct link){position, sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
+                         sqlite3_column_int64(stmt, 2)};
+    sqlite3_reset(stmt);
+    return EF_OK;
+}
+
+/* Go back from `at` to the event with `seq`: jump while the jump does not go too far, else step. */
+static ef_status walk_back(sq_conn *conn, struct link *at, int64_t seq, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    while (st == EF_OK && at->seq > seq) {
+        int64_t was = at->seq;
+        bool far = (was & (was - 1)) < seq;
+        st = read_link(conn, far || !at->jump ? at->prev : at->jump, at, err);
+        if (st == EF_OK && at->seq >= was)
+            st = ef_fail(err, EF_DAMAGED, "position %" PRId64 " leads back to itself",
+                         at->position);
+    }
+    return st;
+}
+
+/* Positions of the events first … last, found from the last one back. */
+static ef_status collect_positions(sq_conn *conn, int64_t head_position, int64_t first,
+                                   int64_t last, int64_t *positions, ef_error *err)
+{
+    struct link at;
+    ef_status st = read_link(conn, head_position, &at, err);
+
+    if (st == EF_OK)
+        st = walk_back(conn, &at, last, err);
+    while (st == EF_OK) {
+        positions[at.seq - first] = at.position;
+        if (at.seq == first)
+            break;
+        st = walk_back(conn, &at, at.seq - 1, err);
+    }
+    return st;
+}
+
+static ef_status committed_head(sq_store *store, sq_reader *reader, ef_str tenant, ef_str name,
+                                int64_t *out_seq, int64_t *out_position, ef_error *err)
+{
+    sq_stream *stream;
+    ef_status st;
+
+    pthread_mutex_lock(&store->state_lock);
+    st = sq_state_stream(&store->state, &reader->conn, tenant, name, &stream, err);
+    if (st == EF_OK) {
+        *out_seq = stream->now_seq;
+        *out_position = stream->now_position;
+    }
+    pthread_mutex_unlock(&store->state_lock);
+    return st;
+}
+
+ef_status sq_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int64_t from_seq,
+                         size_t limit, ef_batch *out, ef_error *err)
+{
+    struct gather g;
+    int64_t seq = 0, head_position = 0, last, *positions = NULL;
+    ef_status st = gather_open(&g, sq_store_of(journal), limit, out, err);
+
+    if (st == EF_OK)
+        st = committed_head(g.store, g.reader, tenant, stream, &seq, &head_position, err);
+    if (st == EF_OK && seq == 0)
+        st = ef_fail(err, EF_NOT_FOUND, "there is no stream \"%.*s\"", EF_STR_ARG(stream));
+    if (st == EF_OK && from_seq <= seq) {
+        last = seq - from_seq < (int64_t)limit ? seq : from_seq + (int64_t)limit - 1;
+        positions = malloc((size_t)(last - from_seq + 1) * sizeof *positions);
+        st = positions ? collect_positions(&g.reader->conn, head_position, from_seq, last,
+                                           positions, err)
+                       : ef_fail(err, EF_NO_MEMORY, "memory ran out while reading a stream");
+        for (int64_t i = 0; st == EF_OK && i <= last - from_seq && !gather_full(&g); i++)
+            st = gather_at(&g, positions[i], err);
+        out->more = st == EF_OK && from_seq + (int64_t)out->count - 1 < seq;
+    }
+    free(positions);
+    gather_close(&g, st);
+    return st;
+}
+
+/* --- by position and id ---------------------------------------------------------------------------- */
+
+/* Does the tenant of this row's stream, and its type, pass the filter? */
+static ef_status row_wanted(struct gather *g, const ef_log_query *query, sqlite3_stmt *row,
+                            bool *out, ef_error *err)
+{
+    sq_state *state = &g->store->state;
+    sq_stream *stream;
+    const sq_type *type;
+    ef_status st;
+
+    *out = true;
+    if (query->any_tenant && query->type.len == 0)
+        return EF_OK;
+    pthread_mutex_lock(&g->store->state_lock);
+    st = sq_state_stream_by_id(state, &g->reader->conn, sqlite3_column_int64(row, 1), &stream, err);
+    type = sq_state_type_by_id(state, sqlite3_column_int64(row, 3));
+    if (st == EF_OK && !query->any_tenant)
+        *out = ef_str_equal(sq_stream_tenant(stream), query->tenant);
+    if (st == EF_OK && type && query->type.len)
+        *out = *out && ef__type_matches(state->types[type->canonical].name, query->type);
+    pthread_mutex_unlock(&g->store->state_lock);
+    return st;
+}
+
+ef_status sq_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out, ef_error *err)
+{
+    struct gather g;
+    sqlite3_stmt *stmt;
+    bool row = true, wanted;
+    int64_t looked = 0;
+    ef_status st = gather_open(&g, sq_store_of(journal), query->limit, out, err);
+
+    *query->out_reached = query->after;
+    if (st == EF_OK)
+        st = sq_stmt(&g.reader->conn, SQ_EVENT_AFTER, &stmt, err);
+    if (st == EF_OK) {
+        sqlite3_bind_int64(stmt, 1, query->after);
+        while (st == EF_OK && looked++ < LOG_ROWS_MAX &&
+               (st = sq_row(&g.reader->conn, stmt, &row, err)) == EF_OK && row) {
+            st = row_wanted(&g, query, stmt, &wanted, err);
+            if (st == EF_OK && wanted && gather_full(&g))
+                break;
+            if (st == EF_OK && wanted)
+                st = gather_row(&g, stmt, err);
+            if (st == EF_OK)
+                *query->out_reached = sqlite3_column_int64(stmt, 0);
+        }
+        out->more = st == EF_OK && row;
+        sqlite3_reset(stmt);
+    }
+    gather_close(&g, st);
+    return st;
+}
+
+ef_status sq_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out, ef_error *err)
+{
+    struct gather g;
+    int64_t position = 0;
+    ef_status st = gather_open(&g, sq_store_of(journal), 1, out, err);
+
+    if (st == EF_OK) {
+        pthread_mutex_lock(&g.store->state_lock);
+        st = sq_id_find(&g.store->state, &g.reader->conn, tenant, id, sq_id_hash(tenant, id),
+                        &position, err);
+        pthread_mutex_unlock(&g.store->state_lock);
+    }
+    if (st == EF_OK && !position)
+        st = ef_fail(err, EF_NOT_FOUND, "there is no event with id \"%.*s\"", EF_STR_ARG(id));
+    if (st == EF_OK)
+        st = gather_at(&g, position, err);
+    gather_close(&g, st);
+    return st;
+}
+
+/* --- heads ----------------------------------------------------------------------------------------- */
+
+ef_status sq_head_get(ef_journal *journal, ef_head *out, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    sq_reader *reader;
+    ef_status st = sq_read_begin(store, &reader, err);
+
+    if (st != EF_OK)
+        return st;
+    pthread_mutex_lock(&store->state_lock);
+    *out = (ef_head){.position = store->state.last,
+                     .recorded_us = store->state.last ? store->state.last_recorded_us : 0};
+    memcpy(out->hash, store->state.last_hash, sizeof out->hash);
+    pthread_mutex_unlock(&store->state_lock);
+    sq_read_end(store, reader);
+    return EF_OK;
+}
+
+ef_status sq_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
+                         int64_t *out_position, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    sq_reader *reader;
+    ef_status st = sq_read_begin(store, &reader, err);
+
+    if (st != EF_OK)
+        return st;
+    st = committed_head(store, reader, tenant, stream, out_seq, out_position, err);
+    sq_read_end(store, reader);
+    return st;
+}
+
+static ef_status list_streams(sq_store *store, sq_reader *reader, int64_t after, ef_str tenant,
+                              bool any_tenant, size_t limit, ef_stream_list *out, ef_error *err)
+{
+    ef_stream *items = ef__arena_alloc(&out->room->arena, limit * sizeof *items);
+    sqlite3_stmt *stmt;
+    bool row = true;
+    int64_t id = after;
+    ef_status st = items ? sq_stmt(&reader->conn, SQ_STREAM_AFTER, &stmt, err) : ef__room_full(err);
+
+    if (st != EF_OK)
+        return st;
+    out->items = items;
+    sqlite3_bind_int64(stmt, 1, after);
+    sqlite3_bind_int(stmt, 2, any_tenant);
+    sq_bind_str(stmt, 3, tenant);
+    while (out->count < limit && (st = sq_row(&reader->conn, stmt, &row, err)) == EF_OK && row) {
+        ef_stream *s = &items[out->count];
+        id = sqlite3_column_int64(stmt, 0);
+        *s = (ef_stream){.tenant = ef__arena_copy(&out->room->arena, sq_column_str(stmt, 1)),
+                         .name = ef__arena_copy(&out->room->arena, sq_column_str(stmt, 2))};
+        if (!s->tenant.ptr || !s->name.ptr)
+            st = ef__room_full(err);
+        else
+            st = committed_head(store, reader, s->tenant, s->name, &s->seq, &s->position, err);
+        if (st != EF_OK)
+            break;
+        out->count++;
+    }
+    sqlite3_reset(stmt);
+    if (st == EF_OK && row)
+        ef__cursor_format('s', id, 0, out->next);
+    return st;
+}
+
+ef_status sq_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
+                       size_t limit, ef_stream_list *out, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    sq_reader *reader;
+    int64_t id, unused;
+    ef_status st = ef__cursor_parse('s', after, &id, &unused, err);
+
+    if (st == EF_OK)
+        st = sq_read_begin(store, &reader, err);
+    if (st != EF_OK)
+        return st;
+    st = list_streams(store, reader, id, tenant, any_tenant, limit, out, err);
+    sq_read_end(store, reader);
+    return st;
+}
+
+/* --- wait ------------------------------------------------------------------------------------------ */
+
+/* Every commit, of whatever process, is followed by a write to the head file: the kernel tells us of
+ * it. The watch is set before the head is looked at, so nothing falls between. */
+static ef_status wait_for_change(int fd, int64_t timeout_ms)
+{
+    char events[4096];
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int rc = poll(&p, 1, timeout_ms > 60000 ? 60000 : (int)timeout_ms);
+
+    if (rc > 0)
+        while (read(fd, events, sizeof events) > 0)
+            ;
+    return rc > 0 ? EF_OK : EF_TIMEOUT;
+}
+
+ef_status sq_wait(ef_journal *journal, int64_t after, int64_t timeout_ms, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    const ef_clock *clock = ef_clock_system();
+    int64_t end_us = clock->mono_us(clock->context) + timeout_ms * 1000, left_us;
+    char path[4096];
+    ef_head head = {0};
+    ef_status st;
+    int n = snprintf(path, sizeof path, "%s-head", store->path);
+    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+
+    if (fd < 0 || n < 0 || (size_t)n >= sizeof path || inotify_add_watch(fd, path, IN_MODIFY) < 0) {
+        st = ef_fail(err, EF_IO, "watching the head file: %s", strerror(errno));
+        if (fd >= 0)
+            (void)close(fd);
+        return st;
+    }
+    while ((st = sq_head_get(journal, &head, err)) == EF_OK && head.position <= after) {
+        left_us = end_us - clock->mono_us(clock->context);
+        if (left_us <= 0) {
+            st = ef_fail_numbers(err, EF_TIMEOUT, after, head.position,
+                                 "nothing came after position %" PRId64 " in %" PRId64 " ms", after,
+                                 timeout_ms);
+            break;
+        }
+        (void)wait_for_change(fd, left_us / 1000 + 1);
+    }
+    (void)close(fd);
+    return st;
+}

@@ -1,0 +1,279 @@
+/*
+ * run.c - runs on SQLite: core/run_rule.h says which moves there are, this who may make them.
+ *
+ * A run notes the lease it was last driven under, so that cancelling it without one can tell
+ * whether anybody still drives it.
+ */
+#include "outbox.h"
+
+#include "../../core/run_rule.h"
+
+#include <inttypes.h>
+
+typedef struct run_job {
+    sq_job base;
+    const ef_run *run;
+    ef_run_list *out;
+    const ef_lease_key *lease;
+    int64_t token;
+} run_job;
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+static bool run_from_row(sqlite3_stmt *stmt, ef__arena *arena, ef_run *out)
+{
+    *out = (ef_run){.id = sq_column_copy(stmt, 0, arena),
+                    .mode = (ef_run_mode)sqlite3_column_int(stmt, 1),
+                    .projection = sq_column_copy(stmt, 2, arena),
+                    .tenant = sq_column_copy(stmt, 3, arena),
+                    .state = (ef_run_state)sqlite3_column_int(stmt, 4),
+                    .requested_us = sqlite3_column_int64(stmt, 5),
+                    .started_us = sqlite3_column_int64(stmt, 6),
+                    .finished_us = sqlite3_column_int64(stmt, 7),
+                    .from = sqlite3_column_int64(stmt, 8),
+                    .to = sqlite3_column_int64(stmt, 9),
+                    .processed = sqlite3_column_int64(stmt, 10),
+                    .total = sqlite3_column_int64(stmt, 11),
+                    .last_position = sqlite3_column_int64(stmt, 12),
+                    .error = sq_column_copy(stmt, 13, arena),
+                    .reason = sq_column_copy(stmt, 14, arena),
+                    .requester = sq_column_copy(stmt, 15, arena)};
+    return out->id.ptr && out->projection.ptr && out->tenant.ptr && out->error.ptr &&
+           out->reason.ptr && out->requester.ptr;
+}
+
+/* Put the rows of a statement that has been bound into a list. */
+static ef_status list_rows(sq_conn *conn, sqlite3_stmt *stmt, size_t limit, ef_run_list *out,
+                           ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef_run *items = NULL;
+    bool row = true;
+    ef_status st = EF_OK;
+
+    out->count = 0;
+    while (out->count < limit && (st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+        items = sq_list_grow(arena, items, out->count, sizeof *items);
+        if (!items || !run_from_row(stmt, arena, &items[out->count])) {
+            st = ef__room_full(err);
+            break;
+        }
+        out->items = items;
+        out->count++;
+    }
+    sqlite3_reset(stmt);
+    return st;
+}
+
+static ef_status list(sq_conn *conn, ef_str only, bool open_only, size_t limit, ef_run_list *out,
+                      ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = sq_stmt(conn, only.len ? SQ_RUN_GET : SQ_RUN_NEWEST, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    if (only.len)
+        sq_bind_str(stmt, 1, only);
+    else
+        sqlite3_bind_int(stmt, 1, open_only);
+    return list_rows(conn, stmt, limit, out, err);
+}
+
+ef_status sq_run_ls(ef_journal *journal, ef_str only, bool open_only, size_t limit,
+                    ef_run_list *out, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    sq_reader *reader;
+    ef_status st = sq_read_begin(store, &reader, err);
+
+    if (st != EF_OK)
+        return st;
+    st = list(&reader->conn, only, open_only, limit, out, err);
+    sq_read_end(store, reader);
+    return st;
+}
+
+/* --- filing ----------------------------------------------------------------------------------- */
+
+static ef_status check_alone(sq_conn *conn, const ef_run *run, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = sq_stmt(conn, SQ_RUN_OPEN, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sq_bind_str(stmt, 1, run->tenant);
+    sq_bind_str(stmt, 2, run->projection);
+    st = sq_row(conn, stmt, &row, err);
+    if (st == EF_OK && row) {
+        st = ef_fail(err, EF_EXISTS, "run %.*s of projection \"%.*s\" is open",
+                     EF_STR_ARG(sq_column_str(stmt, 0)), EF_STR_ARG(run->projection));
+        sqlite3_reset(stmt);
+    }
+    return st;
+}
+
+static ef_status file(sq_store *store, sq_conn *conn, const ef_run *run, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = sq_stmt(conn, SQ_RUN_FILE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sq_bind_str(stmt, 1, run->id);
+    sqlite3_bind_int(stmt, 2, (int)run->mode);
+    sq_bind_str(stmt, 3, run->projection);
+    sq_bind_str(stmt, 4, run->tenant);
+    sqlite3_bind_int64(stmt, 5, sq_now_us(store));
+    sqlite3_bind_int64(stmt, 6, run->from);
+    sqlite3_bind_int64(stmt, 7, run->to);
+    sqlite3_bind_int64(stmt, 8, run->total);
+    sq_bind_str(stmt, 9, run->reason);
+    sq_bind_str(stmt, 10, run->requester);
+    return sq_done(conn, stmt, err);
+}
+
+static ef_status run_request(sq_store *store, sq_job *base, ef_error *err)
+{
+    run_job *job = (run_job *)base;
+    sq_conn *conn = &store->writer.conn;
+    ef_status st = check_alone(conn, job->run, err);
+
+    if (st == EF_OK)
+        st = file(store, conn, job->run, err);
+    return st == EF_OK ? list(conn, job->run->id, false, 1, job->out, err) : st;
+}
+
+ef_status sq_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err)
+{
+    run_job job = {.base = {.run = run_request}, .run = run, .out = out};
+
+    return sq_submit(sq_store_of(journal), &job.base, err);
+}
+
+/* --- moving ----------------------------------------------------------------------------------- */
+
+/* What a move is judged by. */
+typedef struct run_before {
+    ef_run_state state;
+    int64_t started_us;
+    bool driven; /* somebody holds the lease it was last driven under */
+} run_before;
+
+/* The lease's name lives in the row: look at the lease before the row is let go. */
+static ef_status driver_lives(sq_store *store, sq_conn *conn, sqlite3_stmt *row, bool *out,
+                              ef_error *err)
+{
+    ef_lease_key key = {.kind = (ef_lease_kind)sqlite3_column_int(row, 2),
+                        .name = sq_column_str(row, 3),
+                        .partition = sqlite3_column_int(row, 4)};
+    sq_lease_row lease;
+    ef_status st;
+
+    *out = false;
+    if (sqlite3_column_int(row, 2) < 0)
+        return EF_OK;
+    st = sq_lease_get(conn, &key, &lease, err);
+    if (st == EF_OK)
+        *out = ef__lease_live(&lease.row, sq_lease_now(store, &lease));
+    return st;
+}
+
+static ef_status read_before(sq_store *store, sq_conn *conn, ef_str id, run_before *out,
+                             ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = sq_stmt(conn, SQ_RUN_DRIVER, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sq_bind_str(stmt, 1, id);
+    st = sq_row(conn, stmt, &row, err);
+    if (st != EF_OK)
+        return st;
+    if (!row)
+        return ef_fail(err, EF_NOT_FOUND, "there is no run \"%.*s\"", EF_STR_ARG(id));
+    out->state = (ef_run_state)sqlite3_column_int(stmt, 0);
+    out->started_us = sqlite3_column_int64(stmt, 1);
+    st = driver_lives(store, conn, stmt, &out->driven, err);
+    sqlite3_reset(stmt);
+    return st;
+}
+
+static ef_status check_move(sq_store *store, const run_job *job, const run_before *before,
+                            ef_error *err)
+{
+    const ef_run *run = job->run;
+
+    if (!ef__run_may_move(before->state, run->state))
+        return ef_fail(err, EF_CONFLICT, "run %.*s is %s and cannot become %s", EF_STR_ARG(run->id),
+                       ef_run_state_name(before->state), ef_run_state_name(run->state));
+    if (job->lease)
+        return sq_lease_check(store, &store->writer.conn, job->lease, job->token, err);
+    if (before->state == EF_RUN_RUNNING && before->driven)
+        return ef_fail(err, EF_CONFLICT, "run %.*s is being driven: its driver cancels it",
+                       EF_STR_ARG(run->id));
+    return EF_OK;
+}
+
+static ef_status move(sq_conn *conn, const ef_run *run, const run_before *before, int64_t now_us,
+                      ef_error *err)
+{
+    bool starts = before->state == EF_RUN_QUEUED && run->state == EF_RUN_RUNNING;
+    sqlite3_stmt *stmt;
+    ef_status st = sq_stmt(conn, SQ_RUN_MOVE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sq_bind_str(stmt, 1, run->id);
+    sqlite3_bind_int(stmt, 2, (int)run->state);
+    sqlite3_bind_int64(stmt, 3, starts ? now_us : before->started_us);
+    sqlite3_bind_int64(stmt, 4, ef__run_is_open(run->state) ? 0 : now_us);
+    sqlite3_bind_int64(stmt, 5, run->processed);
+    sqlite3_bind_int64(stmt, 6, run->total);
+    sqlite3_bind_int64(stmt, 7, run->last_position);
+    sq_bind_str(stmt, 8, run->error);
+    return sq_done(conn, stmt, err);
+}
+
+static ef_status drive(sq_conn *conn, ef_str id, const ef_lease_key *lease, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = sq_stmt(conn, SQ_RUN_DRIVE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sq_bind_str(stmt, 1, id);
+    sqlite3_bind_int(stmt, 2, (int)lease->kind);
+    sq_bind_str(stmt, 3, lease->name);
+    sqlite3_bind_int(stmt, 4, lease->partition);
+    return sq_done(conn, stmt, err);
+}
+
+static ef_status run_update(sq_store *store, sq_job *base, ef_error *err)
+{
+    run_job *job = (run_job *)base;
+    sq_conn *conn = &store->writer.conn;
+    run_before before;
+    ef_status st = read_before(store, conn, job->run->id, &before, err);
+
+    if (st == EF_OK)
+        st = check_move(store, job, &before, err);
+    if (st == EF_OK)
+        st = move(conn, job->run, &before, sq_now_us(store), err);
+    if (st == EF_OK && job->lease)
+        st = drive(conn, job->run->id, job->lease, err);
+    return st;
+}
+
+ef_status sq_run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
+                        int64_t token, ef_error *err)
+{
+    run_job job = {.base = {.run = run_update}, .run = run, .lease = lease, .token = token};
+    sq_store *store = sq_store_of(journal);
+
+    return sq_refused(store, sq_submit(store, &job.base, err));
+}

@@ -1,0 +1,165 @@
+/*
+ * state.h - what a process knows of the journal without asking: the tail, heads, types and lanes.
+ *
+ * To append fast, two things are not written with every event: the stream's head row and the index
+ * entry of the event's id. Both follow from the events themselves, so they are written later, in
+ * sorted order, a slice with each append (settle.c). state.settled in the store says up to which
+ * position that has been done; the events after it, the tail, are few (SQ_TAIL_EVENTS and what came
+ * while settling), and each process keeps the tail's ids and streams in memory. A process that
+ * opens the journal, or finds that another one appended, reads what it lacks from the event table.
+ *
+ *     1 ─────────────── settled ────── target ─────────── last
+ *       heads and ids    │ being       │ only in the events
+ *       in their tables  │ settled now │ and in memory
+ *
+ * Always true under the state lock: entries[i] describes position settled + 1 + i; a cached
+ * stream's `now` is its last committed event at or below `last`.
+ */
+#ifndef EF_JOURNAL_SQLITE_STATE_H
+#define EF_JOURNAL_SQLITE_STATE_H
+
+#include "filter.h"
+#include "sq.h"
+
+#include "../journal.h"
+
+#define SQ_TAIL_EVENTS 8192     /* settling begins when the tail is this long */
+#define SQ_STREAMS_CACHED 131072 /* streams kept in memory: about 16 MB */
+
+/* The head of a stream, with the ladder that gives the next event its jump:
+ *     seq 13 = 1101b: rungs = positions of 13, 12, 8
+ *     seq 14 = 1110b: rungs = positions of 14, 12, 8     jump of 14 = 12
+ *     seq 16 = 10000b: rungs = position of 16            jump of 16 = none (0)
+ * From any event every earlier one of its stream is some log² jumps and single steps away. */
+typedef struct sq_head {
+    int64_t seq;    /* 0: the stream has no event */
+    int64_t *rungs; /* farthest first, so that the last one is seq's own position */
+    uint8_t count;
+    uint8_t cap;
+} sq_head;
+
+typedef struct sq_stream {
+    struct sq_stream *next_by_name, *next_by_id;
+    uint64_t name_hash;
+    int64_t id;           /* 0: not in the store (yet) */
+    sq_head head;         /* with what the open transaction added */
+    int64_t now_seq;      /* committed */
+    int64_t now_position; /* committed */
+    uint8_t tenant_len, name_len;
+    char names[]; /* tenant, then name */
+} sq_stream;
+
+typedef struct sq_tail_entry {
+    int64_t id_hash;
+    int64_t stream;
+    int64_t seq;
+    int32_t next_id;     /* next in the bucket of id_hash; -1 ends */
+    int32_t prev_stream; /* the stream's entry before this one; -1 when none */
+    int32_t next_stream; /* next in the bucket of stream heads; -1 ends, -2: not a bucket member */
+} sq_tail_entry;
+
+/* The state row. */
+typedef struct sq_progress {
+    int64_t settled, target, heads_after, ids_after, next_run, types_version, lanes_version;
+} sq_progress;
+
+typedef struct sq_type {
+    int64_t id;
+    ef_intent intent;
+    bool publish;
+    int32_t canonical; /* index of the type it is an alias of, or of itself */
+    ef_str name;
+} sq_type;
+
+typedef struct sq_lane {
+    int64_t id;
+    ef_lane_kind kind;
+    bool enabled;
+    ef_str name, types;
+} sq_lane;
+
+typedef struct sq_id_entry {
+    int64_t hash, position;
+} sq_id_entry;
+
+typedef struct sq_state {
+    bool loaded;
+    int64_t last; /* newest committed position known here */
+    int64_t last_recorded_us;
+    uint8_t last_hash[EF_HASH_BYTES];
+    int64_t stream_last; /* highest stream id */
+    sq_progress progress;
+
+    sq_tail_entry *entries; /* positions progress.settled + 1 … last */
+    size_t entry_count, entry_cap;
+    int32_t *id_buckets, *stream_buckets;
+    size_t bucket_count;
+
+    sq_stream **by_name, **by_id;
+    size_t stream_bucket_count, stream_count;
+
+    sq_id_entry *frozen_ids; /* settled + 1 … target, by hash; made when settling begins */
+    size_t frozen_id_count;
+    int64_t *frozen_streams;
+    size_t frozen_stream_count;
+    int64_t frozen_target; /* 0: not made */
+
+    sq_filter filter;    /* ids of all settled events, when it has been filled */
+    int64_t id_lookups;  /* in the runs, since the state was loaded */
+
+    ef__arena names;     /* of types and lanes */
+    sq_type *types;
+    size_t type_count, type_cap;
+    int32_t type_memo;
+    sq_lane *lanes;
+    size_t lane_count;
+    int64_t types_loaded, lanes_loaded; /* versions of what is loaded */
+} sq_state;
+
+void sq_state_init(sq_state *state);
+void sq_state_release(sq_state *state);
+/* Forget everything: after a failure nothing here may be believed. */
+void sq_state_forget(sq_state *state);
+
+/* Bring the picture up to what `conn` sees; it must be in a transaction (of either kind). */
+ef_status sq_state_sync(sq_state *state, sq_conn *conn, ef_error *err);
+
+/* Hash of an id, by which the tail and the runs find it. */
+int64_t sq_id_hash(ef_str tenant, ef_str id);
+/* Add a committed event that is the next after `last`. */
+ef_status sq_state_add(sq_state *state, int64_t position, int64_t stream, int64_t seq,
+                       int64_t id_hash, ef_error *err);
+/* Drop the tail up to progress.settled, which has just moved from `from`. */
+void sq_state_settled(sq_state *state, int64_t from);
+
+/* The stream of that name, from memory or the store. One that does not exist has id 0, seq 0. */
+ef_status sq_state_stream(sq_state *state, sq_conn *conn, ef_str tenant, ef_str name,
+                          sq_stream **out, ef_error *err);
+ef_status sq_state_stream_by_id(sq_state *state, sq_conn *conn, int64_t id, sq_stream **out,
+                                ef_error *err);
+void sq_state_stream_has_id(sq_state *state, sq_stream *stream, int64_t id);
+void sq_state_drop_streams(sq_state *state);
+static inline ef_str sq_stream_tenant(const sq_stream *s)
+{
+    return (ef_str){s->names, s->tenant_len};
+}
+static inline ef_str sq_stream_name(const sq_stream *s)
+{
+    return (ef_str){s->names + s->tenant_len, s->name_len};
+}
+
+/* Move a head on by one event; *out_prev and *out_jump are what that event's row says (jump is 0
+ * where it is prev or none). */
+ef_status sq_head_advance(sq_head *head, int64_t position, int64_t *out_prev, int64_t *out_jump,
+                          ef_error *err);
+static inline int64_t sq_head_position(const sq_head *head)
+{
+    return head->count ? head->rungs[head->count - 1] : 0;
+}
+
+/* A type by name: NULL when it is not known. */
+const sq_type *sq_state_type(sq_state *state, ef_str name);
+const sq_type *sq_state_type_by_id(const sq_state *state, int64_t id);
+ef_status sq_state_type_add(sq_state *state, int64_t id, ef_str name, ef_error *err);
+
+#endif

@@ -1,0 +1,73 @@
+-- The state row, and the index of event ids.
+
+-- name: state_get
+SELECT settled, target, heads_after, ids_after, next_run, types_version, lanes_version
+  FROM state;
+
+-- name: state_identity
+SELECT journal_id, partitions, created FROM state;
+
+-- name: state_init
+-- binds: 1 journal id, 2 created, 3 partitions
+INSERT INTO state(one, journal_id, created, partitions, settled, target, heads_after, ids_after,
+                  next_run, types_version, lanes_version, checkpoints, purged)
+VALUES (1, ?1, ?2, ?3, 0, 0, 0, 0, 1, 1, 1, 0, 0);
+
+-- name: state_put
+-- binds: 1 settled, 2 target, 3 heads_after, 4 ids_after, 5 next_run
+UPDATE state SET settled = ?1, target = ?2, heads_after = ?3, ids_after = ?4, next_run = ?5;
+
+-- name: state_types_changed
+UPDATE state SET types_version = types_version + 1;
+
+-- name: state_lanes_changed
+UPDATE state SET lanes_version = lanes_version + 1;
+
+-- name: state_checkpoint
+-- A commit of one page: after it the log has frames that no checkpoint has seen (checkpoint.c).
+UPDATE state SET checkpoints = checkpoints + 1;
+
+-- name: id_run_all
+-- binds: none
+SELECT run, level, merging_into FROM id_run ORDER BY run;
+
+-- name: id_run_insert
+-- binds: 1 run, 2 level
+INSERT INTO id_run(run, level, merging_into) VALUES (?1, ?2, 0);
+
+-- name: id_run_merge_into
+-- binds: 1 run, 2 run it goes into
+UPDATE id_run SET merging_into = ?2 WHERE run = ?1;
+
+-- name: id_run_delete
+-- binds: 1 run
+DELETE FROM id_run WHERE run = ?1;
+
+-- name: id_chunk_insert
+-- binds: 1 run, 2 lo, 3 entries
+INSERT INTO id_chunk(run, lo, entries) VALUES (?1, ?2, ?3);
+
+-- name: id_chunk_delete
+-- binds: 1 run, 2 lo
+DELETE FROM id_chunk WHERE run = ?1 AND lo = ?2;
+
+-- name: id_chunk_drop_run
+-- Leftovers of a run that never came to be.
+-- binds: 1 run
+DELETE FROM id_chunk WHERE run = ?1;
+
+-- name: id_chunk_find
+-- binds: 1 run, 2 hash
+SELECT entries FROM id_chunk WHERE run = ?1 AND lo <= ?2 ORDER BY lo DESC LIMIT 1;
+
+-- name: id_chunk_first
+-- The chunks of a run, in order; the caller stops stepping when it has enough.
+-- binds: 1 run
+SELECT lo, entries FROM id_chunk WHERE run = ?1 ORDER BY lo;
+
+-- name: id_chunk_all
+SELECT entries FROM id_chunk;
+
+-- name: lane_init
+-- The apply lane is there from the start.
+INSERT INTO lane(id, name, kind, enabled, types) VALUES (1, '*', 0, 1, '');

@@ -1,0 +1,353 @@
+/*
+ * store.c - opening and closing a journal on SQLite, and the table of what it does.
+ */
+#include "store.h"
+
+#include "checkpoint.h"
+#include "ops.h"
+#include "read.h"
+#include "type.h"
+#include "verify.h"
+#include "writer.h"
+
+#include "../../base/limits.h"
+#include "../../base/logger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define WAL_RESET_FIXED 3051003 /* the first SQLite without the WAL-reset race */
+#define BUSY_MS_DEFAULT 10000
+
+static const ef__journal_ops ops;
+
+int64_t sq_now_us(sq_store *store)
+{
+    const ef_clock *clock = store->base.options.clock;
+    int64_t now_us = clock->wall_us(clock->context);
+    int64_t floor_us = atomic_load(&store->clock_floor_us);
+
+    while (now_us > floor_us)
+        if (atomic_compare_exchange_weak(&store->clock_floor_us, &floor_us, now_us))
+            return now_us;
+    return floor_us;
+}
+
+/* --- open ---------------------------------------------------------------------------------------- */
+
+static int remember_log_length(void *context, sqlite3 *db, const char *name, int pages)
+{
+    sq_store *store = context;
+
+    (void)db;
+    (void)name;
+    atomic_store(&store->wal_pages, pages);
+    return SQLITE_OK;
+}
+
+/* SQLite makes the file with the process's mask: make it ourselves first, for our eyes only. */
+static ef_status make_file(const char *path, bool create, ef_error *err)
+{
+    struct stat st;
+    int fd;
+
+    if (lstat(path, &st) == 0) {
+        if (!S_ISREG(st.st_mode))
+            return ef_fail(err, EF_WRONG_STORE, "%s is not a regular file", path);
+        return EF_OK;
+    }
+    if (errno != ENOENT)
+        return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
+    if (!create)
+        return ef_fail(err, EF_NOT_FOUND, "there is no journal at %s; run: everfold init", path);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
+    /* Closing a descriptor of a database drops the process's locks on it, but nobody here can have
+     * had any: it was not there. */
+    (void)close(fd);
+    return EF_OK;
+}
+
+static ef_status open_writer(sq_store *store, ef_error *err)
+{
+    const ef_journal_options *options = &store->base.options;
+    sq_conn *conn = &store->writer.conn;
+    ef_status st = sq_conn_open(conn, store->path, options->read_only ? SQ_OPEN_READ_ONLY : 0,
+                                options->busy_ms, err);
+
+    if (st == EF_OK && !options->read_only)
+        sqlite3_wal_hook(conn->db, remember_log_length, store);
+    return st;
+}
+
+/* The identity row, and the picture of the journal as of now, compared with the head. */
+static ef_status read_picture(sq_store *store, ef_error *err)
+{
+    sq_conn *conn = &store->writer.conn;
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = sq_run(conn, SQ_BEGIN_READ, err);
+
+    if (st != EF_OK)
+        return st;
+    st = sq_stmt(conn, SQ_STATE_IDENTITY, &stmt, err);
+    if (st == EF_OK)
+        st = sq_row(conn, stmt, &row, err);
+    if (st == EF_OK && !row)
+        st = ef_fail(err, EF_DAMAGED, "the journal's state row is missing");
+    if (st == EF_OK) {
+        ef_str id = sq_column_str(stmt, 0);
+        (void)snprintf(store->journal_id, sizeof store->journal_id, "%.*s", EF_STR_ARG(id));
+        store->base.partitions = sqlite3_column_int(stmt, 1);
+        sqlite3_reset(stmt);
+        if (store->base.partitions < 1 || store->base.partitions > EF_LIMIT_PARTITIONS)
+            st = ef_fail(err, EF_DAMAGED, "the journal's state row is damaged");
+    }
+    if (st == EF_OK)
+        st = sq_state_sync(&store->state, conn, err);
+    if (st == EF_OK)
+        st = sq_compare_head(&store->writer, &store->base.options, err);
+    (void)sq_run(conn, SQ_ROLLBACK, NULL);
+    return st;
+}
+
+/* The head file of a new journal is made before its first event can be: one that is missing later
+ * is damage. */
+static ef_status open_head(sq_store *store, bool made, ef_error *err)
+{
+    const ef_journal_options *options = &store->base.options;
+    sq_headfile *head = &store->writer.head;
+    bool create = made || (options->accept_head && !options->read_only);
+    ef_status st = sq_headfile_open(head, store->path, create, options->read_only, err);
+    sq_head_record record;
+
+    if (st == EF_NOT_FOUND)
+        return EF_OK; /* read_picture decides what that means */
+    if (st == EF_OK && made && sq_headfile_read(head, &record, NULL) != EF_OK)
+        (void)sq_headfile_write(head, &(sq_head_record){0});
+    return st;
+}
+
+static ef_status open_files(sq_store *store, ef_error *err)
+{
+    const ef_journal_options *options = &store->base.options;
+    bool made = false;
+    ef_status st = make_file(store->path, options->create && !options->read_only, err);
+
+    if (st == EF_OK && !options->read_only)
+        st = sq_guard_open(&store->writer.guard, store->path, err);
+    if (st == EF_OK)
+        st = open_writer(store, err);
+    if (st == EF_OK)
+        st = sq_schema_ready(&store->writer.conn, options, &made, err);
+    if (st == EF_OK)
+        st = open_head(store, made, err);
+    if (st == EF_OK)
+        st = read_picture(store, err);
+    return st;
+}
+
+ef_status sq_store_reopen(sq_store *store, ef_error *err)
+{
+    ef_status st;
+
+    pthread_mutex_lock(&store->state_lock);
+    sq_conn_close(&store->writer.conn);
+    sq_state_forget(&store->state);
+    st = open_writer(store, err);
+    if (st == EF_OK)
+        st = read_picture(store, err);
+    store->broken = st != EF_OK;
+    pthread_mutex_unlock(&store->state_lock);
+    return st;
+}
+
+static void init_locks(sq_store *store)
+{
+    pthread_mutex_init(&store->queue_lock, NULL);
+    pthread_cond_init(&store->turn, NULL);
+    pthread_mutex_init(&store->state_lock, NULL);
+    pthread_mutex_init(&store->readers_lock, NULL);
+    pthread_mutex_init(&store->checkpoint.lock, NULL);
+    pthread_cond_init(&store->checkpoint.wake, NULL);
+    atomic_store(&store->checkpoint.due_pages, SQ_WAL_PAGES);
+}
+
+ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char *path,
+                                  ef_journal **out, ef_error *err)
+{
+    sq_store *store = calloc(1, sizeof *store);
+    ef_status st;
+
+    *out = NULL;
+    if (!store)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening %s", path);
+    store->base.ops = &ops;
+    store->base.options = *options;
+    if (!store->base.options.clock)
+        store->base.options.clock = ef_clock_system();
+    if (!store->base.options.busy_ms)
+        store->base.options.busy_ms = BUSY_MS_DEFAULT;
+    store->pid = getpid();
+    store->path = strdup(path);
+    sq_state_init(&store->state);
+    sq_writer_init(&store->writer, &store->state, &store->base.options);
+    init_locks(store);
+    st = store->path ? open_files(store, err) : EF_NO_MEMORY;
+    if (st != EF_OK) {
+        sq_close(&store->base);
+        return st;
+    }
+    *out = &store->base;
+    return EF_OK;
+}
+
+/* --- close --------------------------------------------------------------------------------------- */
+
+void sq_close(ef_journal *journal)
+{
+    sq_store *store = sq_store_of(journal);
+
+    sq_checkpoint_stop(store);
+    while (store->readers) {
+        sq_reader *next = store->readers->next;
+        sq_conn_close(&store->readers->conn);
+        free(store->readers);
+        store->readers = next;
+    }
+    sq_conn_close(&store->writer.conn);
+    sq_writer_release(&store->writer);
+    sq_guard_close(&store->writer.guard);
+    sq_headfile_close(&store->writer.head);
+    sq_state_release(&store->state);
+    pthread_mutex_destroy(&store->queue_lock);
+    pthread_cond_destroy(&store->turn);
+    pthread_mutex_destroy(&store->state_lock);
+    pthread_mutex_destroy(&store->readers_lock);
+    pthread_mutex_destroy(&store->checkpoint.lock);
+    pthread_cond_destroy(&store->checkpoint.wake);
+    free(store->path);
+    free(store);
+}
+
+/* --- append -------------------------------------------------------------------------------------- */
+
+struct append_job {
+    sq_job base;
+    const ef__arrival *events;
+    size_t count;
+    ef_place *out;
+};
+
+static ef_status run_append(sq_store *store, sq_job *base, ef_error *err)
+{
+    struct append_job *job = (struct append_job *)base;
+    ef_status st;
+
+    pthread_mutex_lock(&store->state_lock);
+    st = sq_writer_append(&store->writer, job->events, job->count, sq_now_us(store), job->out, err);
+    pthread_mutex_unlock(&store->state_lock);
+    return st;
+}
+
+static ef_status sq_append(ef_journal *journal, const ef__arrival *events, size_t count,
+                           ef_place *out, ef_error *err)
+{
+    struct append_job job = {.base = {.run = run_append, .plans_first = true, .weight = count},
+                             .events = events,
+                             .count = count,
+                             .out = out};
+
+    return sq_submit(sq_store_of(journal), &job.base, err);
+}
+
+/* --- facts --------------------------------------------------------------------------------------- */
+
+static int64_t file_bytes(const char *path, const char *suffix)
+{
+    char name[4096];
+    struct stat st;
+    int n = snprintf(name, sizeof name, "%s%s", path, suffix);
+
+    return n > 0 && (size_t)n < sizeof name && stat(name, &st) == 0 ? (int64_t)st.st_size : 0;
+}
+
+static ef_status sq_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    struct statvfs disk;
+
+    (void)err;
+    *out = (ef_store_facts){.backend = "sqlite",
+                            .schema = sq_migration_count,
+                            .partitions = store->base.partitions,
+                            .store_bytes = file_bytes(store->path, ""),
+                            .wal_bytes = file_bytes(store->path, "-wal"),
+                            .free_bytes = -1,
+                            .commits = atomic_load(&store->commits),
+                            .appended = atomic_load(&store->appended),
+                            .checkpoints = atomic_load(&store->checkpoints),
+                            .checkpoint_errors = atomic_load(&store->checkpoint_errors),
+                            .stale_refused = atomic_load(&store->stale_refused)};
+    if (statvfs(store->path, &disk) == 0)
+        out->free_bytes = (int64_t)(disk.f_bavail * disk.f_frsize);
+    (void)snprintf(out->version, sizeof out->version, "%s", sqlite3_libversion());
+    (void)snprintf(out->journal_id, sizeof out->journal_id, "%s", store->journal_id);
+    (void)snprintf(out->durability, sizeof out->durability,
+                   "acks survive: process crash yes, power loss yes; SQLite %s FULL; WAL-reset "
+                   "race: %s",
+                   sqlite3_libversion(),
+                   sqlite3_libversion_number() >= WAL_RESET_FIXED
+                       ? "fixed in this SQLite"
+                       : "guarded by our lock file");
+    pthread_mutex_lock(&store->state_lock);
+    out->streams = store->state.stream_last;
+    pthread_mutex_unlock(&store->state_lock);
+    return EF_OK;
+}
+
+static const ef__journal_ops ops = {
+    .name = "sqlite",
+    .caps = EF__JOURNAL_MANY_PROCESSES | EF__JOURNAL_DURABLE,
+    .close = sq_close,
+    .append = sq_append,
+    .read_stream = sq_read_stream,
+    .read_log = sq_read_log,
+    .read_id = sq_read_id,
+    .wait = sq_wait,
+    .head = sq_head_get,
+    .stream_head = sq_stream_head,
+    .stream_ls = sq_stream_ls,
+    .type_set = sq_type_set,
+    .type_ls = sq_type_ls,
+    .verify = sq_verify,
+    .facts = sq_facts,
+    .lane_set = sq_lane_set,
+    .lane_ls = sq_lane_ls,
+    .take = sq_take,
+    .mark = sq_mark,
+    .outbox_ls = sq_outbox_ls,
+    .outbox_summarise = sq_outbox_summarise,
+    .requeue = sq_requeue,
+    .requeue_dead = sq_requeue_dead,
+    .skip = sq_skip,
+    .act_ls = sq_act_ls,
+    .lease_acquire = sq_lease_acquire,
+    .lease_renew = sq_lease_renew,
+    .lease_release = sq_lease_release,
+    .lease_ls = sq_lease_ls,
+    .worker_beat = sq_worker_beat,
+    .worker_leave = sq_worker_leave,
+    .worker_purge = sq_worker_purge,
+    .worker_ls = sq_worker_ls,
+    .run_request = sq_run_request,
+    .run_update = sq_run_update,
+    .run_ls = sq_run_ls,
+};

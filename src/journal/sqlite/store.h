@@ -1,0 +1,158 @@
+/*
+ * store.h - a journal on SQLite: the files, the connections, the locks.
+ *
+ * One writer connection a process, used by whoever leads a group (group.c); a few reader
+ * connections, each used by one thread at a time (read.c); a thread that checkpoints (checkpoint.c).
+ *
+ * Locks, in the order in which they are taken:
+ *     writing      who leads a group, or checkpoints' short exclusive moments (group.c)
+ *     state_lock   the in-memory picture (state.h); never held while a commit waits for the disk
+ *     queue_lock, readers_lock, checkpoint.lock: leaves, held for a few instructions
+ */
+#ifndef EF_JOURNAL_SQLITE_STORE_H
+#define EF_JOURNAL_SQLITE_STORE_H
+
+#include "guard.h"
+#include "head.h"
+#include "sq.h"
+#include "state.h"
+
+#include "../journal.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+typedef struct sq_store sq_store;
+typedef struct sq_job sq_job;
+
+/*
+ * A piece of writing that shares its commit with others. `run` is called in the open transaction
+ * with the writer connection; when it fails, what it wrote is undone and the others go on. When
+ * the commit fails, every job of the group does.
+ *     struct my_job { sq_job base; … };   // base first
+ *     status = sq_submit(store, &job.base, err);
+ */
+struct sq_job {
+    ef_status (*run)(sq_store *store, sq_job *job, ef_error *err);
+    bool plans_first; /* run fails only before it writes: no savepoint is needed */
+    size_t weight;    /* events, for the bound on a group */
+    /* group.c's own: */
+    ef_status status;
+    ef_error *err;
+    sq_job *next;
+    _Atomic int phase;
+};
+
+typedef struct sq_reader {
+    sq_conn conn;
+    struct sq_reader *next;
+} sq_reader;
+
+/* An event of the open transaction. */
+typedef struct sq_planned {
+    const ef__arrival *arrival;
+    sq_stream *stream;
+    int64_t seq, id_hash;
+    int32_t next; /* in the bucket of id_hash; -1 ends */
+} sq_planned;
+
+/* What the open transaction has added to the picture; nothing of it is believed before commit. */
+typedef struct sq_txn {
+    int64_t base; /* last position before it */
+    sq_planned *planned;
+    size_t count, cap;
+    int32_t *buckets;
+    size_t bucket_count; /* a power of two */
+    uint8_t hash[EF_HASH_BYTES]; /* of the last event */
+    int64_t recorded_us;
+    int64_t stream_last;
+    sq_progress progress;
+    bool types_changed;
+} sq_txn;
+
+/* Writing: a connection, the picture, the open transaction. Shared by sq_store and ef_sqlite. */
+typedef struct sq_writer {
+    sq_conn conn;
+    sq_state *state;
+    sq_txn txn;
+    ef__buf scratch;
+    const ef_journal_options *options;
+    sq_guard guard;     /* keeps commits and checkpoints apart */
+    sq_headfile head;   /* position and hash, kept apart from the database */
+    unsigned data_version; /* of the picture: changes when another connection commits */
+    size_t settle_credit, merge_credit;
+} sq_writer;
+
+struct sq_store {
+    ef_journal base; /* first, so that an ef_journal * is this */
+    char *path;
+    pid_t pid;
+    char journal_id[40];
+    bool broken; /* a commit's outcome is not known: reopen before writing again */
+
+    sq_writer writer;
+    pthread_mutex_t writing;
+    pthread_mutex_t queue_lock;
+    pthread_cond_t turn; /* a group has ended */
+    sq_job *queue_head, *queue_tail;
+    bool led;             /* somebody leads */
+    int exclusive_wanted; /* checkpoints that wait for a moment without a group */
+
+    sq_state state;
+    pthread_mutex_t state_lock;
+
+    sq_reader *readers; /* idle ones */
+    pthread_mutex_t readers_lock;
+    int reader_count;
+
+    struct {
+        pthread_t thread;
+        pthread_mutex_t lock;
+        pthread_cond_t wake;
+        bool started, stop;
+        sq_conn conn, pin;
+        _Atomic int64_t due_pages; /* length of the log that asks for the next one */
+    } checkpoint;
+
+    _Atomic int64_t wal_pages; /* in the log after our last commit */
+    _Atomic int64_t commits, appended, checkpoints, checkpoint_errors, stale_refused;
+    _Atomic int64_t clock_floor_us; /* wall time never goes back within a handle */
+};
+
+static inline sq_store *sq_store_of(ef_journal *journal)
+{
+    return (sq_store *)journal;
+}
+
+/* Wall time by the journal's clock; never goes back within a handle. */
+int64_t sq_now_us(sq_store *store);
+
+/* After a commit whose outcome is not known: open the writer anew and compare with the head. */
+ef_status sq_store_reopen(sq_store *store, ef_error *err);
+
+/* Run a job with others in one commit; returns when it is durable or has failed. */
+ef_status sq_submit(sq_store *store, sq_job *job, ef_error *err);
+/* A moment in which nobody of this process writes. */
+void sq_exclusive_begin(sq_store *store);
+void sq_exclusive_end(sq_store *store);
+
+/* A reader connection in a read transaction, of which the picture (state) is a part: it knows
+ * every event the transaction sees, and none beyond. Give it back soon: it holds up the log. */
+ef_status sq_read_begin(sq_store *store, sq_reader **out, ef_error *err);
+void sq_read_end(sq_store *store, sq_reader *reader);
+
+/* Read the event of a row of event_at or event_after into `arena`, names and all, and check its
+ * sum: EF_DAMAGED when a byte of it has changed. */
+ef_status sq_event_from_row(sq_store *store, sq_conn *conn, sqlite3_stmt *row, ef__arena *arena,
+                            ef_event *out, ef_error *err);
+
+/* --- shared by the store and the application's own transactions (open.c) ------------------------ */
+
+/* Make or migrate the schema. EF_WRONG_STORE, EF_NEWER_SCHEMA. */
+ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool *out_made,
+                          ef_error *err);
+/* Compare the store with its head file, and verify what came after the last verified position. */
+ef_status sq_compare_head(sq_writer *writer, const ef_journal_options *options, ef_error *err);
+
+#endif

@@ -1,0 +1,123 @@
+#include "type.h"
+
+struct type_job {
+    sq_job base;
+    const ef_type *type;
+};
+
+static ef_status add_type(sq_conn *conn, ef_str name, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = sq_stmt(conn, SQ_TYPE_INSERT, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sq_bind_str(stmt, 1, name);
+    sqlite3_bind_int(stmt, 2, EF_INTENT_PROJECTION_AND_REPLAY);
+    sqlite3_bind_int(stmt, 3, 0);
+    return sq_done(conn, stmt, err);
+}
+
+/* An alias leads to a type that is none, and nothing leads to an alias: one step is always enough. */
+static ef_status check_alias(sq_store *store, const ef_type *type, ef_error *err)
+{
+    sq_conn *conn = &store->writer.conn;
+    sqlite3_stmt *stmt;
+    bool row, canonical_is_alias;
+    int64_t led_to = 0;
+    ef_status st = sq_stmt(conn, SQ_TYPE_ALIASES_TO, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sq_bind_str(stmt, 1, type->name);
+    st = sq_row(conn, stmt, &row, err);
+    if (st != EF_OK)
+        return st;
+    led_to = row ? sqlite3_column_int64(stmt, 0) : 0;
+    sqlite3_reset(stmt);
+    if (led_to)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "type \"%.*s\" is what another alias stands for, so it cannot be one itself",
+                       EF_STR_ARG(type->name));
+    pthread_mutex_lock(&store->state_lock);
+    const sq_type *canonical = sq_state_type(&store->state, type->alias_of);
+    canonical_is_alias = canonical && &store->state.types[canonical->canonical] != canonical;
+    if (!canonical)
+        st = EF_NOT_FOUND;
+    pthread_mutex_unlock(&store->state_lock);
+    if (canonical_is_alias)
+        return ef_fail(err, EF_BAD_INPUT, "type \"%.*s\" is an alias itself",
+                       EF_STR_ARG(type->alias_of));
+    return st == EF_NOT_FOUND ? add_type(conn, type->alias_of, err) : EF_OK;
+}
+
+static ef_status run_set(sq_store *store, sq_job *base, ef_error *err)
+{
+    const ef_type *type = ((struct type_job *)base)->type;
+    sq_conn *conn = &store->writer.conn;
+    sqlite3_stmt *stmt;
+    bool known;
+    ef_status st = EF_OK;
+
+    pthread_mutex_lock(&store->state_lock);
+    known = sq_state_type(&store->state, type->name) != NULL;
+    pthread_mutex_unlock(&store->state_lock);
+    if (type->alias_of.len)
+        st = check_alias(store, type, err);
+    if (st == EF_OK && !known)
+        st = add_type(conn, type->name, err);
+    if (st == EF_OK)
+        st = sq_stmt(conn, SQ_TYPE_UPDATE, &stmt, err);
+    if (st != EF_OK)
+        return st;
+    sq_bind_str(stmt, 1, type->name);
+    sqlite3_bind_int(stmt, 2, (int)type->intent);
+    sqlite3_bind_int(stmt, 3, type->publish);
+    sq_bind_str(stmt, 4, type->alias_of);
+    st = sq_done(conn, stmt, err);
+    if (st == EF_OK)
+        st = sq_run(conn, SQ_STATE_TYPES_CHANGED, err);
+    if (st == EF_OK) {
+        /* Read them anew at the next transaction: this one may still be rolled back. */
+        pthread_mutex_lock(&store->state_lock);
+        store->state.loaded = false;
+        pthread_mutex_unlock(&store->state_lock);
+    }
+    return st;
+}
+
+ef_status sq_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
+{
+    struct type_job job = {.base = {.run = run_set, .weight = 1}, .type = type};
+
+    return sq_submit(sq_store_of(journal), &job.base, err);
+}
+
+ef_status sq_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    sq_reader *reader;
+    ef_type *items;
+    ef_status st = sq_read_begin(store, &reader, err);
+
+    if (st != EF_OK)
+        return st;
+    pthread_mutex_lock(&store->state_lock);
+    items = ef__arena_zalloc(&out->room->arena, store->state.type_count + 1, sizeof *items);
+    out->items = items;
+    for (size_t i = 0; items && i < store->state.type_count; i++) {
+        const sq_type *t = &store->state.types[i];
+        const sq_type *canonical = &store->state.types[t->canonical];
+        if (only.len && !ef_str_equal(only, t->name))
+            continue;
+        items[out->count++] = (ef_type){
+            .name = ef__arena_copy(&out->room->arena, t->name),
+            .intent = t->intent,
+            .publish = t->publish,
+            .alias_of = canonical == t ? (ef_str){"", 0}
+                                       : ef__arena_copy(&out->room->arena, canonical->name)};
+    }
+    pthread_mutex_unlock(&store->state_lock);
+    sq_read_end(store, reader);
+    return items ? EF_OK : ef__room_full(err);
+}

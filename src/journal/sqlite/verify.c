@@ -1,0 +1,282 @@
+/*
+ * verify.c - see verify.h.
+ *
+ * The quick check at open recomputes sums and hashes. The deep one also looks at all that hangs on
+ * an event: its place in its stream and the links back, its id's entry, the outbox.
+ */
+#include "verify.h"
+
+#include "settle.h"
+
+#include "../../base/hash.h"
+#include "../../base/limits.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define STEP_EVENTS 2000 /* events between two looks at the progress */
+
+struct chain {
+    uint8_t hash[EF_HASH_BYTES];
+    ef__buf scratch;
+};
+
+static ef_status damaged(int64_t position, const char *what, ef_error *err)
+{
+    return ef_fail_numbers(err, EF_DAMAGED, position, position,
+                           "the event at position %" PRId64 " is damaged: %s", position, what);
+}
+
+/* Sum and hash of the event in `row`, whose stream and type are named by `state`. */
+static ef_status check_event(struct chain *chain, sq_state *state, sq_conn *conn,
+                             sqlite3_stmt *row, int64_t expected_position, ef_event *out,
+                             ef_error *err)
+{
+    int64_t position = sqlite3_column_int64(row, 0);
+    const sq_type *type = sq_state_type_by_id(state, sqlite3_column_int64(row, 3));
+    uint8_t hash[EF_HASH_BYTES];
+    uint64_t sum;
+    sq_stream *stream;
+    ef_status st;
+
+    if (position != expected_position)
+        return damaged(expected_position, "it is missing", err);
+    if (!type)
+        return damaged(position, "its type is not there", err);
+    st = sq_state_stream_by_id(state, conn, sqlite3_column_int64(row, 1), &stream, err);
+    if (st != EF_OK)
+        return st == EF_DAMAGED ? damaged(position, "its stream is not there", err) : st;
+    *out = (ef_event){.tenant = sq_stream_tenant(stream),
+                      .stream = sq_stream_name(stream),
+                      .seq = sqlite3_column_int64(row, 2),
+                      .position = position,
+                      .id = sq_column_str(row, 7),
+                      .type = type->name,
+                      .schema = sqlite3_column_int(row, 4),
+                      .time_us = sqlite3_column_int64(row, 5),
+                      .recorded_us = sqlite3_column_int64(row, 6),
+                      .data = sq_column_str(row, 8),
+                      .meta = sq_column_str(row, 9)};
+    if (!ef__event_seal(chain->hash, out, &chain->scratch, hash, &sum))
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while verifying");
+    if ((uint64_t)sqlite3_column_int64(row, 10) != sum)
+        return damaged(position, "its bytes have changed", err);
+    if (sqlite3_column_bytes(row, 11) != EF_HASH_BYTES ||
+        memcmp(sqlite3_column_blob(row, 11), hash, sizeof hash) != 0)
+        return damaged(position, "its hash does not follow from the event before it", err);
+    memcpy(chain->hash, hash, sizeof hash);
+    return EF_OK;
+}
+
+/* The hash the chain goes on from after `position`. */
+static ef_status start_chain(sq_conn *conn, int64_t position, struct chain *chain, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st;
+
+    memset(chain->hash, 0, sizeof chain->hash);
+    if (position == 0)
+        return EF_OK;
+    st = sq_stmt(conn, SQ_EVENT_HASH, &stmt, err);
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, position);
+    st = sq_row(conn, stmt, &row, err);
+    if (st != EF_OK || !row)
+        return st != EF_OK ? st : damaged(position, "it is missing", err);
+    if (sqlite3_column_bytes(stmt, 0) == EF_HASH_BYTES)
+        memcpy(chain->hash, sqlite3_column_blob(stmt, 0), EF_HASH_BYTES);
+    else
+        st = damaged(position, "it has no hash", err);
+    sqlite3_reset(stmt);
+    return st;
+}
+
+ef_status sq_verify_tail(sq_writer *w, int64_t from, int64_t *out_verified, ef_error *err)
+{
+    struct chain chain = {.scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES)};
+    int64_t last = w->state->last, at = from > last ? 0 : from;
+    sqlite3_stmt *stmt;
+    ef_event event;
+    bool row;
+    ef_status st = start_chain(&w->conn, at, &chain, err);
+
+    if (st == EF_OK)
+        st = sq_stmt(&w->conn, SQ_EVENT_AFTER, &stmt, err);
+    if (st == EF_OK) {
+        sqlite3_bind_int64(stmt, 1, at);
+        for (int64_t n = 0; st == EF_OK && at < last && n < SQ_VERIFY_AT_OPEN; n++) {
+            st = sq_row(&w->conn, stmt, &row, err);
+            if (st == EF_OK && !row)
+                st = damaged(at + 1, "it is missing", err);
+            if (st == EF_OK)
+                st = check_event(&chain, w->state, &w->conn, stmt, at + 1, &event, err);
+            at += st == EF_OK;
+        }
+        sqlite3_reset(stmt);
+    }
+    ef__buf_release(&chain.scratch);
+    *out_verified = at;
+    return st;
+}
+
+/* --- deep --------------------------------------------------------------------------------------- */
+
+/* A link of an event must lead to the right seq of the same stream. */
+static ef_status check_link(sq_conn *conn, int64_t at, int64_t to, int64_t stream, int64_t seq,
+                            const char *what, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = sq_stmt(conn, SQ_EVENT_PLACE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, to);
+    st = sq_row(conn, stmt, &row, err);
+    if (st != EF_OK)
+        return st;
+    if (!row)
+        return damaged(at, what, err);
+    if (sqlite3_column_int64(stmt, 0) != stream || sqlite3_column_int64(stmt, 1) != seq)
+        st = damaged(at, what, err);
+    sqlite3_reset(stmt);
+    return st;
+}
+
+static ef_status check_links(sq_conn *conn, int64_t position, int64_t stream, int64_t seq,
+                             ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    int64_t prev, jump, target = seq & (seq - 1);
+    bool row;
+    ef_status st = sq_stmt(conn, SQ_EVENT_LINK, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, position);
+    st = sq_row(conn, stmt, &row, err);
+    if (st != EF_OK || !row)
+        return st;
+    prev = sqlite3_column_int64(stmt, 1);
+    jump = sqlite3_column_int64(stmt, 2);
+    sqlite3_reset(stmt);
+    if ((seq == 1) != (prev == 0) || (jump != 0) != (target != 0 && !(seq & 1)))
+        return damaged(position, "its links to earlier events are wrong", err);
+    if (prev)
+        st = check_link(conn, position, prev, stream, seq - 1,
+                        "it does not follow on the event before it in its stream", err);
+    if (st == EF_OK && jump)
+        st = check_link(conn, position, jump, stream, target,
+                        "its link to an earlier event of its stream is wrong", err);
+    return st;
+}
+
+static ef_status check_id(sq_state *state, sq_conn *conn, const ef_event *event, ef_error *err)
+{
+    int64_t found;
+    ef_status st = sq_id_find(state, conn, event->tenant, event->id,
+                              sq_id_hash(event->tenant, event->id), &found, err);
+
+    if (st == EF_OK && found != event->position)
+        st = damaged(event->position, "the index of ids does not lead to it", err);
+    return st;
+}
+
+static ef_status verify_some(sq_store *store, sq_reader *reader, struct chain *chain, int64_t *at,
+                             int64_t last, ef_error *err)
+{
+    sq_conn *conn = &reader->conn;
+    sqlite3_stmt *stmt;
+    ef_event event;
+    bool row;
+    ef_status st = sq_stmt(conn, SQ_EVENT_AFTER, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, *at);
+    pthread_mutex_lock(&store->state_lock);
+    for (int n = 0; st == EF_OK && n < STEP_EVENTS && *at < last; n++) {
+        st = sq_row(conn, stmt, &row, err);
+        if (st == EF_OK && !row)
+            st = damaged(*at + 1, "it is missing", err);
+        if (st == EF_OK)
+            st = check_event(chain, &store->state, conn, stmt, *at + 1, &event, err);
+        if (st == EF_OK)
+            st = check_links(conn, *at + 1, sqlite3_column_int64(stmt, 1), event.seq, err);
+        if (st == EF_OK)
+            st = check_id(&store->state, conn, &event, err);
+        *at += st == EF_OK;
+    }
+    pthread_mutex_unlock(&store->state_lock);
+    sqlite3_reset(stmt);
+    return st;
+}
+
+/* SQLite's own check of its pages, the head rows, and the outbox's events. */
+static ef_status verify_rest(sq_reader *reader, ef_error *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    int64_t bad = 0;
+    ef_status st = sq_number(&reader->conn, SQ_VERIFY_HEADS, &bad, err);
+
+    if (st == EF_OK && bad)
+        return ef_fail(err, EF_DAMAGED, "%" PRId64 " stream heads do not fit their last event", bad);
+    if (st == EF_OK)
+        st = sq_number(&reader->conn, SQ_VERIFY_OUTBOX, &bad, err);
+    if (st == EF_OK && bad)
+        return ef_fail(err, EF_DAMAGED, "%" PRId64 " outbox rows have no event", bad);
+    if (st != EF_OK)
+        return st;
+    int rc = sqlite3_prepare_v2(reader->conn.db, "PRAGMA integrity_check(1)", -1, &stmt, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(stmt);
+    if (rc != SQLITE_ROW)
+        st = sq_fail(&reader->conn, rc, "checking the database", err);
+    else if (strcmp((const char *)sqlite3_column_text(stmt, 0), "ok") != 0)
+        st = ef_fail(err, EF_DAMAGED, "the database is damaged: %s",
+                     (const char *)sqlite3_column_text(stmt, 0));
+    sqlite3_finalize(stmt);
+    return st;
+}
+
+/* In slices, each with a read transaction of its own: a long one would hold up the log. Events are
+ * never changed, so the slices fit together. */
+ef_status sq_verify(ef_journal *journal, int64_t from,
+                    bool (*progress)(void *context, int64_t done, int64_t total), void *context,
+                    ef_verify_result *out, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    struct chain chain = {.scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES)};
+    int64_t at = from > 0 ? from - 1 : 0, start = at;
+    sq_reader *reader;
+    bool begun = false, go_on = true;
+    ef_status st = EF_OK;
+
+    *out = (ef_verify_result){0};
+    while (st == EF_OK && go_on) {
+        st = sq_read_begin(store, &reader, err);
+        if (st != EF_OK)
+            break;
+        pthread_mutex_lock(&store->state_lock);
+        out->head = store->state.last;
+        pthread_mutex_unlock(&store->state_lock);
+        if (!begun)
+            st = start_chain(&reader->conn, at, &chain, err);
+        begun = true;
+        if (st == EF_OK)
+            st = verify_some(store, reader, &chain, &at, out->head, err);
+        if (st == EF_OK && at >= out->head) {
+            st = verify_rest(reader, err);
+            go_on = false;
+        }
+        sq_read_end(store, reader);
+        if (progress && !progress(context, at - start, out->head - start))
+            go_on = false;
+    }
+    out->checked = at - start;
+    out->damaged = st == EF_DAMAGED ? at + 1 : 0;
+    ef__buf_release(&chain.scratch);
+    return st;
+}

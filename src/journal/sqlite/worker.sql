@@ -1,0 +1,26 @@
+-- Workers and their heartbeats.
+
+-- name: worker_beat
+-- Join, or push the end of the heartbeat back. When it joined stays as it is.
+-- binds: 1 id, 2 host, 3 pid, 4 now, 5 heartbeat_until
+INSERT INTO worker(id, host, pid, started, updated, heartbeat_until)
+VALUES (?1, ?2, ?3, ?4, ?4, ?5)
+    ON CONFLICT (id)
+    DO UPDATE SET host = excluded.host, pid = excluded.pid, updated = excluded.updated,
+                  heartbeat_until = excluded.heartbeat_until;
+
+-- name: worker_leave
+-- binds: 1 id
+DELETE FROM worker WHERE id = ?1;
+
+-- name: worker_purge_claim
+-- No row changed means that somebody looked less than an interval ago.
+-- binds: 1 now, 2 interval
+UPDATE state SET purged = ?1 WHERE purged = 0 OR ?1 - purged >= ?2;
+
+-- name: worker_purge
+-- binds: 1 heartbeats that ended before this
+DELETE FROM worker WHERE heartbeat_until < ?1;
+
+-- name: worker_all
+SELECT id, host, pid, started, updated, heartbeat_until FROM worker ORDER BY id;

@@ -1,0 +1,101 @@
+"""What the tests share: a data directory, the binary, and what it answered."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+BINARY = None
+FIXTURE = None
+
+EVENT_KEYS = ["tenant", "stream", "seq", "position", "id", "type", "schema", "time", "recorded_at",
+              "data", "meta"]
+APPEND_KEYS = ["stream", "seq", "position", "id", "duplicate", "token"]
+ROW_KEYS = ["lane", "tenant", "stream", "seq", "position", "event_type", "status", "attempt_count",
+            "next_attempt_at", "last_error", "enqueued_at", "updated_at"]
+TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
+TIME_LIMIT_S = 120
+
+
+class Answer:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    def json(self):
+        return json.loads(self.out)
+
+    def lines(self):
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    def problem(self):
+        return json.loads(self.err.splitlines()[-1])
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="everfold-cli-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.data = self.dir / "data"
+
+    def environment(self, **more):
+        kept = {k: v for k, v in os.environ.items()
+                if not k.startswith("EVERFOLD_") and k not in ("NO_COLOR", "COLUMNS", "USER")}
+        kept.update({"EVERFOLD_DATA": str(self.data), "USER": "tester"})
+        kept.update(more)
+        return {k: v for k, v in kept.items() if v is not None}
+
+    def run_it(self, *words, stdin="", env=None, cwd=None):
+        done = subprocess.run([BINARY, *map(str, words)], input=stdin.encode(),
+                              capture_output=True, env=self.environment(**(env or {})),
+                              cwd=cwd or self.dir, timeout=TIME_LIMIT_S)
+        err = done.stderr.decode("utf-8", "replace")
+        self.assertNotIn("Sanitizer", err)
+        self.assertNotIn("runtime error", err)
+        return Answer(done.returncode, done.stdout.decode("utf-8"), err)
+
+    def start(self, *words, env=None, **more):
+        return subprocess.Popen([BINARY, *map(str, words)], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, env=self.environment(**(env or {})),
+                                cwd=self.dir, **more)
+
+    def ok(self, *words, **more):
+        answer = self.run_it(*words, **more)
+        self.assertEqual(0, answer.code, f"{words}: {answer.err}{answer.out}")
+        return answer
+
+    def refused(self, code, *words, saying="", **more):
+        answer = self.run_it(*words, **more)
+        self.assertEqual(code, answer.code, f"{words}: {answer.err}{answer.out}")
+        self.assertEqual("", answer.out)
+        self.assertIn(saying, answer.err)
+        return answer
+
+    def init(self):
+        return self.ok("init")
+
+    def append(self, stream="s", type="t.happened", data="{}", *more):
+        return self.ok("event", "append", stream, "--type", type, "--data", data, "-o", "json",
+                       *more).json()
+
+    def write(self, name, text):
+        path = self.dir / name
+        path.write_text(text)
+        return path
+
+    def fixture(self, lane, *words):
+        done = subprocess.run([FIXTURE, f"sqlite:{self.data}/journal.db", lane, *map(str, words)],
+                              capture_output=True, text=True, env=self.environment(),
+                              timeout=TIME_LIMIT_S)
+        self.assertEqual(0, done.returncode, done.stderr)
+        return done.stdout
+
+
+def interrupt(process, number=signal.SIGINT):
+    process.send_signal(number)
+    out, err = process.communicate(timeout=TIME_LIMIT_S)
+    return Answer(process.returncode, out.decode(), err.decode())

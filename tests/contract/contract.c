@@ -1,0 +1,255 @@
+/*
+ * contract.c - the fixture of the contract suite.
+ */
+#include "contract.h"
+
+#include "../../src/core/placement.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *backend_asked = "memory";
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static int64_t test_wall_us(void *context)
+{
+    return atomic_load(&((contract *)context)->now_us);
+}
+
+/* Durations pass for real: a back end may wait for a lock or a thread. */
+static int64_t test_mono_us(void *context)
+{
+    const ef_clock *system = ef_clock_system();
+
+    return system->mono_us(system->context);
+}
+
+static void make_dir(contract *t)
+{
+    const char *base = getenv("TMPDIR");
+    int n = snprintf(t->dir, sizeof t->dir, "%s/everfold-contract-XXXXXX", base ? base : "/tmp");
+
+    CHECK(n > 0 && (size_t)n < sizeof t->dir);
+    CHECK(mkdtemp(t->dir) != NULL);
+    n = snprintf(t->url, sizeof t->url, "sqlite:%s/journal.db", t->dir);
+    CHECK(n > 0 && (size_t)n < sizeof t->url);
+}
+
+/* The store's files only: everything in a directory that this test made. */
+static void remove_dir(const char *path)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+
+    while (dir && (entry = readdir(dir))) {
+        char name[512];
+        int n = snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+        if (n > 0 && (size_t)n < sizeof name && entry->d_name[0] != '.')
+            (void)unlink(name);
+    }
+    if (dir)
+        (void)closedir(dir);
+    (void)rmdir(path);
+}
+
+void contract_open(contract *t, const char *backend)
+{
+    t->backend = backend;
+    atomic_store(&t->now_us, INT64_C(1767225600) * SECOND);
+    t->clock = (ef_clock){test_wall_us, test_mono_us, t};
+    if (strcmp(backend, "memory") == 0)
+        (void)snprintf(t->url, sizeof t->url, "memory:");
+    else
+        make_dir(t);
+    t->options = (ef_journal_options){
+        .url = t->url, .create = true, .partitions = PARTITIONS, .clock = &t->clock};
+    OK(ef_journal_open(&t->options, &t->journal, &t->err));
+}
+
+void contract_close(contract *t)
+{
+    ef_journal_close(t->journal);
+    t->journal = NULL;
+    if (t->dir[0])
+        remove_dir(t->dir);
+}
+
+int contract_setup(void **state)
+{
+    contract *t = calloc(1, sizeof *t);
+
+    if (!t)
+        return -1;
+    *state = t;
+    contract_open(t, backend_asked);
+    return 0;
+}
+
+int contract_teardown(void **state)
+{
+    contract *t = *state;
+
+    contract_close(t);
+    free(t);
+    return 0;
+}
+
+int contract_main(int argc, char **argv, struct CMUnitTest *tests, size_t count)
+{
+    const char *from_environment = getenv("CONTRACT_BACKEND");
+    char(*names)[256] = calloc(count, sizeof *names);
+    int failed;
+
+    if (!names)
+        return 1;
+    if (argc > 1)
+        backend_asked = argv[1];
+    else if (from_environment)
+        backend_asked = from_environment;
+    for (size_t i = 0; i < count; i++) {
+        (void)snprintf(names[i], sizeof names[i], "%s on %s", tests[i].name, backend_asked);
+        tests[i].name = names[i];
+    }
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    failed = _cmocka_run_group_tests("contract", tests, count, NULL, NULL);
+    free(names);
+    return failed;
+}
+
+void pass_time(contract *t, int64_t us)
+{
+    atomic_fetch_add(&t->now_us, us);
+}
+
+void reopen(contract *t)
+{
+    ef_journal_close(t->journal);
+    t->journal = NULL;
+    OK(ef_journal_open(&t->options, &t->journal, &t->err));
+}
+
+bool survives(const contract *t)
+{
+    return strcmp(t->backend, "memory") != 0;
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+ef_str str(const char *text)
+{
+    return ef_str_from(text);
+}
+
+ef_new_event event_of(const char *stream, const char *type)
+{
+    return (ef_new_event){.stream = str(stream), .type = str(type)};
+}
+
+ef_status try_append(contract *t, ef_new_event event, ef_place *out)
+{
+    ef_place place;
+
+    return ef_journal_append(t->journal, &event, 1, out ? out : &place, &t->err);
+}
+
+ef_place append_event(contract *t, ef_new_event event)
+{
+    ef_place place = {0};
+
+    OK(try_append(t, event, &place));
+    return place;
+}
+
+ef_place append(contract *t, const char *stream, const char *type)
+{
+    return append_event(t, event_of(stream, type));
+}
+
+int64_t head_of(contract *t)
+{
+    ef_head head;
+
+    OK(ef_journal_head(t->journal, &head, &t->err));
+    return head.position;
+}
+
+int64_t seq_of(contract *t, const char *stream)
+{
+    int64_t seq = -1;
+
+    OK(ef_stream_head(t->journal, str(""), str(stream), &seq, NULL, &t->err));
+    return seq;
+}
+
+/* --- leases and the outbox -------------------------------------------------------------------- */
+
+int32_t partition_of(const char *stream)
+{
+    return ef__partition_of(str(""), str(stream), PARTITIONS);
+}
+
+ef_lease_key partition_key(int32_t partition)
+{
+    return (ef_lease_key){EF_LEASE_PARTITION, {0}, partition};
+}
+
+int64_t acquire(contract *t, int32_t partition, const char *owner)
+{
+    ef_lease_key key = partition_key(partition);
+    int64_t token = 0;
+
+    OK(ef_lease_acquire(t->journal, &key, str(owner), 10000, &token, NULL, &t->err));
+    return token;
+}
+
+int64_t acquire_publisher(contract *t, const char *lane, int32_t partition, const char *owner)
+{
+    ef_lease_key key = {EF_LEASE_PUBLISHER, str(lane), partition};
+    int64_t token = 0;
+
+    OK(ef_lease_acquire(t->journal, &key, str(owner), 10000, &token, NULL, &t->err));
+    return token;
+}
+
+void hold_all(contract *t, const char *owner, ef_holding held[PARTITIONS])
+{
+    for (int32_t p = 0; p < PARTITIONS; p++)
+        held[p] = (ef_holding){p, acquire(t, p, owner), 0};
+}
+
+void mark_taken(contract *t, const char *lane, ef_holding *held, size_t count,
+                const ef_taken_batch *batch, const ef_exception *exceptions, size_t exception_count)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        for (size_t h = 0; h < count; h++)
+            if (held[h].partition == batch->items[i].partition)
+                held[h].upto = batch->items[i].event->position;
+    OK(ef_outbox_mark(t->journal, str(lane), held, count, exceptions, exception_count, &t->err));
+    for (size_t h = 0; h < count; h++)
+        held[h].upto = 0;
+}
+
+void fail_event(contract *t, const char *lane, int64_t position, ef_row_status status,
+                int32_t attempts, int64_t due_us, const char *error)
+{
+    ef_exception exception = {str(lane), position, status, attempts, due_us, str(error)};
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+
+    hold_all(t, "fixture", held);
+    OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 1000, &batch, &t->err));
+    mark_taken(t, "*", held, PARTITIONS, &batch, &exception, 1);
+    ef_taken_batch_release(&batch);
+}
+
+ef_outbox_summary summary(contract *t)
+{
+    ef_outbox_query query = {.any_tenant = true};
+    ef_outbox_summary found = {0};
+
+    OK(ef_outbox_summarise(t->journal, &query, &found, &t->err));
+    ef_row_list_release(&found.oldest);
+    return found;
+}

@@ -1,0 +1,81 @@
+/*
+ * contract.h - what the seam of the journal promises, run on every back end.
+ *
+ * Each test gets a new, empty journal of the back end that the program was started with (its first
+ * argument, or CONTRACT_BACKEND): "memory" or "sqlite". The wall clock is the test's; it stands
+ * still until the test moves it.
+ */
+#ifndef EF_CONTRACT_H
+#define EF_CONTRACT_H
+
+#include "test.h"
+
+#include <everfold/everfold.h>
+
+#include <stdatomic.h>
+
+#define PARTITIONS 4
+#define SECOND INT64_C(1000000) /* of the clock, in microseconds */
+
+typedef struct contract {
+    const char *backend;
+    ef_journal *journal;
+    ef_journal_options options; /* of the journal; change and call reopen to see another */
+    char url[256];
+    char dir[200]; /* the test's own; "" for memory */
+    ef_clock clock;
+    _Atomic int64_t now_us;
+    ef_error err;
+} contract;
+
+int contract_setup(void **state);
+int contract_teardown(void **state);
+int contract_main(int argc, char **argv, struct CMUnitTest *tests, size_t count);
+
+/* A second journal beside the test's own, as a test of two back ends needs. */
+void contract_open(contract *t, const char *backend);
+void contract_close(contract *t);
+
+#define CONTRACT(name) static void name(void **state)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, contract_setup, contract_teardown)
+#define CONTRACT_MAIN(...)                                                                         \
+    int main(int argc, char **argv)                                                                \
+    {                                                                                              \
+        struct CMUnitTest tests[] = {__VA_ARGS__};                                                 \
+        return contract_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));                 \
+    }
+
+#define OK(call) CHECK_STATUS(EF_OK, call, &t->err)
+#define REFUSED(status, call) CHECK_STATUS(status, call, &t->err)
+
+void pass_time(contract *t, int64_t us);
+/* Close and open again with t->options. A journal that does not survive that starts empty. */
+void reopen(contract *t);
+bool survives(const contract *t);
+
+ef_str str(const char *text);
+ef_new_event event_of(const char *stream, const char *type);
+/* Append one event, which must succeed. */
+ef_place append(contract *t, const char *stream, const char *type);
+ef_place append_event(contract *t, ef_new_event event);
+ef_status try_append(contract *t, ef_new_event event, ef_place *out);
+int64_t head_of(contract *t);
+int64_t seq_of(contract *t, const char *stream);
+
+int32_t partition_of(const char *stream);
+ef_lease_key partition_key(int32_t partition);
+/* Take the lease of a partition (or of a publisher's) for ten seconds: its token. */
+int64_t acquire(contract *t, int32_t partition, const char *owner);
+int64_t acquire_publisher(contract *t, const char *lane, int32_t partition, const char *owner);
+/* Take all partitions. */
+void hold_all(contract *t, const char *owner, ef_holding held[PARTITIONS]);
+/* Move the marks in `held` to cover what was taken, and clear them again afterwards. */
+void mark_taken(contract *t, const char *lane, ef_holding *held, size_t count,
+                const ef_taken_batch *batch, const ef_exception *exceptions,
+                size_t exception_count);
+/* Take and mark everything of lane "*", with one exception in `lane`. */
+void fail_event(contract *t, const char *lane, int64_t position, ef_row_status status,
+                int32_t attempts, int64_t due_us, const char *error);
+ef_outbox_summary summary(contract *t); /* all tenants, all lanes; its row is not kept */
+
+#endif

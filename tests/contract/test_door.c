@@ -1,0 +1,249 @@
+/*
+ * The door: what is refused, with which status, and what the message names.
+ */
+#include "contract.h"
+
+#include <stdlib.h>
+
+static void says(contract *t, const char *words)
+{
+    if (!strstr(t->err.text, words))
+        print_error("\"%s\" is not in \"%s\"\n", words, t->err.text);
+    CHECK(strstr(t->err.text, words) != NULL);
+}
+
+static ef_status open_url(contract *t, const char *url)
+{
+    ef_journal_options options = {.url = url, .clock = &t->clock};
+    ef_journal *journal = (ef_journal *)t;
+    ef_status st = ef_journal_open(&options, &journal, &t->err);
+
+    CHECK(st == EF_OK || journal == NULL);
+    ef_journal_close(journal);
+    return st;
+}
+
+CONTRACT(a_url_names_its_store)
+{
+    contract *t = *state;
+
+    OK(open_url(t, "memory:"));
+    REFUSED(EF_BAD_INPUT, open_url(t, "data/journal.db"));
+    says(t, "sqlite:data/journal.db");
+    REFUSED(EF_BAD_INPUT, open_url(t, "mongo:thing"));
+    says(t, "mongo");
+    says(t, "sqlite:PATH");
+    says(t, "memory:");
+    REFUSED(EF_BAD_INPUT, open_url(t, "memory:x"));
+    REFUSED(EF_BAD_INPUT, open_url(t, "sqlite:"));
+    REFUSED(EF_BAD_INPUT, open_url(t, ""));
+    REFUSED(EF_BAD_INPUT, open_url(t, NULL));
+}
+
+CONTRACT(options_out_of_range_are_refused)
+{
+    contract *t = *state;
+    ef_journal_options options = {.url = "memory:", .partitions = 1025};
+    ef_journal *journal;
+
+    REFUSED(EF_BAD_INPUT, ef_journal_open(&options, &journal, &t->err));
+    says(t, "partitions");
+    options.partitions = 0;
+    options.busy_ms = -1;
+    REFUSED(EF_BAD_INPUT, ef_journal_open(&options, &journal, &t->err));
+    says(t, "busy_ms");
+    REFUSED(EF_BAD_INPUT, ef_journal_open(NULL, &journal, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_journal_open(&options, NULL, &t->err));
+    ef_journal_close(NULL);
+}
+
+CONTRACT(a_null_is_named)
+{
+    contract *t = *state;
+    ef_new_event event = event_of("a", "t");
+    ef_batch batch = EF_BATCH_INIT;
+    ef_place place;
+
+    REFUSED(EF_BAD_INPUT, ef_journal_append(NULL, &event, 1, &place, &t->err));
+    says(t, "journal");
+    REFUSED(EF_BAD_INPUT, ef_journal_append(t->journal, NULL, 1, &place, &t->err));
+    says(t, "events");
+    REFUSED(EF_BAD_INPUT, ef_journal_append(t->journal, &event, 1, NULL, &t->err));
+    says(t, "out_places");
+    REFUSED(EF_BAD_INPUT, ef_journal_read_log(t->journal, NULL, &batch, &t->err));
+    says(t, "query");
+    REFUSED(EF_BAD_INPUT, ef_journal_head(t->journal, NULL, &t->err));
+    event.stream = (ef_str){NULL, 5};
+    REFUSED(EF_BAD_INPUT, ef_journal_append(t->journal, &event, 1, &place, &t->err));
+    says(t, "stream");
+    CHECK_INT(0, head_of(t));
+    ef_batch_release(&batch);
+}
+
+static void refuses(contract *t, ef_new_event event, ef_status status, const char *words)
+{
+    REFUSED(status, try_append(t, event, NULL));
+    says(t, words);
+    CHECK_INT(0, head_of(t));
+}
+
+CONTRACT(every_field_of_an_event_is_checked)
+{
+    contract *t = *state;
+    ef_new_event good = event_of("a", "t"), bad;
+    char long_name[256];
+
+    memset(long_name, 'n', sizeof long_name);
+    bad = good, bad.stream = str(""), refuses(t, bad, EF_BAD_INPUT, "stream");
+    bad = good, bad.type = str(""), refuses(t, bad, EF_BAD_INPUT, "type");
+    bad = good, bad.type = str("a b"), refuses(t, bad, EF_BAD_INPUT, "type");
+    bad = good, bad.tenant = (ef_str){"a\0b", 3}, refuses(t, bad, EF_BAD_INPUT, "tenant");
+    bad = good, bad.stream = str("\xff"), refuses(t, bad, EF_BAD_INPUT, "stream");
+    bad = good, bad.id = str("\xed\xa0\x80"), refuses(t, bad, EF_BAD_INPUT, "id");
+    bad = good, bad.expected_seq = -2, refuses(t, bad, EF_BAD_INPUT, "expected_seq");
+    bad = good, bad.schema = -1, refuses(t, bad, EF_BAD_INPUT, "schema");
+    bad = good, bad.time_us = -1, refuses(t, bad, EF_BAD_INPUT, "time_us");
+    bad = good, bad.time_us = INT64_C(253402300800000000);
+    refuses(t, bad, EF_BAD_INPUT, "time_us");
+    bad = good, bad.data = str("{\"a\":"), refuses(t, bad, EF_BAD_JSON, "data");
+    bad = good, bad.data = str("{\"a\":1,\"a\":2}"), refuses(t, bad, EF_BAD_JSON, "data");
+    bad = good, bad.meta = str("[]"), refuses(t, bad, EF_BAD_INPUT, "meta");
+    bad = good, bad.stream = (ef_str){long_name, 256};
+    CHECK(try_append(t, bad, NULL) != EF_OK);
+    CHECK_INT(0, head_of(t));
+}
+
+CONTRACT(the_edges_of_the_ranges_are_allowed)
+{
+    contract *t = *state;
+    ef_new_event event = event_of("a", "t");
+    ef_batch batch = EF_BATCH_INIT;
+
+    event.schema = INT32_MAX;
+    event.time_us = INT64_C(253402300799999999);
+    event.data = str("null");
+    append_event(t, event);
+    OK(ef_journal_read_stream(t->journal, str(""), str("a"), 1, 1, &batch, &t->err));
+    CHECK_INT(INT32_MAX, batch.events[0].schema);
+    CHECK_INT(INT64_C(253402300799999999), batch.events[0].time_us);
+    CHECK_STR("null", batch.events[0].data);
+    ef_batch_release(&batch);
+}
+
+CONTRACT(a_message_about_a_batch_says_which_event)
+{
+    contract *t = *state;
+    ef_new_event events[] = {event_of("a", "t"), event_of("b", "t"), event_of("order-1", "t")};
+    ef_place places[3];
+    size_t index = 9;
+
+    events[2].data = str("{]");
+    REFUSED(EF_BAD_JSON, ef_journal_append(t->journal, events, 3, places, &t->err));
+    says(t, "event 3 (stream \"order-1\"): data: ");
+    REFUSED(EF_BAD_JSON, ef_event_check(events, 3, &index, &t->err));
+    CHECK_INT(2, index);
+    OK(ef_event_check(events, 2, &index, &t->err));
+    CHECK_INT(0, head_of(t));
+}
+
+CONTRACT(an_append_has_a_limit_of_events_and_of_bytes)
+{
+    contract *t = *state;
+    enum { MOST = 10000 };
+    ef_new_event *events = calloc(MOST + 1, sizeof *events);
+    ef_place *places = calloc(MOST + 1, sizeof *places);
+    const size_t megabyte = 1024 * 1024;
+    char *room = malloc(megabyte);
+
+    for (int i = 0; i <= MOST; i++)
+        events[i] = event_of("a", "t");
+    REFUSED(EF_TOO_LARGE, ef_journal_append(t->journal, events, MOST + 1, places, &t->err));
+    memset(room, 'x', megabyte);
+    room[0] = room[megabyte - 1] = '"';
+    for (int i = 0; i < 64; i++)
+        events[i].data = (ef_str){room, megabyte};
+    REFUSED(EF_TOO_LARGE, ef_journal_append(t->journal, events, 64, places, &t->err));
+    CHECK_INT(0, head_of(t));
+    free(room);
+    free(places);
+    free(events);
+}
+
+CONTRACT(a_journal_opened_read_only_refuses_to_write)
+{
+    contract *t = *state;
+    ef_lease_key key = partition_key(0);
+    ef_worker worker = {.id = str("w")};
+    ef_type type = {.name = str("t")};
+    int64_t token;
+
+    append(t, "a", "t");
+    t->options.read_only = true;
+    reopen(t);
+    CHECK_INT(survives(t) ? 1 : 0, head_of(t));
+    REFUSED(EF_MISUSE, try_append(t, event_of("a", "t"), NULL));
+    says(t, "read-only");
+    REFUSED(EF_MISUSE, ef_type_set(t->journal, &type, &t->err));
+    REFUSED(EF_MISUSE, ef_worker_beat(t->journal, &worker, 1000, &t->err));
+    REFUSED(EF_MISUSE, ef_lease_acquire(t->journal, &key, str("w"), 1000, &token, NULL, &t->err));
+}
+
+CONTRACT(lists_refuse_limits_and_cursors_that_are_none)
+{
+    contract *t = *state;
+    ef_stream_list streams = {0};
+    ef_batch batch = EF_BATCH_INIT;
+    ef_log_query query = {.limit = EF_READ_LIMIT_MAX + 1};
+
+    REFUSED(EF_BAD_INPUT, ef_journal_read_log(t->journal, &query, &batch, &t->err));
+    REFUSED(EF_BAD_INPUT,
+            ef_journal_read_stream(t->journal, str(""), str("a"), 0, 1, &batch, &t->err));
+    says(t, "from_seq");
+    REFUSED(EF_BAD_INPUT,
+            ef_stream_ls(t->journal, str(""), false, str("nonsense"), 1, &streams, &t->err));
+    ef_stream_list_release(&streams);
+    ef_batch_release(&batch);
+}
+
+CONTRACT(a_token_is_read_back_and_other_text_is_not)
+{
+    contract *t = *state;
+    char token[EF_TOKEN_MAX];
+    int64_t position = 0;
+
+    ef_token_format(INT64_C(1234567890123), token);
+    OK(ef_token_parse(str(token), &position, &t->err));
+    CHECK_INT(INT64_C(1234567890123), position);
+    REFUSED(EF_BAD_INPUT, ef_token_parse(str("12"), &position, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_token_parse(str(""), &position, &t->err));
+}
+
+CONTRACT(enums_have_words_and_words_are_read_back)
+{
+    ef_intent intent;
+    ef_row_status status;
+
+    CHECK_TEXT("audit_only", ef_intent_name(EF_INTENT_AUDIT_ONLY));
+    CHECK_INT(0, ef_intent_parse(EF_STR("replay_only"), &intent));
+    CHECK_INT(EF_INTENT_REPLAY_ONLY, intent);
+    CHECK_INT(-1, ef_intent_parse(EF_STR("never"), &intent));
+    CHECK_INT(0, ef_row_status_parse(EF_STR("  DEAD\n"), &status));
+    CHECK_INT(EF_ROW_DEAD, status);
+    CHECK_INT(-1, ef_row_status_parse(EF_STR("done"), &status));
+    CHECK_INT(-1, ef_row_status_parse(EF_STR(""), &status));
+    CHECK_TEXT("processing", ef_row_status_name(EF_ROW_PROCESSING));
+    CHECK_TEXT("sequencer", ef_lease_kind_name(EF_LEASE_SEQUENCER));
+    CHECK_TEXT("gap_repair", ef_run_mode_name(EF_RUN_GAP_REPAIR));
+    CHECK_TEXT("cancelled", ef_run_state_name(EF_RUN_CANCELLED));
+    CHECK_TEXT("unknown", ef_run_state_name((ef_run_state)99));
+}
+
+CONTRACT_MAIN(CASE(a_url_names_its_store), CASE(options_out_of_range_are_refused),
+              CASE(a_null_is_named), CASE(every_field_of_an_event_is_checked),
+              CASE(the_edges_of_the_ranges_are_allowed),
+              CASE(a_message_about_a_batch_says_which_event),
+              CASE(an_append_has_a_limit_of_events_and_of_bytes),
+              CASE(a_journal_opened_read_only_refuses_to_write),
+              CASE(lists_refuse_limits_and_cursors_that_are_none),
+              CASE(a_token_is_read_back_and_other_text_is_not),
+              CASE(enums_have_words_and_words_are_read_back))

@@ -1,0 +1,217 @@
+/*
+ * Leases: who may have one, until when, and what an old token may no longer do.
+ */
+#include "contract.h"
+
+static ef_status try_acquire(contract *t, const ef_lease_key *key, const char *owner,
+                             int64_t lease_ms, int64_t *token)
+{
+    return ef_lease_acquire(t->journal, key, str(owner), lease_ms, token, NULL, &t->err);
+}
+
+CONTRACT(the_first_token_is_1_and_renewing_keeps_it)
+{
+    contract *t = *state;
+    ef_lease_key key = partition_key(0);
+    int64_t token = 0, until_us = 0;
+
+    OK(ef_lease_acquire(t->journal, &key, str("w1"), 1000, &token, &until_us, &t->err));
+    CHECK_INT(1, token);
+    CHECK_INT(t->now_us + SECOND, until_us);
+    pass_time(t, SECOND / 2);
+    OK(ef_lease_acquire(t->journal, &key, str("w1"), 1000, &token, &until_us, &t->err));
+    CHECK_INT(1, token);
+    CHECK_INT(t->now_us + SECOND, until_us);
+    OK(ef_lease_renew(t->journal, &key, 1, 3000, &until_us, &t->err));
+    CHECK_INT(t->now_us + 3 * SECOND, until_us);
+}
+
+CONTRACT(a_lease_cannot_be_stolen_before_it_runs_out)
+{
+    contract *t = *state;
+    ef_lease_key key = partition_key(0);
+    int64_t token = 0;
+
+    OK(try_acquire(t, &key, "w1", 1000, &token));
+    pass_time(t, SECOND - 1);
+    REFUSED(EF_LEASE_HELD, try_acquire(t, &key, "w2", 1000, &token));
+    CHECK_INT(1, t->err.found);
+    pass_time(t, 1);
+    OK(try_acquire(t, &key, "w2", 1000, &token));
+    CHECK_INT(2, token);
+}
+
+CONTRACT(held_says_how_many_milliseconds_are_left)
+{
+    contract *t = *state;
+    ef_lease_key key = partition_key(0);
+    int64_t token = 0;
+
+    OK(try_acquire(t, &key, "w1", 1000, &token));
+    pass_time(t, SECOND / 4);
+    REFUSED(EF_LEASE_HELD, try_acquire(t, &key, "w2", 1000, &token));
+    CHECK(t->err.has_numbers);
+    CHECK_INT(750, t->err.found);
+}
+
+CONTRACT(its_own_owner_gets_a_new_token_after_the_end)
+{
+    contract *t = *state;
+    ef_lease_key key = partition_key(0);
+    int64_t token = 0;
+
+    OK(try_acquire(t, &key, "w1", 1000, &token));
+    pass_time(t, 2 * SECOND);
+    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
+    OK(try_acquire(t, &key, "w1", 1000, &token));
+    CHECK_INT(2, token);
+}
+
+CONTRACT(an_old_token_neither_renews_nor_releases)
+{
+    contract *t = *state;
+    ef_lease_key key = partition_key(0);
+    ef_lease_list list = {0};
+    ef_store_facts facts;
+    int64_t token = 0;
+
+    OK(try_acquire(t, &key, "w1", 1000, &token));
+    pass_time(t, 2 * SECOND);
+    OK(try_acquire(t, &key, "w2", 1000, &token));
+    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
+    REFUSED(EF_LEASE_LOST, ef_lease_release(t->journal, &key, 1, &t->err));
+    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &key, 3, 1000, NULL, &t->err));
+    OK(ef_lease_ls(t->journal, NULL, &list, &t->err));
+    CHECK_INT(1, list.count);
+    CHECK_STR("w2", list.items[0].owner);
+    CHECK_INT(2, list.items[0].token);
+    CHECK_INT(t->now_us + SECOND, list.items[0].until_us);
+    OK(ef_journal_facts(t->journal, &facts, &t->err));
+    CHECK(facts.stale_refused >= 1);
+    ef_lease_list_release(&list);
+}
+
+CONTRACT(a_released_lease_is_free_and_the_token_still_grows)
+{
+    contract *t = *state;
+    ef_lease_key key = partition_key(0);
+    ef_lease_list list = {0};
+    int64_t token = 0;
+
+    OK(try_acquire(t, &key, "w1", 1000, &token));
+    OK(ef_lease_release(t->journal, &key, 1, &t->err));
+    OK(ef_lease_ls(t->journal, NULL, &list, &t->err));
+    CHECK_STR("", list.items[0].owner);
+    CHECK_INT(0, list.items[0].until_us);
+    CHECK(!list.items[0].live);
+    REFUSED(EF_LEASE_LOST, ef_lease_release(t->journal, &key, 1, &t->err));
+    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
+    OK(try_acquire(t, &key, "w2", 1000, &token));
+    CHECK_INT(2, token);
+    ef_lease_list_release(&list);
+}
+
+CONTRACT(a_lease_that_was_never_taken_is_lost)
+{
+    contract *t = *state;
+    ef_lease_key key = partition_key(3);
+
+    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
+    REFUSED(EF_LEASE_LOST, ef_lease_release(t->journal, &key, 1, &t->err));
+}
+
+CONTRACT(leases_are_told_apart_by_kind_name_and_partition)
+{
+    contract *t = *state;
+    ef_lease_key keys[] = {
+        {EF_LEASE_PARTITION, {0}, 0},         {EF_LEASE_PARTITION, {0}, 1},
+        {EF_LEASE_PUBLISHER, str("mail"), 0}, {EF_LEASE_PUBLISHER, str("mail"), 1},
+        {EF_LEASE_SCOPE, str("a:b:p00"), -1}, {EF_LEASE_SCOPE, str("a:b:p00"), 0},
+        {EF_LEASE_SCOPE, str("a:b:p01"), -1}, {EF_LEASE_RUN, str("a:b:p00"), -1},
+        {EF_LEASE_SEQUENCER, str(""), -1},
+    };
+    enum { COUNT = sizeof keys / sizeof keys[0] };
+    ef_lease_kind kind = EF_LEASE_SCOPE;
+    ef_lease_list list = {0};
+    int64_t token = 0;
+    char owner[16];
+
+    /* Taken in the reverse order, listed in this one. */
+    for (int i = COUNT; i-- > 0;) {
+        (void)snprintf(owner, sizeof owner, "w%d", i);
+        OK(try_acquire(t, &keys[i], owner, 1000, &token));
+        CHECK_INT(1, token);
+    }
+    OK(ef_lease_ls(t->journal, NULL, &list, &t->err));
+    CHECK_INT(COUNT, list.count);
+    for (int i = 0; i < COUNT; i++) {
+        (void)snprintf(owner, sizeof owner, "w%d", i);
+        CHECK_STR(owner, list.items[i].owner);
+        CHECK_INT(keys[i].kind, list.items[i].key.kind);
+        CHECK_INT(keys[i].partition, list.items[i].key.partition);
+        CHECK(ef_str_equal(keys[i].name, list.items[i].key.name));
+        CHECK(list.items[i].live);
+    }
+    OK(ef_lease_ls(t->journal, &kind, &list, &t->err));
+    CHECK_INT(3, list.count);
+    ef_lease_list_release(&list);
+}
+
+CONTRACT(a_lease_that_has_run_out_is_listed_and_not_live)
+{
+    contract *t = *state;
+    ef_lease_list list = {0};
+
+    acquire(t, 0, "w1");
+    pass_time(t, 10 * SECOND);
+    OK(ef_lease_ls(t->journal, NULL, &list, &t->err));
+    CHECK_INT(1, list.count);
+    CHECK(!list.items[0].live);
+    CHECK_STR("w1", list.items[0].owner);
+    ef_lease_list_release(&list);
+}
+
+CONTRACT(a_lease_asks_for_a_length_an_owner_and_a_fitting_key)
+{
+    contract *t = *state;
+    ef_lease_key key = partition_key(0), bad;
+    int64_t token = 0;
+
+    REFUSED(EF_BAD_INPUT, try_acquire(t, &key, "w", 0, &token));
+    REFUSED(EF_BAD_INPUT, try_acquire(t, &key, "w", INT64_C(86400001), &token));
+    REFUSED(EF_BAD_INPUT, try_acquire(t, &key, "", 1000, &token));
+    REFUSED(EF_BAD_INPUT, try_acquire(t, NULL, "w", 1000, &token));
+    bad = (ef_lease_key){EF_LEASE_PARTITION, str("x"), 0};
+    REFUSED(EF_BAD_INPUT, try_acquire(t, &bad, "w", 1000, &token));
+    bad = (ef_lease_key){EF_LEASE_PUBLISHER, str(""), 0};
+    REFUSED(EF_BAD_INPUT, try_acquire(t, &bad, "w", 1000, &token));
+    bad = partition_key(-1);
+    REFUSED(EF_BAD_INPUT, try_acquire(t, &bad, "w", 1000, &token));
+    OK(try_acquire(t, &key, "w", INT64_C(86400000), &token));
+}
+
+CONTRACT(leases_survive_opening_again)
+{
+    contract *t = *state;
+    ef_lease_key key = partition_key(0);
+    int64_t token = 0;
+
+    OK(try_acquire(t, &key, "w1", 10000, &token));
+    if (!survives(t))
+        return;
+    reopen(t);
+    REFUSED(EF_LEASE_HELD, try_acquire(t, &key, "w2", 1000, &token));
+    OK(ef_lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
+}
+
+CONTRACT_MAIN(CASE(the_first_token_is_1_and_renewing_keeps_it),
+              CASE(a_lease_cannot_be_stolen_before_it_runs_out),
+              CASE(held_says_how_many_milliseconds_are_left),
+              CASE(its_own_owner_gets_a_new_token_after_the_end),
+              CASE(an_old_token_neither_renews_nor_releases),
+              CASE(a_released_lease_is_free_and_the_token_still_grows),
+              CASE(a_lease_that_was_never_taken_is_lost),
+              CASE(leases_are_told_apart_by_kind_name_and_partition),
+              CASE(a_lease_that_has_run_out_is_listed_and_not_live),
+              CASE(a_lease_asks_for_a_length_an_owner_and_a_fitting_key),
+              CASE(leases_survive_opening_again))

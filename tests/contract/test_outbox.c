@@ -1,0 +1,589 @@
+/*
+ * The outbox at work: lanes, taking, marking, suspects, stale owners, exceptions in their order.
+ */
+#include "contract.h"
+
+static void set_lane(contract *t, const char *name, ef_lane_kind kind, bool enabled,
+                     const char *types)
+{
+    ef_lane lane = {str(name), kind, enabled, str(types)};
+
+    OK(ef_lane_set(t->journal, &lane, &t->err));
+}
+
+static void set_publish(contract *t, const char *type)
+{
+    ef_type published = {.name = str(type), .publish = true};
+
+    OK(ef_type_set(t->journal, &published, &t->err));
+}
+
+static size_t queued_in(contract *t, const char *lane)
+{
+    ef_outbox_query query = {.lane = str(lane), .any_tenant = true, .limit = 1000};
+    ef_row_list list = {0};
+    size_t count;
+
+    OK(ef_outbox_ls(t->journal, &query, &list, &t->err));
+    count = list.count;
+    ef_row_list_release(&list);
+    return count;
+}
+
+/* Positions taken, in order, as one number: 1, 2, 3 gives 123. And how many were suspect. */
+typedef struct taken {
+    int64_t positions;
+    int suspects;
+    bool more;
+} taken;
+
+static taken take(contract *t, const char *lane, const ef_holding *held, size_t count, size_t limit)
+{
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    taken found = {0};
+
+    OK(ef_outbox_take(t->journal, str(lane), held, count, limit, &batch, &t->err));
+    for (size_t i = 0; i < batch.count; i++) {
+        found.positions = found.positions * 10 + batch.items[i].event->position;
+        found.suspects += batch.items[i].suspect;
+        CHECK_STR(lane, batch.items[i].lane);
+    }
+    found.more = batch.more;
+    ef_taken_batch_release(&batch);
+    return found;
+}
+
+static taken take_due(contract *t, const char *lane, const ef_holding *held, size_t count)
+{
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    taken found = {0};
+
+    OK(ef_outbox_take_due(t->journal, str(lane), held, count, 100, &batch, &t->err));
+    for (size_t i = 0; i < batch.count; i++)
+        found.positions = found.positions * 10 + batch.items[i].event->position;
+    ef_taken_batch_release(&batch);
+    return found;
+}
+
+/* --- lanes ------------------------------------------------------------------------------------ */
+
+CONTRACT(the_apply_lane_is_always_there)
+{
+    contract *t = *state;
+    ef_lane_list list = {0};
+    ef_lane bad = {str("*"), EF_LANE_KIND_PUBLISHER, true, {0}};
+
+    OK(ef_lane_ls(t->journal, &list, &t->err));
+    CHECK_INT(1, list.count);
+    CHECK_STR("*", list.items[0].name);
+    CHECK_INT(EF_LANE_KIND_APPLY, list.items[0].kind);
+    CHECK(list.items[0].enabled);
+    REFUSED(EF_BAD_INPUT, ef_lane_set(t->journal, &bad, &t->err));
+    bad = (ef_lane){str("mail"), EF_LANE_KIND_APPLY, true, {0}};
+    REFUSED(EF_BAD_INPUT, ef_lane_set(t->journal, &bad, &t->err));
+    ef_lane_list_release(&list);
+}
+
+CONTRACT(lanes_are_set_and_listed)
+{
+    contract *t = *state;
+    ef_lane_list list = {0};
+
+    set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, true, "order.*, cart.filled");
+    set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, false, "order.*");
+    set_lane(t, "orders", EF_LANE_KIND_PROJECTION, true, "");
+    OK(ef_lane_ls(t->journal, &list, &t->err));
+    CHECK_INT(3, list.count);
+    CHECK_STR("mail", list.items[1].name);
+    CHECK_INT(EF_LANE_KIND_PUBLISHER, list.items[1].kind);
+    CHECK(!list.items[1].enabled);
+    CHECK_STR("order.*", list.items[1].types);
+    CHECK_STR("orders", list.items[2].name);
+    ef_lane_list_release(&list);
+}
+
+CONTRACT(a_publisher_gets_the_types_that_are_published_and_match)
+{
+    contract *t = *state;
+
+    set_publish(t, "order.placed");
+    set_publish(t, "cart.filled");
+    set_lane(t, "all", EF_LANE_KIND_PUBLISHER, true, "");
+    set_lane(t, "orders", EF_LANE_KIND_PUBLISHER, true, "order.*,invoice.sent");
+    set_lane(t, "off", EF_LANE_KIND_PUBLISHER, false, "");
+    set_lane(t, "view", EF_LANE_KIND_PROJECTION, true, "");
+    append(t, "a", "order.placed");
+    append(t, "a", "order.secret");
+    append(t, "a", "cart.filled");
+    CHECK_INT(3, queued_in(t, "*"));
+    CHECK_INT(2, queued_in(t, "all"));
+    CHECK_INT(1, queued_in(t, "orders"));
+    CHECK_INT(0, queued_in(t, "off"));
+    CHECK_INT(0, queued_in(t, "view"));
+}
+
+CONTRACT(a_lane_is_queued_for_only_while_it_is_enabled)
+{
+    contract *t = *state;
+
+    set_publish(t, "t");
+    append(t, "a", "t");
+    set_lane(t, "p", EF_LANE_KIND_PUBLISHER, true, "");
+    append(t, "a", "t");
+    set_lane(t, "p", EF_LANE_KIND_PUBLISHER, false, "");
+    append(t, "a", "t");
+    CHECK_INT(1, queued_in(t, "p"));
+    CHECK_INT(3, queued_in(t, "*"));
+}
+
+CONTRACT(nothing_is_queued_with_the_outbox_off)
+{
+    contract *t = *state;
+
+    t->options.outbox_off = true;
+    reopen(t);
+    append(t, "a", "t");
+    CHECK_INT(0, summary(t).pending);
+}
+
+CONTRACT(a_duplicate_is_not_queued_again)
+{
+    contract *t = *state;
+    ef_new_event event = event_of("a", "t");
+
+    event.id = str("id-1");
+    append_event(t, event);
+    append_event(t, event);
+    CHECK_INT(1, queued_in(t, "*"));
+}
+
+/* --- taking and marking ----------------------------------------------------------------------- */
+
+CONTRACT(rows_are_taken_in_the_order_of_positions_over_all_partitions_held)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+
+    append(t, "a", "t");
+    append(t, "b", "t");
+    append(t, "c", "t");
+    append(t, "d", "t");
+    append(t, "e", "t");
+    hold_all(t, "w1", held);
+    CHECK_INT(12345, take(t, "*", held, PARTITIONS, 10).positions);
+    CHECK_INT(123, take(t, "*", held, PARTITIONS, 3).positions);
+    CHECK(take(t, "*", held, PARTITIONS, 3).more);
+    CHECK(!take(t, "*", held, PARTITIONS, 5).more);
+    CHECK_INT(0, take(t, "*", held, PARTITIONS, 0).positions);
+    CHECK_INT(0, take(t, "*", NULL, 0, 10).positions);
+}
+
+CONTRACT(only_rows_of_partitions_held_are_taken)
+{
+    contract *t = *state;
+    ef_holding held = {0};
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    char stream[16];
+
+    for (int i = 0; i < 40; i++) {
+        (void)snprintf(stream, sizeof stream, "s%d", i);
+        append(t, stream, "t");
+    }
+    held = (ef_holding){2, acquire(t, 2, "w1"), 0};
+    OK(ef_outbox_take(t->journal, str("*"), &held, 1, 100, &batch, &t->err));
+    CHECK(batch.count > 0 && batch.count < 40);
+    for (size_t i = 0; i < batch.count; i++)
+        CHECK_INT(2, batch.items[i].partition);
+    ef_taken_batch_release(&batch);
+}
+
+CONTRACT(a_taken_row_carries_its_event)
+{
+    contract *t = *state;
+    ef_new_event event = event_of("order-1", "order.placed");
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+
+    event.data = str("{\"amount\":1}");
+    append_event(t, event);
+    hold_all(t, "w1", held);
+    OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    CHECK_INT(1, batch.count);
+    CHECK_STR("order-1", batch.items[0].event->stream);
+    CHECK_STR("{\"amount\":1}", batch.items[0].event->data);
+    CHECK_INT(1, batch.items[0].event->seq);
+    CHECK_INT(partition_of("order-1"), batch.items[0].partition);
+    CHECK_INT(0, batch.items[0].attempts);
+    CHECK(!batch.items[0].skip);
+    ef_taken_batch_release(&batch);
+}
+
+CONTRACT(taking_again_gives_the_same_rows_and_they_are_not_suspect)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+
+    append(t, "a", "t");
+    append(t, "a", "t");
+    hold_all(t, "w1", held);
+    CHECK_INT(12, take(t, "*", held, PARTITIONS, 10).positions);
+    append(t, "a", "t");
+    CHECK_INT(123, take(t, "*", held, PARTITIONS, 10).positions);
+    CHECK_INT(0, take(t, "*", held, PARTITIONS, 10).suspects);
+}
+
+CONTRACT(a_mark_drops_the_rows_it_passes)
+{
+    contract *t = *state;
+    ef_holding held = {partition_of("a"), 0, 0};
+
+    append(t, "a", "t");
+    append(t, "a", "t");
+    append(t, "a", "t");
+    held.token = acquire(t, held.partition, "w1");
+    take(t, "*", &held, 1, 10);
+    held.upto = 2;
+    OK(ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    CHECK_INT(1, queued_in(t, "*"));
+    CHECK_INT(3, take(t, "*", &held, 1, 10).positions);
+    held.upto = 0;
+    OK(ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    CHECK_INT(1, queued_in(t, "*"));
+}
+
+CONTRACT(a_mark_goes_neither_back_nor_beyond_what_was_taken)
+{
+    contract *t = *state;
+    ef_holding held = {partition_of("a"), 0, 0};
+
+    for (int i = 0; i < 4; i++)
+        append(t, "a", "t");
+    held.token = acquire(t, held.partition, "w1");
+    held.upto = 1;
+    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    take(t, "*", &held, 1, 3);
+    held.upto = 4;
+    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    held.upto = 2;
+    OK(ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    held.upto = 1;
+    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    CHECK_INT(2, queued_in(t, "*"));
+}
+
+CONTRACT(each_lane_has_its_own_mark)
+{
+    contract *t = *state;
+    ef_holding apply = {partition_of("a"), 0, 0}, publish = apply;
+
+    set_publish(t, "t");
+    set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, true, "");
+    append(t, "a", "t");
+    append(t, "a", "t");
+    apply.token = acquire(t, apply.partition, "w1");
+    publish.token = acquire_publisher(t, "mail", publish.partition, "w2");
+    take(t, "*", &apply, 1, 10);
+    apply.upto = 2;
+    OK(ef_outbox_mark(t->journal, str("*"), &apply, 1, NULL, 0, &t->err));
+    CHECK_INT(0, queued_in(t, "*"));
+    CHECK_INT(12, take(t, "mail", &publish, 1, 10).positions);
+}
+
+CONTRACT(a_lane_that_is_not_there_is_not_found)
+{
+    contract *t = *state;
+    ef_holding held = {0, acquire(t, 0, "w1"), 0};
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+
+    REFUSED(EF_NOT_FOUND, ef_outbox_take(t->journal, str("nobody"), &held, 1, 10, &batch, &t->err));
+    REFUSED(EF_NOT_FOUND, ef_outbox_mark(t->journal, str("nobody"), &held, 1, NULL, 0, &t->err));
+    ef_taken_batch_release(&batch);
+}
+
+/* --- owners come and go ----------------------------------------------------------------------- */
+
+CONTRACT(an_old_owner_neither_takes_nor_marks)
+{
+    contract *t = *state;
+    ef_exception failed = {str("orders"), 1, EF_ROW_FAILED, 1, 0, str("late")};
+    ef_holding old = {partition_of("a"), 0, 0}, new = old;
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+
+    append(t, "a", "t");
+    old.token = acquire(t, old.partition, "w1");
+    take(t, "*", &old, 1, 10);
+    pass_time(t, 11 * SECOND);
+    new.token = acquire(t, new.partition, "w2");
+    REFUSED(EF_LEASE_LOST, ef_outbox_take(t->journal, str("*"), &old, 1, 10, &batch, &t->err));
+    old.upto = 1;
+    REFUSED(EF_LEASE_LOST, ef_outbox_mark(t->journal, str("*"), &old, 1, &failed, 1, &t->err));
+    CHECK_INT(old.token, t->err.asked);
+    CHECK_INT(1, queued_in(t, "*"));
+    CHECK_INT(0, queued_in(t, "orders"));
+    CHECK_INT(1, take(t, "*", &new, 1, 10).positions);
+    ef_taken_batch_release(&batch);
+}
+
+CONTRACT(nothing_is_taken_under_a_lease_that_has_run_out)
+{
+    contract *t = *state;
+    ef_holding held = {partition_of("a"), 0, 0};
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+
+    append(t, "a", "t");
+    held.token = acquire(t, held.partition, "w1");
+    pass_time(t, 10 * SECOND);
+    REFUSED(EF_LEASE_LOST, ef_outbox_take(t->journal, str("*"), &held, 1, 10, &batch, &t->err));
+    CHECK_INT(0, batch.count);
+    ef_taken_batch_release(&batch);
+}
+
+CONTRACT(one_old_token_among_several_refuses_them_all)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+
+    append(t, "a", "t");
+    hold_all(t, "w1", held);
+    held[partition_of("a") == 0].token++;
+    REFUSED(EF_LEASE_LOST,
+            ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    CHECK_INT(0, summary(t).processing);
+    ef_taken_batch_release(&batch);
+}
+
+CONTRACT(what_a_vanished_owner_had_in_hand_is_suspect_until_it_is_marked)
+{
+    contract *t = *state;
+    ef_holding old = {partition_of("a"), 0, 0}, new = old;
+
+    for (int i = 0; i < 5; i++)
+        append(t, "a", "t");
+    old.token = acquire(t, old.partition, "w1");
+    take(t, "*", &old, 1, 3);
+    pass_time(t, 11 * SECOND);
+    new.token = acquire(t, new.partition, "w2");
+    /* The next owner takes them in smaller bites; what is left stays suspect, the rest is not. */
+    CHECK_INT(1, take(t, "*", &new, 1, 1).suspects);
+    CHECK_INT(3, take(t, "*", &new, 1, 10).suspects);
+    new.upto = 1;
+    OK(ef_outbox_mark(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
+    CHECK_INT(2, take(t, "*", &new, 1, 10).suspects);
+    new.upto = 3;
+    OK(ef_outbox_mark(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
+    CHECK_INT(0, take(t, "*", &new, 1, 10).suspects);
+}
+
+CONTRACT(what_was_marked_is_not_suspect)
+{
+    contract *t = *state;
+    ef_holding old = {partition_of("a"), 0, 0}, new = old;
+
+    append(t, "a", "t");
+    append(t, "a", "t");
+    old.token = acquire(t, old.partition, "w1");
+    take(t, "*", &old, 1, 1);
+    old.upto = 1;
+    OK(ef_outbox_mark(t->journal, str("*"), &old, 1, NULL, 0, &t->err));
+    pass_time(t, 11 * SECOND);
+    new.token = acquire(t, new.partition, "w2");
+    CHECK_INT(2, take(t, "*", &new, 1, 10).positions);
+    CHECK_INT(0, take(t, "*", &new, 1, 10).suspects);
+}
+
+/* --- exceptions ------------------------------------------------------------------------------- */
+
+CONTRACT(an_exception_waits_for_its_time)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+    int64_t due_us = t->now_us + 5 * SECOND;
+
+    append(t, "a", "t");
+    fail_event(t, "orders", 1, EF_ROW_FAILED, 1, due_us, "no such path");
+    hold_all(t, "fixture", held);
+    CHECK_INT(0, take(t, "*", held, PARTITIONS, 10).positions);
+    CHECK_INT(0, take_due(t, "", held, PARTITIONS).positions);
+    pass_time(t, 5 * SECOND);
+    CHECK_INT(1, take_due(t, "", held, PARTITIONS).positions);
+    CHECK_INT(1, take_due(t, "orders", held, PARTITIONS).positions);
+}
+
+CONTRACT(a_row_taken_as_due_carries_its_lane_and_attempts)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+
+    append(t, "a", "t");
+    fail_event(t, "orders", 1, EF_ROW_FAILED, 3, 0, "again");
+    hold_all(t, "fixture", held);
+    OK(ef_outbox_take_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    CHECK_INT(1, batch.count);
+    CHECK_STR("orders", batch.items[0].lane);
+    CHECK_INT(3, batch.items[0].attempts);
+    CHECK_INT(1, batch.items[0].event->position);
+    CHECK(!batch.items[0].skip);
+    ef_taken_batch_release(&batch);
+}
+
+CONTRACT(only_the_first_exception_of_a_stream_in_its_lane_is_taken)
+{
+    contract *t = *state;
+    ef_exception exceptions[] = {
+        {str("orders"), 3, EF_ROW_PENDING, 0, 0, str("")},
+        {str("orders"), 1, EF_ROW_FAILED, 1, t->now_us + SECOND, str("x")},
+        {str("other"), 3, EF_ROW_PENDING, 0, 0, str("")},
+        {str("orders"), 2, EF_ROW_PENDING, 0, 0, str("")},
+    };
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+
+    append(t, "a", "t");
+    append(t, "b", "t");
+    append(t, "a", "t");
+    hold_all(t, "w", held);
+    OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    mark_taken(t, "*", held, PARTITIONS, &batch, exceptions, 4);
+    ef_taken_batch_release(&batch);
+    /* Position 3 of orders waits behind 1, which is not due; other streams and lanes go on. */
+    CHECK_INT(23, take_due(t, "", held, PARTITIONS).positions);
+    CHECK_INT(2, take_due(t, "orders", held, PARTITIONS).positions);
+    pass_time(t, SECOND);
+    CHECK_INT(123, take_due(t, "", held, PARTITIONS).positions);
+}
+
+CONTRACT(a_dead_head_holds_back_its_own_stream_only)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+
+    append(t, "a", "t");
+    fail_event(t, "orders", 1, EF_ROW_DEAD, 8, 0, "poison");
+    append(t, "a", "t");
+    fail_event(t, "orders", 2, EF_ROW_PENDING, 0, 0, "");
+    append(t, "b", "t");
+    fail_event(t, "orders", 3, EF_ROW_FAILED, 1, 0, "x");
+    hold_all(t, "fixture", held);
+    CHECK_INT(3, take_due(t, "", held, PARTITIONS).positions);
+}
+
+CONTRACT(done_removes_the_row_and_the_next_comes_up)
+{
+    contract *t = *state;
+    ef_exception done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str("")};
+    ef_holding held[PARTITIONS];
+
+    append(t, "a", "t");
+    fail_event(t, "orders", 1, EF_ROW_FAILED, 1, 0, "x");
+    append(t, "a", "t");
+    fail_event(t, "orders", 2, EF_ROW_PENDING, 0, 0, "");
+    hold_all(t, "fixture", held);
+    CHECK_INT(1, take_due(t, "", held, PARTITIONS).positions);
+    OK(ef_outbox_mark(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    CHECK_INT(2, take_due(t, "", held, PARTITIONS).positions);
+    OK(ef_outbox_mark(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    CHECK_INT(1, queued_in(t, "orders"));
+}
+
+CONTRACT(a_row_that_is_gone_does_not_come_back)
+{
+    contract *t = *state;
+    ef_exception done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str("")};
+    ef_exception late = {str("orders"), 1, EF_ROW_FAILED, 2, 0, str("late")};
+    ef_holding held[PARTITIONS];
+
+    append(t, "a", "t");
+    fail_event(t, "orders", 1, EF_ROW_FAILED, 1, 0, "x");
+    hold_all(t, "fixture", held);
+    OK(ef_outbox_mark(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef_outbox_mark(t->journal, str("*"), held, PARTITIONS, &late, 1, &t->err));
+    CHECK_INT(0, queued_in(t, "orders"));
+}
+
+CONTRACT(an_exception_stays_in_the_lanes_and_partitions_of_its_mark)
+{
+    contract *t = *state;
+    ef_exception wrong = {str("mail"), 1, EF_ROW_FAILED, 1, 0, str("x")};
+    ef_exception far = {str("orders"), 9, EF_ROW_FAILED, 1, 0, str("x")};
+    ef_exception star = {str("*"), 1, EF_ROW_FAILED, 1, 0, str("x")};
+    ef_exception here = {str("orders"), 1, EF_ROW_FAILED, 1, 0, str("x")};
+    ef_holding held = {partition_of("a"), 0, 0},
+               other = {(partition_of("a") + 1) % PARTITIONS, 0, 0};
+
+    set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, true, "");
+    append(t, "a", "t");
+    held.token = acquire(t, held.partition, "w");
+    other.token = acquire(t, other.partition, "w");
+    take(t, "*", &held, 1, 10);
+    held.upto = 1;
+    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, &wrong, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, &far, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, &star, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &other, 1, &here, 1, &t->err));
+    CHECK_INT(1, queued_in(t, "*"));
+    OK(ef_outbox_mark(t->journal, str("*"), &held, 1, &here, 1, &t->err));
+    CHECK_INT(0, queued_in(t, "*"));
+    CHECK_INT(1, queued_in(t, "orders"));
+}
+
+CONTRACT(a_publisher_keeps_its_failures_in_its_own_lane)
+{
+    contract *t = *state;
+    ef_exception failed = {str("mail"), 1, EF_ROW_FAILED, 1, 0, str("503")};
+    ef_holding held = {partition_of("a"), 0, 0};
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+
+    set_publish(t, "t");
+    set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, true, "");
+    append(t, "a", "t");
+    held.token = acquire_publisher(t, "mail", held.partition, "w");
+    take(t, "mail", &held, 1, 10);
+    held.upto = 1;
+    OK(ef_outbox_mark(t->journal, str("mail"), &held, 1, &failed, 1, &t->err));
+    CHECK_INT(1, take_due(t, "mail", &held, 1).positions);
+    /* The projections' lanes are held under other leases, and do not see it. */
+    REFUSED(EF_LEASE_LOST, ef_outbox_take_due(t->journal, str(""), &held, 1, 10, &batch, &t->err));
+    ef_taken_batch_release(&batch);
+}
+
+CONTRACT(the_outbox_survives_opening_again)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+
+    append(t, "a", "t");
+    fail_event(t, "orders", 1, EF_ROW_FAILED, 2, 0, "x");
+    append(t, "a", "t");
+    if (!survives(t))
+        return;
+    reopen(t);
+    hold_all(t, "fixture", held);
+    CHECK_INT(2, take(t, "*", held, PARTITIONS, 10).positions);
+    CHECK_INT(1, take_due(t, "", held, PARTITIONS).positions);
+}
+
+CONTRACT_MAIN(CASE(the_apply_lane_is_always_there), CASE(lanes_are_set_and_listed),
+              CASE(a_publisher_gets_the_types_that_are_published_and_match),
+              CASE(a_lane_is_queued_for_only_while_it_is_enabled),
+              CASE(nothing_is_queued_with_the_outbox_off), CASE(a_duplicate_is_not_queued_again),
+              CASE(rows_are_taken_in_the_order_of_positions_over_all_partitions_held),
+              CASE(only_rows_of_partitions_held_are_taken), CASE(a_taken_row_carries_its_event),
+              CASE(taking_again_gives_the_same_rows_and_they_are_not_suspect),
+              CASE(a_mark_drops_the_rows_it_passes),
+              CASE(a_mark_goes_neither_back_nor_beyond_what_was_taken),
+              CASE(each_lane_has_its_own_mark), CASE(a_lane_that_is_not_there_is_not_found),
+              CASE(an_old_owner_neither_takes_nor_marks),
+              CASE(nothing_is_taken_under_a_lease_that_has_run_out),
+              CASE(one_old_token_among_several_refuses_them_all),
+              CASE(what_a_vanished_owner_had_in_hand_is_suspect_until_it_is_marked),
+              CASE(what_was_marked_is_not_suspect), CASE(an_exception_waits_for_its_time),
+              CASE(a_row_taken_as_due_carries_its_lane_and_attempts),
+              CASE(only_the_first_exception_of_a_stream_in_its_lane_is_taken),
+              CASE(a_dead_head_holds_back_its_own_stream_only),
+              CASE(done_removes_the_row_and_the_next_comes_up),
+              CASE(a_row_that_is_gone_does_not_come_back),
+              CASE(an_exception_stays_in_the_lanes_and_partitions_of_its_mark),
+              CASE(a_publisher_keeps_its_failures_in_its_own_lane),
+              CASE(the_outbox_survives_opening_again))

@@ -1,0 +1,326 @@
+/*
+ * Workers and their heartbeats; runs and their states.
+ */
+#include "contract.h"
+
+/* --- workers ---------------------------------------------------------------------------------- */
+
+static void beat(contract *t, const char *id, int64_t heartbeat_ms)
+{
+    ef_worker worker = {.id = str(id), .host = str("host-1"), .pid = 42};
+
+    OK(ef_worker_beat(t->journal, &worker, heartbeat_ms, &t->err));
+}
+
+CONTRACT(a_worker_joins_beats_and_leaves)
+{
+    contract *t = *state;
+    ef_worker_list list = {0};
+    int64_t started_us = t->now_us;
+
+    beat(t, "w2", 1000);
+    beat(t, "w1", 1000);
+    pass_time(t, SECOND / 2);
+    beat(t, "w1", 1000);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK_INT(2, list.count);
+    CHECK_STR("w1", list.items[0].id);
+    CHECK_STR("host-1", list.items[0].host);
+    CHECK_INT(42, list.items[0].pid);
+    CHECK_INT(started_us, list.items[0].started_us);
+    CHECK_INT(t->now_us, list.items[0].updated_us);
+    CHECK_INT(t->now_us + SECOND, list.items[0].heartbeat_until_us);
+    CHECK_STR("w2", list.items[1].id);
+    OK(ef_worker_leave(t->journal, str("w1"), &t->err));
+    OK(ef_worker_leave(t->journal, str("w1"), &t->err));
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK_INT(1, list.count);
+    CHECK_STR("w2", list.items[0].id);
+    ef_worker_list_release(&list);
+}
+
+CONTRACT(a_worker_is_live_until_its_heartbeat_runs_out)
+{
+    contract *t = *state;
+    ef_worker_list list = {0};
+
+    beat(t, "w", 1000);
+    pass_time(t, SECOND - 1);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK(list.items[0].live);
+    pass_time(t, 1);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK(!list.items[0].live);
+    beat(t, "w", 1000);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK(list.items[0].live);
+    ef_worker_list_release(&list);
+}
+
+CONTRACT(workers_long_gone_are_purged_at_most_once_per_interval)
+{
+    contract *t = *state;
+    ef_worker_list list = {0};
+    int64_t purged = -1;
+
+    beat(t, "gone", 1000);
+    beat(t, "here", 60000);
+    pass_time(t, 5 * SECOND);
+    OK(ef_worker_purge(t->journal, 10000, 30000, &purged, &t->err));
+    CHECK_INT(0, purged);
+    pass_time(t, 10 * SECOND);
+    OK(ef_worker_purge(t->journal, 10000, 30000, &purged, &t->err));
+    CHECK_INT(0, purged);
+    pass_time(t, 20 * SECOND);
+    OK(ef_worker_purge(t->journal, 10000, 30000, &purged, &t->err));
+    CHECK_INT(1, purged);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK_INT(1, list.count);
+    CHECK_STR("here", list.items[0].id);
+    beat(t, "gone", 1000);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK_INT(2, list.count);
+    CHECK_INT(t->now_us, list.items[0].started_us);
+    OK(ef_worker_purge(t->journal, 10000, 0, NULL, &t->err));
+    ef_worker_list_release(&list);
+}
+
+CONTRACT(a_worker_needs_an_id_and_a_heartbeat)
+{
+    contract *t = *state;
+    ef_worker worker = {.id = str("")};
+
+    REFUSED(EF_BAD_INPUT, ef_worker_beat(t->journal, &worker, 1000, &t->err));
+    worker.id = str("w");
+    REFUSED(EF_BAD_INPUT, ef_worker_beat(t->journal, &worker, 0, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_worker_purge(t->journal, -1, 0, NULL, &t->err));
+}
+
+/* --- runs ------------------------------------------------------------------------------------- */
+
+static ef_run run_of(const char *tenant, const char *projection)
+{
+    return (ef_run){.mode = EF_RUN_REBUILD,
+                    .tenant = str(tenant),
+                    .projection = str(projection),
+                    .from = 2,
+                    .to = 9,
+                    .total = 8,
+                    .reason = str("new version"),
+                    .requester = str("ana")};
+}
+
+/* File a run; its id goes to `id`. */
+static void request(contract *t, const char *tenant, const char *projection, char id[64])
+{
+    ef_run run = run_of(tenant, projection);
+    ef_run_list list = {0};
+
+    OK(ef_run_request(t->journal, &run, &list, &t->err));
+    CHECK_INT(1, list.count);
+    (void)snprintf(id, 64, "%.*s", EF_STR_ARG(list.items[0].id));
+    ef_run_list_release(&list);
+}
+
+static ef_lease_key run_key(const char *id)
+{
+    return (ef_lease_key){EF_LEASE_RUN, str(id), -1};
+}
+
+static int64_t drive(contract *t, const char *id, const char *owner)
+{
+    ef_lease_key key = run_key(id);
+    int64_t token = 0;
+
+    OK(ef_lease_acquire(t->journal, &key, str(owner), 10000, &token, NULL, &t->err));
+    return token;
+}
+
+static ef_status move(contract *t, const char *id, ef_run_state to, int64_t token)
+{
+    ef_run run = {.id = str(id), .state = to, .processed = 3, .total = 8, .last_position = 5};
+    ef_lease_key key = run_key(id);
+
+    return ef_run_update(t->journal, &run, token ? &key : NULL, token, &t->err);
+}
+
+static ef_run_state state_of(contract *t, const char *id)
+{
+    ef_run_list list = {0};
+    ef_run_state found;
+
+    OK(ef_run_get(t->journal, str(id), &list, &t->err));
+    found = list.items[0].state;
+    ef_run_list_release(&list);
+    return found;
+}
+
+CONTRACT(a_run_is_filed_as_it_was_asked_for)
+{
+    contract *t = *state;
+    ef_run run = run_of("acme", "orders");
+    ef_run_list list = {0};
+    const ef_run *filed;
+
+    OK(ef_run_request(t->journal, &run, &list, &t->err));
+    CHECK_INT(1, list.count);
+    filed = &list.items[0];
+    CHECK(filed->id.len > 0);
+    CHECK_INT(EF_RUN_REBUILD, filed->mode);
+    CHECK_INT(EF_RUN_QUEUED, filed->state);
+    CHECK_STR("orders", filed->projection);
+    CHECK_STR("acme", filed->tenant);
+    CHECK_STR("new version", filed->reason);
+    CHECK_STR("ana", filed->requester);
+    CHECK_STR("", filed->error);
+    CHECK_INT(2, filed->from);
+    CHECK_INT(9, filed->to);
+    CHECK_INT(8, filed->total);
+    CHECK_INT(0, filed->processed);
+    CHECK_INT(t->now_us, filed->requested_us);
+    CHECK_INT(0, filed->started_us);
+    CHECK_INT(0, filed->finished_us);
+    ef_run_list_release(&list);
+}
+
+CONTRACT(one_run_is_open_per_tenant_and_projection)
+{
+    contract *t = *state;
+    ef_run run = run_of("acme", "orders");
+    ef_run_list list = {0};
+    char id[64];
+
+    request(t, "acme", "orders", id);
+    REFUSED(EF_EXISTS, ef_run_request(t->journal, &run, &list, &t->err));
+    request(t, "acme", "customers", id);
+    request(t, "", "orders", id);
+    OK(move(t, id, EF_RUN_CANCELLED, 0));
+    request(t, "", "orders", id);
+    ef_run_list_release(&list);
+}
+
+CONTRACT(a_run_goes_from_queued_to_running_to_completed)
+{
+    contract *t = *state;
+    ef_run_list list = {0};
+    int64_t token;
+    char id[64];
+
+    request(t, "", "orders", id);
+    token = drive(t, id, "w1");
+    pass_time(t, SECOND);
+    OK(move(t, id, EF_RUN_RUNNING, token));
+    pass_time(t, SECOND);
+    OK(move(t, id, EF_RUN_RUNNING, token));
+    OK(move(t, id, EF_RUN_COMPLETED, token));
+    OK(ef_run_get(t->journal, str(id), &list, &t->err));
+    CHECK_INT(EF_RUN_COMPLETED, list.items[0].state);
+    CHECK_INT(3, list.items[0].processed);
+    CHECK_INT(5, list.items[0].last_position);
+    CHECK_INT(t->now_us - SECOND, list.items[0].started_us);
+    CHECK_INT(t->now_us, list.items[0].finished_us);
+    ef_run_list_release(&list);
+}
+
+CONTRACT(a_failed_run_keeps_its_error)
+{
+    contract *t = *state;
+    ef_run_list list = {0};
+    ef_lease_key key;
+    int64_t token;
+    char id[64];
+
+    request(t, "", "orders", id);
+    key = run_key(id);
+    token = drive(t, id, "w1");
+    OK(move(t, id, EF_RUN_RUNNING, token));
+    ef_run run = {.id = str(id), .state = EF_RUN_FAILED, .error = str("position 7: no such path")};
+    OK(ef_run_update(t->journal, &run, &key, token, &t->err));
+    OK(ef_run_get(t->journal, str(id), &list, &t->err));
+    CHECK_STR("position 7: no such path", list.items[0].error);
+    ef_run_list_release(&list);
+}
+
+CONTRACT(a_run_makes_no_move_that_is_not_drawn)
+{
+    contract *t = *state;
+    int64_t token;
+    char id[64];
+
+    request(t, "", "orders", id);
+    token = drive(t, id, "w1");
+    REFUSED(EF_CONFLICT, move(t, id, EF_RUN_COMPLETED, token));
+    REFUSED(EF_CONFLICT, move(t, id, EF_RUN_FAILED, token));
+    OK(move(t, id, EF_RUN_RUNNING, token));
+    REFUSED(EF_CONFLICT, move(t, id, EF_RUN_QUEUED, token));
+    OK(move(t, id, EF_RUN_CANCELLED, token));
+    REFUSED(EF_CONFLICT, move(t, id, EF_RUN_RUNNING, token));
+    REFUSED(EF_CONFLICT, move(t, id, EF_RUN_CANCELLED, 0));
+    CHECK_INT(EF_RUN_CANCELLED, state_of(t, id));
+}
+
+CONTRACT(an_old_driver_moves_nothing)
+{
+    contract *t = *state;
+    int64_t old, new;
+    char id[64];
+
+    request(t, "", "orders", id);
+    old = drive(t, id, "w1");
+    OK(move(t, id, EF_RUN_RUNNING, old));
+    pass_time(t, 11 * SECOND);
+    new = drive(t, id, "w2");
+    REFUSED(EF_LEASE_LOST, move(t, id, EF_RUN_COMPLETED, old));
+    CHECK_INT(EF_RUN_RUNNING, state_of(t, id));
+    OK(move(t, id, EF_RUN_COMPLETED, new));
+}
+
+CONTRACT(cancelling_needs_no_lease_when_nobody_drives)
+{
+    contract *t = *state;
+    int64_t token;
+    char id[64];
+
+    request(t, "", "orders", id);
+    token = drive(t, id, "w1");
+    OK(move(t, id, EF_RUN_RUNNING, token));
+    REFUSED(EF_CONFLICT, move(t, id, EF_RUN_CANCELLED, 0));
+    pass_time(t, 11 * SECOND);
+    OK(move(t, id, EF_RUN_CANCELLED, 0));
+    CHECK_INT(EF_RUN_CANCELLED, state_of(t, id));
+    REFUSED(EF_BAD_INPUT, move(t, id, EF_RUN_RUNNING, 0));
+    REFUSED(EF_NOT_FOUND, move(t, "no-such-run", EF_RUN_CANCELLED, 0));
+}
+
+CONTRACT(runs_are_listed_newest_first_and_open_ones_alone)
+{
+    contract *t = *state;
+    ef_run_list list = {0};
+    char first[64], second[64], third[64];
+
+    request(t, "", "a", first);
+    request(t, "", "b", second);
+    request(t, "", "c", third);
+    OK(move(t, second, EF_RUN_CANCELLED, 0));
+    OK(ef_run_ls(t->journal, false, 0, &list, &t->err));
+    CHECK_INT(3, list.count);
+    CHECK_STR(third, list.items[0].id);
+    CHECK_STR(first, list.items[2].id);
+    OK(ef_run_ls(t->journal, true, 10, &list, &t->err));
+    CHECK_INT(2, list.count);
+    CHECK_STR(first, list.items[1].id);
+    OK(ef_run_ls(t->journal, false, 1, &list, &t->err));
+    CHECK_INT(1, list.count);
+    REFUSED(EF_NOT_FOUND, ef_run_get(t->journal, str("no-such-run"), &list, &t->err));
+    ef_run_list_release(&list);
+}
+
+CONTRACT_MAIN(CASE(a_worker_joins_beats_and_leaves),
+              CASE(a_worker_is_live_until_its_heartbeat_runs_out),
+              CASE(workers_long_gone_are_purged_at_most_once_per_interval),
+              CASE(a_worker_needs_an_id_and_a_heartbeat), CASE(a_run_is_filed_as_it_was_asked_for),
+              CASE(one_run_is_open_per_tenant_and_projection),
+              CASE(a_run_goes_from_queued_to_running_to_completed),
+              CASE(a_failed_run_keeps_its_error), CASE(a_run_makes_no_move_that_is_not_drawn),
+              CASE(an_old_driver_moves_nothing), CASE(cancelling_needs_no_lease_when_nobody_drives),
+              CASE(runs_are_listed_newest_first_and_open_ones_alone))
