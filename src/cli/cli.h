@@ -198,7 +198,8 @@ void cli_list_next(cli *c, cli_list *list);     /* before an item */
 bool cli_list_item_end(cli *c, cli_list *list); /* behind it; as cli_flush */
 void cli_list_end(cli *c, cli_list *list);
 
-void cli_json_event(cli *c, const ef_event *event);
+/* The event object, data and meta byte for byte; `one_line`: line breaks in them become spaces. */
+void cli_json_event(cli *c, const ef_event *event, bool one_line);
 void cli_json_row(ef__json_writer *w, const ef_row *row);
 
 enum cli_colour { CLI_PLAIN, CLI_BOLD, CLI_RED, CLI_YELLOW, CLI_GREEN };

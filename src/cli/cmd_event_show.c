@@ -49,7 +49,7 @@ static int run_show(cli *c)
     } else if (c->format == CLI_TABLE) {
         write_lines(c, &batch.events[0]);
     } else {
-        cli_json_event(c, &batch.events[0]);
+        cli_json_event(c, &batch.events[0], c->format == CLI_NDJSON);
         ef__buf_add_char(&c->out, '\n');
     }
     ef_batch_release(&batch);

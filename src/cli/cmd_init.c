@@ -14,6 +14,8 @@ static ef_status make_data_directory(const char *path, ef_error *err)
     struct stat st;
     size_t length = strlen(path);
 
+    while (length > 1 && path[length - 1] == '/')
+        length--;
     if (length == 0 || length >= sizeof(part))
         return ef_fail(err, EF_BAD_INPUT, "the data directory's name has %zu bytes", length);
     if (stat(path, &st) == 0)

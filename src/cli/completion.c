@@ -42,7 +42,9 @@ static const char zsh_script[] =
     "    done\n"
     "    (( ${#candidates} )) && compadd -- \"${candidates[@]}\"\n"
     "}\n"
-    "compdef _everfold everfold\n";
+    "# In a folder of fpath this file is the function's first call; by eval it only defines it.\n"
+    "if [[ ${funcstack[1]} == _everfold ]]; then _everfold \"$@\"; "
+    "else compdef _everfold everfold; fi\n";
 
 static int run_completion(cli *c)
 {

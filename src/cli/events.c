@@ -45,7 +45,7 @@ bool cli_events_print(cli *c, cli_events *events, const ef_batch *batch)
             continue;
         }
         cli_list_next(c, &events->list);
-        cli_json_event(c, &batch->events[i]);
+        cli_json_event(c, &batch->events[i], events->list.lines);
         go_on = cli_list_item_end(c, &events->list);
     }
     if (c->format == CLI_TABLE && batch->count > 0)

@@ -69,7 +69,7 @@ static void write_problem(ef__buf *out, const ef_error *err, const char *hint)
     ef__json_key(&w, "code");
     ef__json_str(&w, ef_str_from(ef_status_code(err->status)));
     ef__json_key(&w, "detail");
-    ef__json_str(&w, ef_str_from(err->text));
+    ef__json_str(&w, ef_str_from(err->text[0] ? err->text : ef_status_words(err->status)));
     if (err->has_numbers) {
         ef__json_key(&w, "asked");
         ef__json_int(&w, err->asked);
@@ -194,9 +194,10 @@ void cli_list_end(cli *c, cli_list *list)
 /* --- objects of the contract -------------------------------------------------------------------
  */
 
-void cli_json_event(cli *c, const ef_event *event)
+void cli_json_event(cli *c, const ef_event *event, bool one_line)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
+    size_t start = c->out.len;
 
     ef__json_open(&w, '{');
     ef__json_key(&w, "tenant");
@@ -222,6 +223,10 @@ void cli_json_event(cli *c, const ef_event *event)
     ef__json_key(&w, "meta");
     ef__json_raw(&w, event->meta);
     ef__json_close(&w, '}');
+    /* A line break can only stand between the tokens of data and meta: in strings it is escaped. */
+    for (size_t i = start; one_line && i < c->out.len; i++)
+        if (c->out.ptr[i] == '\n' || c->out.ptr[i] == '\r')
+            c->out.ptr[i] = ' ';
 }
 
 void cli_json_row(ef__json_writer *w, const ef_row *row)

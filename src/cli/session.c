@@ -250,9 +250,14 @@ const char *cli_journal_hint(const cli *c, ef_status status, char *room, size_t 
 {
     ef__setting_view data = cli_setting(c, "data");
     ef__setting_view url = cli_setting(c, "journal");
-    const char *verb = status == EF_NOT_FOUND ? "init" : status == EF_DAMAGED ? "doctor" : NULL;
+    const char *verb = NULL;
     char where[PATH_MAX + 64] = "";
 
+    /* EF_MISUSE: an older schema, which readers leave alone and init migrates. */
+    if (status == EF_NOT_FOUND || status == EF_MISUSE)
+        verb = "init";
+    else if (status == EF_DAMAGED)
+        verb = "doctor";
     if (!verb)
         return NULL;
     if (url.origin == EF__ORIGIN_FLAG)

@@ -5,6 +5,7 @@
  * them wider. The last column is cut to the terminal.
  */
 #include "cli.h"
+#include "../base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,7 +130,7 @@ void cli_table_text(cli_table *table, ef_str text)
     bool cut = text.len > CELL_BYTES_MAX;
 
     if (cut)
-        text = cli_text_cut((ef_str){text.ptr, CELL_BYTES_MAX}, CELL_BYTES_MAX);
+        text = ef__utf8_cut(text, CELL_BYTES_MAX);
     cli_escape(&table->cells, text);
     if (cut)
         ef__buf_add_text(&table->cells, "…");

@@ -31,6 +31,8 @@ class Init(Case):
     def test_directories_above_are_made_too(self):
         self.ok("init", "--data", self.dir / "a" / "b")
         self.assertTrue((self.dir / "a" / "b" / "journal.db").exists())
+        self.ok("init", "--data", f"{self.dir}/c/d//")
+        self.assertEqual(0o700, stat.S_IMODE(os.stat(self.dir / "c" / "d").st_mode))
 
     def test_a_file_in_its_place_is_refused(self):
         self.data.write_text("")
@@ -55,7 +57,8 @@ class Append(Case):
         self.assertEqual(("order-1", 1, 1, False),
                          tuple(first[k] for k in ("stream", "seq", "position", "duplicate")))
         self.assertRegex(first["id"], r"^[0-9a-f]{8}-[0-9a-f]{4}-7")
-        self.assertEqual((2, 2), tuple(self.append("order-1")[k] for k in ("seq", "position")))
+        second = self.append("order-1")
+        self.assertEqual((2, 2), (second["seq"], second["position"]))
         table = self.ok("event", "append", "order-1", "--type", "t", "--data", "{}").out
         self.assertRegex(table, r"^STREAM +SEQ +POSITION +ID +DUPLICATE +TOKEN\norder-1 +3 +3 ")
 
@@ -155,6 +158,14 @@ class Read(Case):
         self.assertEqual([event], self.ok("event", "log", "-o", "ndjson").lines())
         self.assertIn("data        {\"a\":1}\n", self.ok("event", "show", at["id"]).out)
 
+    def test_ndjson_is_a_line_an_event_whatever_the_data(self):
+        at = self.append("s", "t", '{"a":\r\n"x\\ny"}', "--meta", "{\n}")
+        self.assertIn('{"a":\r\n"x\\ny"}', self.ok("event", "ls", "s", "-o", "json").out)
+        for words in (("ls", "s"), ("log",), ("show", at["id"])):
+            lines = self.ok("event", *words, "-o", "ndjson").out.splitlines()
+            self.assertEqual(1, len(lines))
+            self.assertIn('"data":{"a":  "x\\ny"},"meta":{ }', lines[0])
+
     def test_what_is_not_there_is_not_found(self):
         self.refused(3, "event", "show", "nothing")
         self.refused(3, "event", "ls", "nothing")
@@ -218,7 +229,9 @@ class Read(Case):
         for line in self.ok("event", "ls", "s", env={"COLUMNS": "130"}).out.splitlines():
             self.assertLessEqual(len(line), 130)
         self.assertIn("…", self.ok("event", "ls", "s", env={"COLUMNS": "130"}).out)
-        self.assertIn("é" * 500, self.ok("event", "ls", "s").out)
+        whole = self.ok("event", "ls", "s").out
+        self.assertIn("é" * 499 + "…", whole)
+        self.assertNotIn("\\x", whole)
 
 
 class Follow(Case):

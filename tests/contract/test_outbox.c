@@ -30,6 +30,17 @@ static size_t queued_in(contract *t, const char *lane)
     return count;
 }
 
+static size_t lane_count(contract *t)
+{
+    ef_lane_list list = {0};
+    size_t count;
+
+    OK(ef_lane_ls(t->journal, &list, &t->err));
+    count = list.count;
+    ef_lane_list_release(&list);
+    return count;
+}
+
 /* Positions taken, in order, as one number: 1, 2, 3 gives 123. And how many were suspect. */
 typedef struct taken {
     int64_t positions;
@@ -509,6 +520,7 @@ CONTRACT(an_exception_stays_in_the_lanes_and_partitions_of_its_mark)
     ef_exception far = {str("orders"), 9, EF_ROW_FAILED, 1, 0, str("x")};
     ef_exception star = {str("*"), 1, EF_ROW_FAILED, 1, 0, str("x")};
     ef_exception here = {str("orders"), 1, EF_ROW_FAILED, 1, 0, str("x")};
+    ef_exception two[] = {here, far};
     ef_holding held = {partition_of("a"), 0, 0},
                other = {(partition_of("a") + 1) % PARTITIONS, 0, 0};
 
@@ -520,9 +532,11 @@ CONTRACT(an_exception_stays_in_the_lanes_and_partitions_of_its_mark)
     held.upto = 1;
     REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, &wrong, 1, &t->err));
     REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, &far, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, two, 2, &t->err));
     REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, &star, 1, &t->err));
     REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &other, 1, &here, 1, &t->err));
     CHECK_INT(1, queued_in(t, "*"));
+    CHECK_INT(2, lane_count(t)); /* a mark that is refused makes no lane */
     OK(ef_outbox_mark(t->journal, str("*"), &held, 1, &here, 1, &t->err));
     CHECK_INT(0, queued_in(t, "*"));
     CHECK_INT(1, queued_in(t, "orders"));

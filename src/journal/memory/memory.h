@@ -89,7 +89,7 @@ typedef struct mem_exception {
     size_t lane;
     int64_t position;
     ef_row_status status;
-    bool skip;
+    bool skip; /* then it is not dead */
     int32_t attempts;
     int64_t due_us; /* 0 for dead ones */
     ef_str error;   /* owned */

@@ -248,7 +248,7 @@ static bool is_held(const ef_holding *held, size_t count, int32_t partition)
 static bool is_due(const mem_taking *t, int64_t lane, size_t index, int64_t now_us)
 {
     const mem_exception *x = &t->m->exceptions[index];
-    bool waits = x->skip || x->status == EF_ROW_PENDING || x->status == EF_ROW_FAILED;
+    bool waits = x->status == EF_ROW_PENDING || x->status == EF_ROW_FAILED;
     bool ours =
         lane < 0 ? t->m->lanes[x->lane].kind == EF_LANE_KIND_PROJECTION : x->lane == (size_t)lane;
 
@@ -418,13 +418,22 @@ static void apply_change(mem_journal *m, const ef_exception *x, mem_change *chan
         *row = (mem_exception){.lane = change->lane, .position = x->position};
         m->exception_count++;
     }
-    row->status = x->status;
+    /* An operator's skip that came during the last attempt counts: it is passed, not dead. */
+    row->status = row->skip && x->status == EF_ROW_DEAD ? EF_ROW_PENDING : x->status;
     row->attempts = x->attempts;
-    row->due_us = x->status == EF_ROW_DEAD ? 0 : x->due_us ? x->due_us : now_us;
+    row->due_us = row->status == EF_ROW_DEAD ? 0 : x->due_us ? x->due_us : now_us;
     row->updated_us = now_us;
     ef__mem_text_free(&row->error);
     row->error = change->error;
     change->error = (ef_str){0};
+}
+
+/* A lane that nothing was ever queued for. */
+static void free_lane(mem_lane *lane)
+{
+    ef__mem_text_free(&lane->name);
+    ef__mem_text_free(&lane->types);
+    free(lane->parts);
 }
 
 static void move_mark(mem_part *part, int64_t upto)
@@ -442,6 +451,7 @@ static ef_status apply_all(mem_journal *m, size_t lane, const ef_holding *held, 
                            const ef_exception *xs, size_t count, mem_change *changes, ef_error *err)
 {
     int64_t now_us = ef__mem_now(m);
+    size_t lanes_before = m->lane_count;
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < count; i++)
@@ -450,8 +460,11 @@ static ef_status apply_all(mem_journal *m, size_t lane, const ef_holding *held, 
         if (!ef__mem_grow((void **)&m->exceptions, &m->exception_cap, m->exception_cap,
                           sizeof *m->exceptions))
             st = ef__mem_no_memory(err);
-    if (st != EF_OK)
+    if (st != EF_OK) {
+        while (m->lane_count > lanes_before)
+            free_lane(&m->lanes[--m->lane_count]);
         return st;
+    }
     for (size_t i = 0; i < count; i++)
         apply_change(m, &xs[i], &changes[i], now_us);
     for (size_t i = 0; i < held_count; i++)

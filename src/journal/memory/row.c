@@ -38,7 +38,7 @@ static bool is_blocked(const mem_journal *m, size_t index)
         return false;
     for (size_t i = 0; i < index; i++) {
         const mem_exception *before = &m->exceptions[i];
-        if (before->status == EF_ROW_DEAD && !before->skip && before->lane == x->lane &&
+        if (before->status == EF_ROW_DEAD && before->lane == x->lane &&
             m->events[before->position - 1]->stream == m->events[x->position - 1]->stream)
             return true;
     }
@@ -387,11 +387,10 @@ static ef_status skip(mem_journal *m, const ef_outbox_act *act, ef_row_list *out
     if ((st = rows_ready(out, 1, &rows, err)) != EF_OK ||
         (st = note_act(m, "skip", act->who, act->reason, x, err)) != EF_OK)
         return st;
-    /* What became of it stays to be seen; but it is due, and blocks nothing any more. */
+    /* Pending and due: the lane passes it next, and what waited behind it is no longer blocked. */
     x->skip = true;
-    x->updated_us = ef__mem_now(m);
-    if (x->status != EF_ROW_DEAD)
-        x->due_us = x->updated_us;
+    x->status = EF_ROW_PENDING;
+    x->due_us = x->updated_us = ef__mem_now(m);
     out->count = 1;
     mem_found shown = {(size_t)lane, position, (int64_t)at, x->status, is_blocked(m, at)};
     return make_row(m, &shown, &out->room->arena, rows, err);

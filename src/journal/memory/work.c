@@ -306,8 +306,7 @@ ef_status ef__mem_worker_purge(ef_journal *journal, int64_t older_than_ms, int64
 
     *out_purged = 0;
     /* A clock that was set back must not stop the looking for as long as it was wrong. */
-    if (m->purged_us == 0 || now_us < m->purged_us ||
-        now_us - m->purged_us >= interval_ms * 1000) {
+    if (m->purged_us == 0 || now_us < m->purged_us || now_us - m->purged_us >= interval_ms * 1000) {
         m->purged_us = now_us;
         for (size_t i = m->worker_count; i-- > 0;)
             if (m->workers[i].heartbeat_until_us < now_us - older_than_ms * 1000) {

@@ -161,6 +161,11 @@ ef_status ef_sqlite_append(ef_sqlite *e, const ef_new_event *events, size_t coun
 
     if (!e || !e->open)
         return ef_fail(err, EF_MISUSE, "call ef_sqlite_begin first");
+    if (sqlite3_get_autocommit(e->writer.conn.db)) {
+        ef_sqlite_rollback(e);
+        return ef_fail(err, EF_MISUSE, "the transaction was ended behind Everfold's back: end it by "
+                                       "ef_sqlite_commit or ef_sqlite_rollback");
+    }
     if (count == 0)
         return EF_OK;
     if (!events || !out_places)

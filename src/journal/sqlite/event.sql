@@ -47,6 +47,12 @@ SELECT position, stream, seq, type, schema, time, recorded, id, data, meta, sum,
 SELECT position, stream, seq, type, schema, time, recorded, id, data, meta, sum, hash
   FROM event WHERE position > ?1 ORDER BY position;
 
+-- name: event_verify
+-- The log in order, with the links back.
+-- binds: 1 position
+SELECT position, stream, seq, type, schema, time, recorded, id, data, meta, sum, hash, prev, jump
+  FROM event WHERE position > ?1 ORDER BY position;
+
 -- name: event_link
 -- One step of the way back through a stream.
 -- binds: 1 position

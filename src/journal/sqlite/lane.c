@@ -50,6 +50,15 @@ ef_status sq_lane_find(sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
     return st;
 }
 
+ef_status sq_lane_need(sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
+{
+    ef_status st = sq_lane_find(conn, name, out, err);
+
+    if (st == EF_OK && out->id == 0)
+        st = ef_fail(err, EF_NOT_FOUND, "there is no lane \"%.*s\"", EF_STR_ARG(name));
+    return st;
+}
+
 static ef_status lane_write(sq_conn *conn, int which, const ef_lane *lane, ef_error *err)
 {
     sqlite3_stmt *stmt;

@@ -13,6 +13,7 @@ ef_status sq_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
 /* outbox.c */
 ef_status sq_take(ef_journal *journal, ef_str lane, bool due_exceptions, const ef_holding *held,
                   size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
+/* outbox_mark.c */
 ef_status sq_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
                   const ef_exception *exceptions, size_t exception_count, ef_error *err);
 

@@ -25,6 +25,8 @@ ef_str sq_column_copy(sqlite3_stmt *stmt, int column, ef__arena *arena);
 
 /* The lane of that name: id 0 when there is none. Its name is the one given, its types are "". */
 ef_status sq_lane_find(sq_conn *conn, ef_str name, sq_lane *out, ef_error *err);
+/* The same; EF_NOT_FOUND when there is none. */
+ef_status sq_lane_need(sq_conn *conn, ef_str name, sq_lane *out, ef_error *err);
 /* The same, or a new lane of a projection. */
 ef_status sq_lane_find_or_make(sq_conn *conn, ef_str name, sq_lane *out, ef_error *err);
 /* All lanes by name, or the one called `only`, in the arena. None is fine. */
@@ -53,6 +55,26 @@ ef_status sq_held_check(sq_store *store, sq_conn *conn, const sq_lane *lane, con
                         size_t count, ef_error *err);
 /* Count a write that came too late, and pass the status on. */
 ef_status sq_refused(sq_store *store, ef_status st);
+
+/* --- marks (outbox_mark.c) -------------------------------------------------------------------- */
+
+typedef struct sq_mark_row {
+    int64_t position, hand, hand_token, suspect;
+} sq_mark_row;
+
+/* Which holding a partition is of: index + 1, 0 where it is not held. */
+typedef struct sq_held_map {
+    uint16_t of[EF_LIMIT_PARTITIONS];
+} sq_held_map;
+
+void sq_held_map_init(sq_held_map *map, const ef_holding *held, size_t count);
+/* The index of the holding, or -1. */
+int sq_held_find(const sq_held_map *map, int32_t partition);
+/* All zero when nothing was ever taken there. */
+ef_status sq_mark_get(sq_conn *conn, int64_t lane, int32_t partition, sq_mark_row *out,
+                      ef_error *err);
+ef_status sq_mark_put(sq_conn *conn, int64_t lane, int32_t partition, const sq_mark_row *mark,
+                      int64_t now_us, ef_error *err);
 
 /* --- rows (outbox_row.c) ---------------------------------------------------------------------- */
 

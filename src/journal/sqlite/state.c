@@ -651,7 +651,7 @@ ef_status sq_state_sync(sq_state *state, sq_conn *conn, ef_error *err)
     st = read_progress(conn, &now, err);
     if (st == EF_OK)
         st = read_last(state, conn, &last, err);
-    if (st == EF_OK && state->loaded && last < state->last)
+    if (st == EF_OK && last < state->last)
         st = ef_fail(err, EF_DAMAGED,
                      "the journal ends at position %" PRId64 ", but reached %" PRId64
                      " while it was open",
@@ -666,5 +666,7 @@ ef_status sq_state_sync(sq_state *state, sq_conn *conn, ef_error *err)
     if (st == EF_OK)
         st = sq_number(conn, SQ_STREAM_LAST, &state->stream_last, err);
     state->loaded = st == EF_OK;
+    /* Not forgotten here: a transaction in another thread may point into the picture. */
+    state->doubtful = state->doubtful || st != EF_OK;
     return st;
 }

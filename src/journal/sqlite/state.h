@@ -84,6 +84,7 @@ typedef struct sq_id_entry {
 
 typedef struct sq_state {
     bool loaded;
+    bool doubtful; /* a sync failed half way: forget all before the next transaction */
     int64_t last; /* newest committed position known here */
     int64_t last_recorded_us;
     uint8_t last_hash[EF_HASH_BYTES];

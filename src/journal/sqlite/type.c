@@ -1,5 +1,7 @@
 #include "type.h"
 
+#include <stdlib.h>
+
 struct type_job {
     sq_job base;
     const ef_type *type;
@@ -93,6 +95,15 @@ ef_status sq_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
     return sq_submit(sq_store_of(journal), &job.base, err);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const ef_type *x = a, *y = b;
+    size_t n = x->name.len < y->name.len ? x->name.len : y->name.len;
+    int order = memcmp(x->name.ptr, y->name.ptr, n);
+
+    return order ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
+}
+
 ef_status sq_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
@@ -119,5 +130,10 @@ ef_status sq_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_err
     }
     pthread_mutex_unlock(&store->state_lock);
     sq_read_end(store, reader);
+    for (size_t i = 0; i < out->count; i++)
+        if (!items[i].name.ptr || !items[i].alias_of.ptr)
+            return ef__room_full(err);
+    if (items)
+        qsort(items, out->count, sizeof *items, by_name);
     return items ? EF_OK : ef__room_full(err);
 }

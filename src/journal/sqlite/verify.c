@@ -6,8 +6,6 @@
  */
 #include "verify.h"
 
-#include "settle.h"
-
 #include "../../base/hash.h"
 #include "../../base/limits.h"
 
@@ -19,6 +17,14 @@
 struct chain {
     uint8_t hash[EF_HASH_BYTES];
     ef__buf scratch;
+};
+
+/* What the deep check gathers on its way. */
+struct deep {
+    struct chain chain;
+    int64_t at;      /* verified up to here */
+    int64_t settled; /* when it began */
+    uint64_t id_sum; /* over the ids of the events up to there */
 };
 
 static ef_status damaged(int64_t position, const char *what, ef_error *err)
@@ -145,23 +151,13 @@ static ef_status check_link(sq_conn *conn, int64_t at, int64_t to, int64_t strea
     return st;
 }
 
-static ef_status check_links(sq_conn *conn, int64_t position, int64_t stream, int64_t seq,
-                             ef_error *err)
+static ef_status check_links(sq_conn *conn, sqlite3_stmt *row, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    int64_t prev, jump, target = seq & (seq - 1);
-    bool row;
-    ef_status st = sq_stmt(conn, SQ_EVENT_LINK, &stmt, err);
+    int64_t position = sqlite3_column_int64(row, 0), stream = sqlite3_column_int64(row, 1);
+    int64_t seq = sqlite3_column_int64(row, 2), target = seq & (seq - 1);
+    int64_t prev = sqlite3_column_int64(row, 12), jump = sqlite3_column_int64(row, 13);
+    ef_status st = EF_OK;
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, position);
-    st = sq_row(conn, stmt, &row, err);
-    if (st != EF_OK || !row)
-        return st;
-    prev = sqlite3_column_int64(stmt, 1);
-    jump = sqlite3_column_int64(stmt, 2);
-    sqlite3_reset(stmt);
     if ((seq == 1) != (prev == 0) || (jump != 0) != (target != 0 && !(seq & 1)))
         return damaged(position, "its links to earlier events are wrong", err);
     if (prev)
@@ -173,41 +169,67 @@ static ef_status check_links(sq_conn *conn, int64_t position, int64_t stream, in
     return st;
 }
 
-static ef_status check_id(sq_state *state, sq_conn *conn, const ef_event *event, ef_error *err)
+/* The index of ids holds each settled event once when both sides add up to the same: a sum over the
+ * mixed pairs, so that the order does not matter and no event has to be looked up. */
+static uint64_t mix_id(int64_t hash, int64_t position)
 {
-    int64_t found;
-    ef_status st = sq_id_find(state, conn, event->tenant, event->id,
-                              sq_id_hash(event->tenant, event->id), &found, err);
+    uint64_t pair[2] = {(uint64_t)hash, (uint64_t)position};
 
-    if (st == EF_OK && found != event->position)
-        st = damaged(event->position, "the index of ids does not lead to it", err);
+    return ef__xxh3((ef_str){(const char *)pair, sizeof pair}, 7);
+}
+
+static ef_status check_ids(const struct deep *deep, sq_reader *reader, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    uint64_t sum = 0;
+    int64_t count = 0;
+    bool row;
+    ef_status st = sq_stmt(&reader->conn, SQ_ID_CHUNK_ALL, &stmt, err);
+
+    while (st == EF_OK && (st = sq_row(&reader->conn, stmt, &row, err)) == EF_OK && row) {
+        const sq_id_entry *entries = sqlite3_column_blob(stmt, 0);
+        size_t n = (size_t)sqlite3_column_bytes(stmt, 0) / sizeof *entries;
+        for (size_t i = 0; i < n; i++) {
+            if (entries[i].position > deep->settled)
+                continue; /* settled since this began */
+            sum += mix_id(entries[i].hash, entries[i].position);
+            count++;
+        }
+    }
+    if (st == EF_OK && (sum != deep->id_sum || count != deep->settled))
+        st = ef_fail_numbers(err, EF_DAMAGED, deep->settled, count,
+                             "the index of ids does not fit the events up to position %" PRId64
+                             ": it has %" PRId64 " entries",
+                             deep->settled, count);
     return st;
 }
 
-static ef_status verify_some(sq_store *store, sq_reader *reader, struct chain *chain, int64_t *at,
-                             int64_t last, ef_error *err)
+static ef_status verify_some(sq_store *store, sq_reader *reader, struct deep *deep, int64_t last,
+                             ef_error *err)
 {
     sq_conn *conn = &reader->conn;
     sqlite3_stmt *stmt;
     ef_event event;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_EVENT_AFTER, &stmt, err);
+    ef_status st = sq_stmt(conn, SQ_EVENT_VERIFY, &stmt, err);
 
     if (st != EF_OK)
         return st;
-    sqlite3_bind_int64(stmt, 1, *at);
+    sqlite3_bind_int64(stmt, 1, deep->at);
     pthread_mutex_lock(&store->state_lock);
-    for (int n = 0; st == EF_OK && n < STEP_EVENTS && *at < last; n++) {
+    for (int n = 0; st == EF_OK && n < STEP_EVENTS && deep->at < last; n++) {
         st = sq_row(conn, stmt, &row, err);
         if (st == EF_OK && !row)
-            st = damaged(*at + 1, "it is missing", err);
+            st = damaged(deep->at + 1, "it is missing", err);
         if (st == EF_OK)
-            st = check_event(chain, &store->state, conn, stmt, *at + 1, &event, err);
+            st = check_event(&deep->chain, &store->state, conn, stmt, deep->at + 1, &event, err);
         if (st == EF_OK)
-            st = check_links(conn, *at + 1, sqlite3_column_int64(stmt, 1), event.seq, err);
-        if (st == EF_OK)
-            st = check_id(&store->state, conn, &event, err);
-        *at += st == EF_OK;
+            st = check_links(conn, stmt, err);
+        if (st != EF_OK)
+            break;
+        deep->at++;
+        if (deep->at <= deep->settled)
+            deep->id_sum += mix_id(sq_id_hash(event.tenant, event.id), deep->at);
     }
     pthread_mutex_unlock(&store->state_lock);
     sqlite3_reset(stmt);
@@ -215,11 +237,15 @@ static ef_status verify_some(sq_store *store, sq_reader *reader, struct chain *c
 }
 
 /* SQLite's own check of its pages, the head rows, and the outbox's events. */
-static ef_status verify_rest(sq_reader *reader, ef_error *err)
+static ef_status verify_rest(const struct deep *deep, bool from_start, sq_reader *reader,
+                             ef_error *err)
 {
     sqlite3_stmt *stmt = NULL;
     int64_t bad = 0;
-    ef_status st = sq_number(&reader->conn, SQ_VERIFY_HEADS, &bad, err);
+    ef_status st = from_start ? check_ids(deep, reader, err) : EF_OK;
+
+    if (st == EF_OK)
+        st = sq_number(&reader->conn, SQ_VERIFY_HEADS, &bad, err);
 
     if (st == EF_OK && bad)
         return ef_fail(err, EF_DAMAGED, "%" PRId64 " stream heads do not fit their last event", bad);
@@ -248,8 +274,9 @@ ef_status sq_verify(ef_journal *journal, int64_t from,
                     ef_verify_result *out, ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
-    struct chain chain = {.scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES)};
-    int64_t at = from > 0 ? from - 1 : 0, start = at;
+    struct deep deep = {.chain = {.scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES)},
+                        .at = from > 0 ? from - 1 : 0};
+    int64_t start = deep.at;
     sq_reader *reader;
     bool begun = false, go_on = true;
     ef_status st = EF_OK;
@@ -261,22 +288,23 @@ ef_status sq_verify(ef_journal *journal, int64_t from,
             break;
         pthread_mutex_lock(&store->state_lock);
         out->head = store->state.last;
+        deep.settled = begun ? deep.settled : store->state.progress.settled;
         pthread_mutex_unlock(&store->state_lock);
         if (!begun)
-            st = start_chain(&reader->conn, at, &chain, err);
+            st = start_chain(&reader->conn, deep.at, &deep.chain, err);
         begun = true;
         if (st == EF_OK)
-            st = verify_some(store, reader, &chain, &at, out->head, err);
-        if (st == EF_OK && at >= out->head) {
-            st = verify_rest(reader, err);
+            st = verify_some(store, reader, &deep, out->head, err);
+        if (st == EF_OK && deep.at >= out->head) {
+            st = verify_rest(&deep, start == 0, reader, err);
             go_on = false;
         }
         sq_read_end(store, reader);
-        if (progress && !progress(context, at - start, out->head - start))
+        if (progress && !progress(context, deep.at - start, out->head - start))
             go_on = false;
     }
-    out->checked = at - start;
-    out->damaged = st == EF_DAMAGED ? at + 1 : 0;
-    ef__buf_release(&chain.scratch);
+    out->checked = deep.at - start;
+    out->damaged = st == EF_DAMAGED && deep.at < out->head ? deep.at + 1 : 0;
+    ef__buf_release(&deep.chain.scratch);
     return st;
 }

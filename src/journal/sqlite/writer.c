@@ -46,6 +46,8 @@ static ef_status sync_picture(sq_writer *w, ef_error *err)
     ef_status st;
 
     (void)sqlite3_file_control(w->conn.db, "main", SQLITE_FCNTL_DATA_VERSION, &version);
+    if (w->state->doubtful)
+        sq_state_forget(w->state);
     if (w->state->loaded && version == w->data_version)
         return EF_OK;
     st = sq_state_sync(w->state, &w->conn, err);

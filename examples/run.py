@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Run the examples, compare what they print, and look at what they leave behind.
+
+usage: run.py front_door PROGRAM EVERFOLD
+       run.py own_transaction PROGRAM EVERFOLD
+       run.py installed EVERFOLD MESON BUILD FRONT_DOOR.c OWN_TRANSACTION.c shared|static -- CC…
+
+What is left behind is looked at by others than the example: the command line, which checks every
+hash, and Python's own SQLite, which knows nothing of Everfold.
+"""
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+FRONT_DOOR = """\
+conflict: the order is at seq 1, not at 0
+paid: seq 2 at position 2
+again: seq 2 at position 2, a duplicate
+stream: 1 order.placed {"customer":"ada","amount":120}
+stream: 2 order.paid {"amount":120}
+log: 1 order.placed
+log: 2 order.paid
+taken: order-1-placed
+taken: order-1-paid
+"""
+
+FRONT_DOOR_AGAIN = """\
+paid: seq 2 at position 2
+again: seq 2 at position 2, a duplicate
+stream: 1 order.placed {"customer":"ada","amount":120}
+stream: 2 order.paid {"amount":120}
+log: 1 order.placed
+log: 2 order.paid
+"""
+
+TRANSFER = """\
+ada gives 30 to bob: ok
+ada gives 1000 to bob: refused, ada does not have 1000
+"""
+
+
+def run(command, env=None):
+    """What a program prints. It must succeed and have nothing to complain about."""
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=100)
+    if done.returncode != 0:
+        sys.exit("%s ended with %d\n%s%s" % (command, done.returncode, done.stdout, done.stderr))
+    return done.stdout
+
+
+def same(expected, found, what):
+    if expected != found:
+        sys.exit("%s: expected\n%s\nfound\n%s" % (what, expected, found))
+
+
+def everfold(program, folder, *arguments):
+    return json.loads(run([program, "--data", folder, *arguments, "-o", "json"]))
+
+
+def check_journal(program, folder, types):
+    """The command line sees these events and finds every hash as it should be."""
+    same(types, [e["type"] for e in everfold(program, folder, "event", "log")], "the log")
+    run([program, "--data", folder, "doctor", "--deep"])
+
+
+def front_door(program, command, env=None):
+    with tempfile.TemporaryDirectory() as folder:
+        same(FRONT_DOOR, run([program, folder], env), "the first run")
+        same(FRONT_DOOR_AGAIN, run([program, folder], env), "the second run")
+        check_journal(command, folder, ["order.placed", "order.paid"])
+        summary = everfold(command, folder, "outbox", "report")["summary"]
+        same([0, 0, 0, 0], [summary[k] for k in ("pending", "processing", "failed", "dead")],
+             "the outbox")
+
+
+def look_at_bank(folder):
+    """Balances, events and outbox rows, by somebody who knows SQLite only."""
+    db = sqlite3.connect(os.path.join(folder, "journal.db"))
+    db.execute("PRAGMA wal_autocheckpoint=0")
+    found = (dict(db.execute("SELECT name, balance FROM account")),
+             [json.loads(data) for (data,) in db.execute("SELECT data FROM event")],
+             db.execute("SELECT count(*) FROM outbox").fetchone()[0])
+    db.close()
+    return found
+
+
+def own_transaction(program, command, env=None):
+    transferred = {"from": "ada", "to": "bob", "amount": 30}
+    with tempfile.TemporaryDirectory() as folder:
+        same("crashing in the middle\n", run([program, folder, "crash"], env), "the crash")
+        same(({"ada": 100, "bob": 0}, [], 0), look_at_bank(folder), "after the crash")
+        check_journal(command, folder, [])
+        same(TRANSFER, run([program, folder], env), "the transfers")
+        same(({"ada": 70, "bob": 30}, [transferred], 1), look_at_bank(folder), "after both")
+        check_journal(command, folder, ["money.transferred"])
+
+
+def build_installed(meson, build, kind, compiler, sources, destination):
+    """Install into a folder and build with what pkg-config says of that: programs, environment."""
+    run([meson, "install", "-C", build, "--destdir", destination, "--no-rebuild", "--quiet",
+         "--tags", "devel,runtime"])
+    folders = [d for d, _, names in os.walk(destination) if "everfold.pc" in names]
+    same(1, len(folders), "folders with an everfold.pc")
+    env = dict(os.environ, PKG_CONFIG_PATH=folders[0], PKG_CONFIG_SYSROOT_DIR=destination)
+    static = ["--static"] if kind == "static" else []
+    flags = run(["pkg-config", *static, "--cflags", "--libs", "everfold"], env).split()
+    if kind == "static":  # both kinds are installed, and the linker would take the shared one
+        flags = ["-l:libeverfold.a" if f == "-leverfold" else f for f in flags]
+    else:
+        env["LD_LIBRARY_PATH"] = os.path.dirname(folders[0])
+    programs = []
+    for source in sources:
+        programs.append(os.path.join(destination, os.path.basename(source)[:-2]))
+        sqlite = run(["pkg-config", "--libs", "sqlite3"]).split()
+        run([*compiler, "-std=c17", "-D_GNU_SOURCE", source, "-o", programs[-1], *flags, *sqlite])
+        needed = "libeverfold" in run(["ldd", programs[-1]], env)
+        same(kind == "shared", needed, "needs the shared library")
+    return programs, env
+
+
+def installed(command, meson, build, front, own, kind, dashes, *compiler):
+    with tempfile.TemporaryDirectory() as destination:
+        programs, env = build_installed(meson, build, kind, compiler, (front, own), destination)
+        front_door(programs[0], command, env)
+        own_transaction(programs[1], command, env)
+
+
+if __name__ == "__main__":
+    {f.__name__: f for f in (front_door, own_transaction, installed)}[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,318 @@
+/*
+ * outbox_mark.c - settling a batch on SQLite: exceptions, marks and rows in one transaction.
+ *
+ * Per lane and partition: rows are all above the mark; `hand` is above it while a batch is in hand,
+ * else 0.
+ */
+#include "outbox.h"
+
+#include "../../core/placement.h"
+
+#include <inttypes.h>
+
+/* --- marks and holdings ----------------------------------------------------------------------- */
+
+void sq_held_map_init(sq_held_map *map, const ef_holding *held, size_t count)
+{
+    memset(map, 0, sizeof *map);
+    for (size_t i = 0; i < count; i++)
+        map->of[held[i].partition] = (uint16_t)(i + 1);
+}
+
+int sq_held_find(const sq_held_map *map, int32_t partition)
+{
+    return partition >= 0 && partition < EF_LIMIT_PARTITIONS ? map->of[partition] - 1 : -1;
+}
+
+ef_status sq_mark_get(sq_conn *conn, int64_t lane, int32_t partition, sq_mark_row *out,
+                      ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = sq_stmt(conn, SQ_OUTBOX_MARK_GET, &stmt, err);
+
+    *out = (sq_mark_row){0};
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane);
+    sqlite3_bind_int(stmt, 2, partition);
+    st = sq_row(conn, stmt, &row, err);
+    if (st != EF_OK || !row)
+        return st;
+    *out = (sq_mark_row){sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
+                         sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3)};
+    sqlite3_reset(stmt);
+    return EF_OK;
+}
+
+ef_status sq_mark_put(sq_conn *conn, int64_t lane, int32_t partition, const sq_mark_row *mark,
+                      int64_t now_us, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = sq_stmt(conn, SQ_OUTBOX_MARK_PUT, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane);
+    sqlite3_bind_int(stmt, 2, partition);
+    sqlite3_bind_int64(stmt, 3, mark->position);
+    sqlite3_bind_int64(stmt, 4, mark->hand);
+    sqlite3_bind_int64(stmt, 5, mark->hand_token);
+    sqlite3_bind_int64(stmt, 6, mark->suspect);
+    sqlite3_bind_int64(stmt, 7, now_us);
+    return sq_done(conn, stmt, err);
+}
+
+/* --- marking ---------------------------------------------------------------------------------- */
+
+typedef struct mark_job {
+    sq_job base;
+    ef_str lane;
+    const ef_holding *held;
+    size_t held_count;
+    sq_held_map map;
+    const ef_exception *exceptions;
+    size_t exception_count;
+} mark_job;
+
+/* The event that an exception is for, and what there is of it in the outbox. */
+typedef struct excepted {
+    int64_t stream, seq;
+    int32_t partition;
+    bool queued;     /* in the lane that is marked */
+    sq_exception is; /* the exception as it is */
+} excepted;
+
+/* Nobody marks what was not given out under the token. */
+static ef_status check_upto(sq_conn *conn, const sq_lane *lane, const ef_holding *held,
+                            ef_error *err)
+{
+    sq_mark_row mark;
+    int64_t most;
+    ef_status st = sq_mark_get(conn, lane->id, held->partition, &mark, err);
+
+    if (st != EF_OK || held->upto == 0)
+        return st;
+    most = mark.position;
+    if (mark.hand_token == held->token && mark.hand > most)
+        most = mark.hand;
+    if (held->upto >= mark.position && held->upto <= most)
+        return EF_OK;
+    return ef_fail_numbers(err, EF_BAD_INPUT, held->upto, most,
+                           "lane \"%.*s\", partition %" PRId32 ": upto is %" PRId64
+                           ", the mark is at %" PRId64 " and %" PRId64 " was taken",
+                           EF_STR_ARG(lane->name), held->partition, held->upto, mark.position,
+                           most);
+}
+
+static ef_status move_marks(sq_conn *conn, const sq_lane *lane, const mark_job *job, int64_t now_us,
+                            ef_error *err)
+{
+    int64_t lowest = INT64_MAX, highest = 0;
+    sqlite3_stmt *stmt;
+    sq_mark_row mark;
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < job->held_count; i++) {
+        const ef_holding *held = &job->held[i];
+        st = sq_mark_get(conn, lane->id, held->partition, &mark, err);
+        if (st != EF_OK || held->upto <= mark.position)
+            continue;
+        lowest = mark.position < lowest ? mark.position : lowest;
+        highest = held->upto > highest ? held->upto : highest;
+        mark.position = held->upto;
+        mark.hand = mark.hand > held->upto ? mark.hand : 0;
+        mark.suspect = mark.suspect > held->upto ? mark.suspect : 0;
+        st = sq_mark_put(conn, lane->id, held->partition, &mark, now_us, err);
+    }
+    if (st == EF_OK && highest)
+        st = sq_stmt(conn, SQ_OUTBOX_DROP, &stmt, err);
+    if (st != EF_OK || !highest)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane->id);
+    sqlite3_bind_int64(stmt, 2, lowest);
+    sqlite3_bind_int64(stmt, 3, highest);
+    return sq_done(conn, stmt, err);
+}
+
+/* --- marking: exceptions ---------------------------------------------------------------------- */
+
+/* The event's stream, seq and, by its names, its partition. */
+static ef_status find_event(sq_store *store, sq_conn *conn, int64_t position, excepted *out,
+                            ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = sq_stmt(conn, SQ_ROW_EVENT, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, position);
+    st = sq_row(conn, stmt, &row, err);
+    if (st != EF_OK)
+        return st;
+    if (!row)
+        return ef_fail(err, EF_BAD_INPUT, "there is no event at position %" PRId64, position);
+    out->partition =
+        ef__partition_of(sq_column_str(stmt, 0), sq_column_str(stmt, 1), store->base.partitions);
+    out->seq = sqlite3_column_int64(stmt, 2);
+    out->stream = sqlite3_column_int64(stmt, 5);
+    sqlite3_reset(stmt);
+    return EF_OK;
+}
+
+/* Is it queued in the lane that is marked? The row knows its partition best. */
+static ef_status find_row(sq_conn *conn, int64_t lane, int64_t position, excepted *out,
+                          ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = sq_stmt(conn, SQ_OUTBOX_GET, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane);
+    sqlite3_bind_int64(stmt, 2, position);
+    st = sq_row(conn, stmt, &out->queued, err);
+    if (st == EF_OK && out->queued) {
+        out->partition = sqlite3_column_int(stmt, 0);
+        sqlite3_reset(stmt);
+    }
+    return st;
+}
+
+/* The lane of an exception; made when it is a projection's and new. */
+static ef_status exception_lane(sq_conn *conn, const sq_lane *marked, const ef_exception *x,
+                                sq_lane *out, ef_error *err)
+{
+    bool fits;
+    ef_status st;
+
+    if (marked->kind == EF_LANE_KIND_PUBLISHER) {
+        *out = *marked;
+        fits = ef_str_equal(x->lane, marked->name);
+    } else {
+        st = sq_lane_find_or_make(conn, x->lane, out, err);
+        if (st != EF_OK)
+            return st;
+        fits = out->kind == EF_LANE_KIND_PROJECTION;
+    }
+    return fits ? EF_OK
+                : ef_fail(err, EF_BAD_INPUT,
+                          "an exception of lane \"%.*s\" cannot be marked in lane \"%.*s\"",
+                          EF_STR_ARG(x->lane), EF_STR_ARG(marked->name));
+}
+
+static ef_status delete_exception(sq_conn *conn, int64_t lane, int64_t position, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = sq_stmt(conn, SQ_EXCEPTION_DELETE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane);
+    sqlite3_bind_int64(stmt, 2, position);
+    return sq_done(conn, stmt, err);
+}
+
+static ef_status insert_exception(sq_conn *conn, int64_t lane, int64_t position,
+                                  const excepted *event, const sq_exception *x, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = sq_stmt(conn, SQ_EXCEPTION_INSERT, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane);
+    sqlite3_bind_int64(stmt, 2, position);
+    sqlite3_bind_int(stmt, 3, event->partition);
+    sqlite3_bind_int64(stmt, 4, event->stream);
+    sqlite3_bind_int64(stmt, 5, event->seq);
+    sqlite3_bind_int(stmt, 6, (int)x->status);
+    sqlite3_bind_int(stmt, 7, x->attempts);
+    sqlite3_bind_int64(stmt, 8, x->due_us);
+    sq_bind_str(stmt, 9, x->error);
+    sqlite3_bind_int64(stmt, 10, x->updated_us);
+    return sq_done(conn, stmt, err);
+}
+
+static ef_status write_exception(sq_conn *conn, int64_t lane, const ef_exception *x,
+                                 const excepted *event, int64_t now_us, ef_error *err)
+{
+    sq_exception to = event->is;
+
+    to.status = x->status;
+    /* An operator's skip came while its last attempt was under way: it is passed, it does not die.
+     */
+    if (to.skip && x->status == EF_ROW_DEAD)
+        to.status = EF_ROW_PENDING;
+    to.attempts = x->attempts;
+    to.due_us = to.status == EF_ROW_DEAD ? 0 : x->due_us ? x->due_us : now_us;
+    to.error = x->error;
+    to.updated_us = now_us;
+    if (event->is.found)
+        return sq_exception_update(conn, lane, x->position, &to, err);
+    return insert_exception(conn, lane, x->position, event, &to, err);
+}
+
+static ef_status settle_exception(sq_store *store, const sq_lane *marked, const mark_job *job,
+                                  const ef_exception *x, int64_t now_us, ef_error *err)
+{
+    sq_conn *conn = &store->writer.conn;
+    excepted event = {0};
+    sq_lane lane;
+    int h;
+    ef_status st = find_event(store, conn, x->position, &event, err);
+
+    if (st == EF_OK)
+        st = find_row(conn, marked->id, x->position, &event, err);
+    if (st != EF_OK)
+        return st;
+    h = sq_held_find(&job->map, event.partition);
+    if (h < 0)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "position %" PRId64 " is in partition %" PRId32 ", which is not held",
+                       x->position, event.partition);
+    st = exception_lane(conn, marked, x, &lane, err);
+    if (st == EF_OK)
+        st = sq_exception_get(conn, lane.id, x->position, NULL, &event.is, err);
+    if (st != EF_OK)
+        return st;
+    if (x->status == EF_ROW_DONE)
+        return event.is.found ? delete_exception(conn, lane.id, x->position, err) : EF_OK;
+    /* One whose row is gone stays gone, unless this call moves the mark past the queued event. */
+    if (!event.is.found && !(event.queued && x->position <= job->held[h].upto))
+        return EF_OK;
+    return write_exception(conn, lane.id, x, &event, now_us, err);
+}
+
+static ef_status run_mark(sq_store *store, sq_job *base, ef_error *err)
+{
+    mark_job *job = (mark_job *)base;
+    sq_conn *conn = &store->writer.conn;
+    int64_t now_us = sq_now_us(store);
+    sq_lane lane;
+    ef_status st = sq_lane_need(conn, job->lane, &lane, err);
+
+    if (st == EF_OK)
+        st = sq_held_check(store, conn, &lane, job->held, job->held_count, err);
+    for (size_t i = 0; st == EF_OK && i < job->held_count; i++)
+        st = check_upto(conn, &lane, &job->held[i], err);
+    for (size_t i = 0; st == EF_OK && i < job->exception_count; i++)
+        st = settle_exception(store, &lane, job, &job->exceptions[i], now_us, err);
+    return st == EF_OK ? move_marks(conn, &lane, job, now_us, err) : st;
+}
+
+ef_status sq_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
+                  const ef_exception *exceptions, size_t exception_count, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    mark_job job = {.base = {.run = run_mark},
+                    .lane = lane,
+                    .held = held,
+                    .held_count = held_count,
+                    .exceptions = exceptions,
+                    .exception_count = exception_count};
+
+    sq_held_map_init(&job.map, held, held_count);
+    return sq_refused(store, sq_submit(store, &job.base, err));
+}

@@ -1,0 +1,549 @@
+/*
+ * The outbox as people see it: rows and their order, the summary, requeue, skip, and the record.
+ */
+#include "contract.h"
+
+static ef_row_list rows_of(contract *t, ef_outbox_query query)
+{
+    ef_row_list list = {0};
+
+    OK(ef_outbox_ls(t->journal, &query, &list, &t->err));
+    return list;
+}
+
+/* Dead, failed and waiting rows, and two that are queued: positions 1 to 6. */
+static void fill(contract *t)
+{
+    append(t, "a", "t");
+    fail_event(t, "orders", 1, EF_ROW_DEAD, 8, 0, "poison");
+    pass_time(t, SECOND);
+    append(t, "a", "t");
+    fail_event(t, "orders", 2, EF_ROW_PENDING, 0, 0, "");
+    pass_time(t, SECOND);
+    append(t, "b", "t");
+    fail_event(t, "orders", 3, EF_ROW_FAILED, 2, t->now_us + 60 * SECOND, "timeout");
+    append(t, "c", "t");
+    fail_event(t, "other", 4, EF_ROW_DEAD, 8, 0, "poison too");
+    pass_time(t, 60 * SECOND); /* the fixture's leases run out: what is queued is not in hand */
+    append(t, "a", "t");
+    append(t, "d", "t");
+}
+
+CONTRACT(a_queued_row_shows_its_event)
+{
+    contract *t = *state;
+    ef_new_event event = event_of("order-1", "order.placed");
+    ef_row_list list;
+
+    event.tenant = str("acme");
+    append_event(t, event);
+    list = rows_of(t, (ef_outbox_query){.any_tenant = true, .limit = 10});
+    CHECK_INT(1, list.count);
+    CHECK_STR("*", list.items[0].lane);
+    CHECK_STR("acme", list.items[0].tenant);
+    CHECK_STR("order-1", list.items[0].stream);
+    CHECK_STR("order.placed", list.items[0].event_type);
+    CHECK_INT(1, list.items[0].seq);
+    CHECK_INT(1, list.items[0].position);
+    CHECK_INT(EF_ROW_PENDING, list.items[0].status);
+    CHECK_INT(0, list.items[0].attempt_count);
+    CHECK_INT(0, list.items[0].next_attempt_us);
+    CHECK_INT(t->now_us, list.items[0].enqueued_us);
+    CHECK_STR("", list.items[0].last_error);
+    CHECK(!list.items[0].blocked);
+    ef_row_list_release(&list);
+}
+
+CONTRACT(an_exception_shows_what_became_of_it)
+{
+    contract *t = *state;
+    int64_t enqueued_us = t->now_us, due_us = t->now_us + 9 * SECOND;
+    ef_row_list list;
+
+    append(t, "a", "t");
+    pass_time(t, SECOND);
+    fail_event(t, "orders", 1, EF_ROW_FAILED, 1, due_us, "no such path");
+    list = rows_of(t, (ef_outbox_query){.any_tenant = true, .limit = 10});
+    CHECK_INT(1, list.count);
+    CHECK_STR("orders", list.items[0].lane);
+    CHECK_INT(EF_ROW_FAILED, list.items[0].status);
+    CHECK_INT(1, list.items[0].attempt_count);
+    CHECK_INT(due_us, list.items[0].next_attempt_us);
+    CHECK_STR("no such path", list.items[0].last_error);
+    CHECK_INT(enqueued_us, list.items[0].enqueued_us);
+    CHECK_INT(t->now_us, list.items[0].updated_us);
+    ef_row_list_release(&list);
+}
+
+CONTRACT(the_eighth_failure_is_dead_and_has_no_next_attempt)
+{
+    contract *t = *state;
+    ef_row_list list;
+
+    append(t, "a", "t");
+    fail_event(t, "orders", 1, EF_ROW_FAILED, 7, 0, "x");
+    fail_event(t, "orders", 1, EF_ROW_DEAD, 8, 0, "x");
+    list = rows_of(t, (ef_outbox_query){.any_tenant = true, .limit = 10});
+    CHECK_INT(1, list.count);
+    CHECK_INT(EF_ROW_DEAD, list.items[0].status);
+    CHECK_INT(8, list.items[0].attempt_count);
+    CHECK_INT(0, list.items[0].next_attempt_us);
+    ef_row_list_release(&list);
+}
+
+CONTRACT(a_long_error_is_cut_at_a_characters_end)
+{
+    contract *t = *state;
+    char error[1205];
+    ef_row_list list;
+
+    for (int i = 0; i < 601; i++)
+        memcpy(error + 2 * i, "\xc3\xa9", 3); /* one byte off, so that 1,000 cuts a character */
+    memmove(error + 1, error, 1203);
+    error[0] = 'x';
+    append(t, "a", "t");
+    fail_event(t, "orders", 1, EF_ROW_FAILED, 1, 0, error);
+    list = rows_of(t, (ef_outbox_query){.any_tenant = true, .limit = 10});
+    CHECK_INT(999, list.items[0].last_error.len);
+    assert_memory_equal(error, list.items[0].last_error.ptr, 999);
+    ef_row_list_release(&list);
+}
+
+CONTRACT(an_error_that_is_no_text_is_kept_as_well_as_it_can_be)
+{
+    contract *t = *state;
+    ef_row_list list;
+
+    append(t, "a", "t");
+    fail_event(t, "orders", 1, EF_ROW_FAILED, 1, 0, "bad \xff byte");
+    list = rows_of(t, (ef_outbox_query){.any_tenant = true, .limit = 10});
+    CHECK_STR("bad ? byte", list.items[0].last_error);
+    ef_row_list_release(&list);
+}
+
+CONTRACT(rows_come_in_the_order_of_position_then_lane)
+{
+    contract *t = *state;
+    ef_exception exceptions[] = {
+        {str("zeta"), 1, EF_ROW_FAILED, 1, 0, str("")},
+        {str("alpha"), 1, EF_ROW_FAILED, 1, 0, str("")},
+        {str("Mid"), 2, EF_ROW_FAILED, 1, 0, str("")},
+    };
+    static const char *const lanes[] = {"alpha", "zeta", "Mid", "*"};
+    static const int64_t positions[] = {1, 1, 2, 3};
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_row_list list;
+
+    append(t, "a", "t");
+    append(t, "b", "t");
+    hold_all(t, "w", held);
+    OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    mark_taken(t, "*", held, PARTITIONS, &batch, exceptions, 3);
+    ef_taken_batch_release(&batch);
+    append(t, "a", "t");
+    list = rows_of(t, (ef_outbox_query){.any_tenant = true, .limit = 10});
+    CHECK_INT(4, list.count);
+    for (size_t i = 0; i < 4; i++) {
+        CHECK_STR(lanes[i], list.items[i].lane);
+        CHECK_INT(positions[i], list.items[i].position);
+    }
+    ef_row_list_release(&list);
+}
+
+/* The positions of all pages, as digits of one number. */
+static int64_t positions_by_page(contract *t, ef_outbox_query query, int *pages)
+{
+    char after[EF_CURSOR_MAX] = "";
+    int64_t digits = 0;
+
+    *pages = 0;
+    do {
+        ef_row_list list;
+        query.after = str(after);
+        list = rows_of(t, query);
+        for (size_t i = 0; i < list.count; i++)
+            digits = digits * 10 + list.items[i].position;
+        (void)snprintf(after, sizeof after, "%s", list.next);
+        ef_row_list_release(&list);
+        ++*pages;
+    } while (after[0]);
+    return digits;
+}
+
+CONTRACT(rows_are_listed_by_filter_and_page)
+{
+    contract *t = *state;
+    ef_row_status dead = EF_ROW_DEAD, pending = EF_ROW_PENDING, failed = EF_ROW_FAILED;
+    ef_outbox_query query = {.any_tenant = true, .limit = 2};
+    int pages;
+
+    fill(t);
+    CHECK_INT(123456, positions_by_page(t, query, &pages));
+    CHECK_INT(3, pages);
+    query.status = &dead;
+    CHECK_INT(14, positions_by_page(t, query, &pages));
+    CHECK_INT(1, pages);
+    query.status = &failed;
+    CHECK_INT(3, positions_by_page(t, query, &pages));
+    query.status = &pending;
+    query.limit = 1;
+    CHECK_INT(256, positions_by_page(t, query, &pages));
+    CHECK_INT(3, pages);
+    query.blocked_only = true;
+    CHECK_INT(2, positions_by_page(t, query, &pages));
+    query = (ef_outbox_query){.any_tenant = true, .limit = 10, .lane = str("orders")};
+    CHECK_INT(123, positions_by_page(t, query, &pages));
+    query.lane = str("*");
+    CHECK_INT(56, positions_by_page(t, query, &pages));
+    query.lane = str("nobody");
+    CHECK_INT(0, positions_by_page(t, query, &pages));
+    query = (ef_outbox_query){.any_tenant = true, .limit = 0};
+    CHECK_INT(0, positions_by_page(t, query, &pages));
+}
+
+CONTRACT(rows_of_one_tenant_are_listed_and_counted_alone)
+{
+    contract *t = *state;
+    ef_new_event event = event_of("a", "t");
+    ef_outbox_query query = {.tenant = str("acme"), .limit = 10};
+    ef_outbox_summary found = {0};
+    int pages;
+
+    append(t, "a", "t");
+    event.tenant = str("acme");
+    append_event(t, event);
+    CHECK_INT(2, positions_by_page(t, query, &pages));
+    OK(ef_outbox_summarise(t->journal, &query, &found, &t->err));
+    CHECK_INT(1, found.pending);
+    CHECK_INT(1, found.oldest.count);
+    CHECK_STR("acme", found.oldest.items[0].tenant);
+    ef_row_list_release(&found.oldest);
+}
+
+CONTRACT(an_empty_outbox_sums_up_to_nothing)
+{
+    contract *t = *state;
+    ef_outbox_query query = {.any_tenant = true};
+    ef_outbox_summary found = {0};
+
+    OK(ef_outbox_summarise(t->journal, &query, &found, &t->err));
+    CHECK_INT(0, found.pending + found.processing + found.failed + found.dead + found.blocked);
+    CHECK_INT(0, found.blocked_oldest_us);
+    CHECK_INT(0, found.oldest.count);
+    ef_row_list_release(&found.oldest);
+}
+
+CONTRACT(the_summary_counts_every_status_and_names_the_oldest)
+{
+    contract *t = *state;
+    ef_outbox_query query = {.any_tenant = true};
+    ef_outbox_summary found = {0};
+    int64_t start_us = t->now_us;
+
+    fill(t);
+    OK(ef_outbox_summarise(t->journal, &query, &found, &t->err));
+    CHECK_INT(3, found.pending);
+    CHECK_INT(0, found.processing);
+    CHECK_INT(1, found.failed);
+    CHECK_INT(2, found.dead);
+    CHECK_INT(1, found.blocked);
+    CHECK_INT(start_us + SECOND, found.blocked_oldest_us);
+    CHECK_INT(1, found.oldest.count);
+    CHECK_INT(3, found.oldest.items[0].position);
+    query.lane = str("*");
+    OK(ef_outbox_summarise(t->journal, &query, &found, &t->err));
+    CHECK_INT(2, found.pending);
+    CHECK_INT(0, found.dead);
+    CHECK_INT(5, found.oldest.items[0].position);
+    ef_row_list_release(&found.oldest);
+}
+
+CONTRACT(rows_in_hand_are_processing_while_the_lease_is_live)
+{
+    contract *t = *state;
+    ef_holding held = {partition_of("a"), 0, 0};
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_row_status processing = EF_ROW_PROCESSING;
+    ef_outbox_query query = {.any_tenant = true, .status = &processing, .limit = 10};
+    int pages;
+
+    for (int i = 0; i < 3; i++)
+        append(t, "a", "t");
+    held.token = acquire(t, held.partition, "w1");
+    CHECK_INT(0, summary(t).processing);
+    OK(ef_outbox_take(t->journal, str("*"), &held, 1, 2, &batch, &t->err));
+    CHECK_INT(2, summary(t).processing);
+    CHECK_INT(1, summary(t).pending);
+    CHECK_INT(12, positions_by_page(t, query, &pages));
+    held.upto = 1;
+    OK(ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    CHECK_INT(1, summary(t).processing);
+    pass_time(t, 10 * SECOND);
+    CHECK_INT(0, summary(t).processing);
+    CHECK_INT(2, summary(t).pending);
+    acquire(t, held.partition, "w2");
+    CHECK_INT(0, summary(t).processing);
+    ef_taken_batch_release(&batch);
+}
+
+/* --- requeue and skip ------------------------------------------------------------------------- */
+
+static ef_outbox_act act_on(const char *stream, int64_t seq, const char *lane)
+{
+    return (ef_outbox_act){.stream = str(stream),
+                           .seq = seq,
+                           .lane = str(lane),
+                           .who = str("ana"),
+                           .reason = str("fixed")};
+}
+
+CONTRACT(a_requeued_row_starts_anew)
+{
+    contract *t = *state;
+    ef_outbox_act act = act_on("a", 1, "orders");
+    ef_row_list list = {0};
+
+    fill(t);
+    OK(ef_outbox_requeue(t->journal, &act, &list, &t->err));
+    CHECK_INT(1, list.count);
+    CHECK_STR("orders", list.items[0].lane);
+    CHECK_INT(EF_ROW_PENDING, list.items[0].status);
+    CHECK_INT(0, list.items[0].attempt_count);
+    CHECK_INT(t->now_us, list.items[0].next_attempt_us);
+    CHECK_STR("", list.items[0].last_error);
+    CHECK_INT(t->now_us, list.items[0].updated_us);
+    CHECK_INT(0, summary(t).blocked);
+    CHECK_INT(1, summary(t).dead);
+    ef_row_list_release(&list);
+}
+
+CONTRACT(only_a_dead_row_is_requeued)
+{
+    contract *t = *state;
+    ef_outbox_act act = act_on("a", 2, "orders");
+    ef_row_list list = {0};
+
+    fill(t);
+    REFUSED(EF_NOT_FOUND, ef_outbox_requeue(t->journal, &act, &list, &t->err));
+    act = act_on("b", 1, "");
+    REFUSED(EF_NOT_FOUND, ef_outbox_requeue(t->journal, &act, &list, &t->err));
+    act = act_on("a", 1, "other");
+    REFUSED(EF_NOT_FOUND, ef_outbox_requeue(t->journal, &act, &list, &t->err));
+    act = act_on("nothing", 1, "");
+    REFUSED(EF_NOT_FOUND, ef_outbox_requeue(t->journal, &act, &list, &t->err));
+    act = act_on("a", 0, "");
+    REFUSED(EF_BAD_INPUT, ef_outbox_requeue(t->journal, &act, &list, &t->err));
+    act = act_on("", 1, "");
+    REFUSED(EF_BAD_INPUT, ef_outbox_requeue(t->journal, &act, &list, &t->err));
+    CHECK_INT(2, summary(t).dead);
+    ef_row_list_release(&list);
+}
+
+CONTRACT(requeue_without_a_lane_is_for_every_lane_in_which_it_is_dead)
+{
+    contract *t = *state;
+    ef_exception exceptions[] = {
+        {str("x"), 1, EF_ROW_DEAD, 8, 0, str("")},
+        {str("y"), 1, EF_ROW_FAILED, 1, 0, str("")},
+        {str("z"), 1, EF_ROW_DEAD, 8, 0, str("")},
+    };
+    ef_outbox_act act = act_on("a", 1, "");
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_row_list list = {0};
+
+    append(t, "a", "t");
+    hold_all(t, "w", held);
+    OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    mark_taken(t, "*", held, PARTITIONS, &batch, exceptions, 3);
+    OK(ef_outbox_requeue(t->journal, &act, &list, &t->err));
+    CHECK_INT(2, list.count);
+    CHECK_STR("x", list.items[0].lane);
+    CHECK_STR("z", list.items[1].lane);
+    CHECK_INT(0, summary(t).dead);
+    CHECK_INT(1, summary(t).failed);
+    ef_row_list_release(&list);
+    ef_taken_batch_release(&batch);
+}
+
+CONTRACT(the_oldest_dead_rows_are_requeued_first)
+{
+    contract *t = *state;
+    ef_row_status dead = EF_ROW_DEAD;
+    ef_outbox_query query = {.any_tenant = true, .status = &dead, .limit = 10};
+    ef_row_list list = {0};
+    int pages;
+
+    for (int i = 0; i < 3; i++) {
+        append(t, i == 1 ? "b" : "a", "t");
+        fail_event(t, i == 2 ? "early" : "orders", i + 1, EF_ROW_DEAD, 8, 0, "x");
+    }
+    OK(ef_outbox_requeue_dead(t->journal, str(""), str("ana"), 2, &list, &t->err));
+    CHECK_INT(2, list.count);
+    CHECK_INT(1, list.items[0].position);
+    CHECK_INT(2, list.items[1].position);
+    CHECK_INT(3, positions_by_page(t, query, &pages));
+    OK(ef_outbox_requeue_dead(t->journal, str("orders"), str("ana"), 5, &list, &t->err));
+    CHECK_INT(0, list.count);
+    OK(ef_outbox_requeue_dead(t->journal, str("early"), str("ana"), 5, &list, &t->err));
+    CHECK_INT(1, list.count);
+    REFUSED(EF_BAD_INPUT,
+            ef_outbox_requeue_dead(t->journal, str(""), str("ana"), 0, &list, &t->err));
+    ef_row_list_release(&list);
+}
+
+CONTRACT(a_skipped_row_is_taken_to_be_passed_and_frees_its_stream)
+{
+    contract *t = *state;
+    ef_outbox_act act = act_on("a", 1, "orders");
+    ef_exception done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str("")};
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_row_list list = {0};
+
+    fill(t);
+    OK(ef_outbox_skip(t->journal, &act, &list, &t->err));
+    CHECK_INT(1, list.count);
+    CHECK(list.items[0].skip);
+    CHECK_INT(0, summary(t).blocked);
+    hold_all(t, "w", held);
+    OK(ef_outbox_take_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
+    CHECK_INT(2, batch.count); /* the skipped one, and the failed one of stream b */
+    CHECK_INT(1, batch.items[0].event->position);
+    CHECK(batch.items[0].skip);
+    CHECK(!batch.items[1].skip);
+    OK(ef_outbox_mark(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef_outbox_take_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
+    CHECK_INT(2, batch.items[0].event->position);
+    CHECK(!batch.items[0].skip);
+    ef_taken_batch_release(&batch);
+    ef_row_list_release(&list);
+}
+
+CONTRACT(a_failure_that_is_not_due_is_passed_at_once_when_it_is_skipped)
+{
+    contract *t = *state;
+    ef_outbox_act act = act_on("a", 1, "orders");
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_row_list list = {0};
+
+    append(t, "a", "t");
+    fail_event(t, "orders", 1, EF_ROW_FAILED, 1, t->now_us + 60 * SECOND, "x");
+    OK(ef_outbox_skip(t->journal, &act, &list, &t->err));
+    hold_all(t, "fixture", held);
+    OK(ef_outbox_take_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    CHECK_INT(1, batch.count);
+    CHECK(batch.items[0].skip);
+    ef_taken_batch_release(&batch);
+    ef_row_list_release(&list);
+}
+
+CONTRACT(a_skip_during_the_last_attempt_wins_over_its_death)
+{
+    contract *t = *state;
+    ef_outbox_act act = act_on("a", 1, "orders");
+    ef_exception died = {str("orders"), 1, EF_ROW_DEAD, 8, 0, str("x")};
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_row_list list = {0};
+
+    append(t, "a", "t");
+    fail_event(t, "orders", 1, EF_ROW_FAILED, 7, 0, "x");
+    hold_all(t, "fixture", held);
+    OK(ef_outbox_take_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef_outbox_skip(t->journal, &act, &list, &t->err));
+    OK(ef_outbox_mark(t->journal, str("*"), held, PARTITIONS, &died, 1, &t->err));
+    CHECK_INT(0, summary(t).dead);
+    OK(ef_outbox_take_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    CHECK_INT(1, batch.count);
+    CHECK(batch.items[0].skip);
+    ef_taken_batch_release(&batch);
+    ef_row_list_release(&list);
+}
+
+CONTRACT(a_skip_needs_a_reason_a_lane_and_an_exception)
+{
+    contract *t = *state;
+    ef_outbox_act act = act_on("a", 1, "orders");
+    ef_row_list list = {0};
+
+    fill(t);
+    act.reason = str("");
+    REFUSED(EF_BAD_INPUT, ef_outbox_skip(t->journal, &act, &list, &t->err));
+    act = act_on("a", 1, "");
+    REFUSED(EF_BAD_INPUT, ef_outbox_skip(t->journal, &act, &list, &t->err));
+    act = act_on("a", 1, "other");
+    REFUSED(EF_NOT_FOUND, ef_outbox_skip(t->journal, &act, &list, &t->err));
+    act = act_on("a", 3, "*");
+    REFUSED(EF_NOT_FOUND, ef_outbox_skip(t->journal, &act, &list, &t->err));
+    CHECK_INT(2, summary(t).dead);
+    ef_row_list_release(&list);
+}
+
+CONTRACT(what_operators_did_is_kept_newest_first)
+{
+    contract *t = *state;
+    ef_outbox_act requeue = act_on("a", 1, "orders"), skip = act_on("b", 1, "orders");
+    ef_row_list rows = {0};
+    ef_act_list acts = {0};
+
+    fill(t);
+    OK(ef_outbox_requeue(t->journal, &requeue, &rows, &t->err));
+    pass_time(t, SECOND);
+    OK(ef_outbox_skip(t->journal, &skip, &rows, &t->err));
+    OK(ef_outbox_requeue_dead(t->journal, str(""), str("ben"), 10, &rows, &t->err));
+    OK(ef_act_ls(t->journal, 10, &acts, &t->err));
+    CHECK_INT(3, acts.count);
+    CHECK_STR("requeue", acts.items[0].act);
+    CHECK_STR("ben", acts.items[0].who);
+    CHECK_STR("other", acts.items[0].lane);
+    CHECK_STR("c", acts.items[0].stream);
+    CHECK_STR("skip", acts.items[1].act);
+    CHECK_STR("ana", acts.items[1].who);
+    CHECK_STR("fixed", acts.items[1].reason);
+    CHECK_STR("b", acts.items[1].stream);
+    CHECK_INT(1, acts.items[1].seq);
+    CHECK_INT(t->now_us, acts.items[1].at_us);
+    CHECK_INT(t->now_us - SECOND, acts.items[2].at_us);
+    CHECK(acts.items[0].id > acts.items[1].id && acts.items[1].id > acts.items[2].id);
+    OK(ef_act_ls(t->journal, 1, &acts, &t->err));
+    CHECK_INT(1, acts.count);
+    ef_act_list_release(&acts);
+    ef_row_list_release(&rows);
+}
+
+CONTRACT(a_refused_act_leaves_no_record)
+{
+    contract *t = *state;
+    ef_outbox_act act = act_on("a", 2, "orders");
+    ef_row_list rows = {0};
+    ef_act_list acts = {0};
+
+    fill(t);
+    REFUSED(EF_NOT_FOUND, ef_outbox_requeue(t->journal, &act, &rows, &t->err));
+    OK(ef_act_ls(t->journal, 10, &acts, &t->err));
+    CHECK_INT(0, acts.count);
+    ef_act_list_release(&acts);
+    ef_row_list_release(&rows);
+}
+
+CONTRACT_MAIN(CASE(a_queued_row_shows_its_event), CASE(an_exception_shows_what_became_of_it),
+              CASE(the_eighth_failure_is_dead_and_has_no_next_attempt),
+              CASE(a_long_error_is_cut_at_a_characters_end),
+              CASE(an_error_that_is_no_text_is_kept_as_well_as_it_can_be),
+              CASE(rows_come_in_the_order_of_position_then_lane),
+              CASE(rows_are_listed_by_filter_and_page),
+              CASE(rows_of_one_tenant_are_listed_and_counted_alone),
+              CASE(an_empty_outbox_sums_up_to_nothing),
+              CASE(the_summary_counts_every_status_and_names_the_oldest),
+              CASE(rows_in_hand_are_processing_while_the_lease_is_live),
+              CASE(a_requeued_row_starts_anew), CASE(only_a_dead_row_is_requeued),
+              CASE(requeue_without_a_lane_is_for_every_lane_in_which_it_is_dead),
+              CASE(the_oldest_dead_rows_are_requeued_first),
+              CASE(a_skipped_row_is_taken_to_be_passed_and_frees_its_stream),
+              CASE(a_failure_that_is_not_due_is_passed_at_once_when_it_is_skipped),
+              CASE(a_skip_during_the_last_attempt_wins_over_its_death),
+              CASE(a_skip_needs_a_reason_a_lane_and_an_exception),
+              CASE(what_operators_did_is_kept_newest_first), CASE(a_refused_act_leaves_no_record))

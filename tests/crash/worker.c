@@ -1,0 +1,136 @@
+/*
+ * worker.c - the program that the crash tests kill: it uses the journal through the public library
+ * and keeps a ledger of what it was told (worker.h).
+ *
+ *     worker DATABASE LEDGER VERB [NUMBER …]
+ *
+ * Options come from the environment: WORKER_ACCEPT_HEAD, WORKER_READ_ONLY, WORKER_NO_CREATE.
+ */
+#include "worker.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define EXIT_BROKEN 99 /* a promise was broken, or the test itself cannot work */
+
+void note_bytes(struct worker *w, const char *bytes, size_t count)
+{
+    if (write(w->ledger, bytes, count) == (ssize_t)count)
+        return;
+    perror("worker: the ledger");
+    _exit(EXIT_BROKEN);
+}
+
+void note(struct worker *w, const char *format, ...)
+{
+    char line[256];
+    va_list args;
+
+    va_start(args, format);
+    int n = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    note_bytes(w, line, (size_t)n);
+}
+
+int report(struct worker *w, ef_status st)
+{
+    if (st == EF_OK)
+        return 0;
+    note(w, "e %s\n", ef_status_code(st));
+    printf("%s: %s\n", ef_status_code(st), w->err.text);
+    fflush(stdout);
+    return ef_status_exit(st);
+}
+
+void make_event(int64_t seed, int64_t i, int64_t streams, int64_t pad, struct event_room *room,
+                ef_new_event *out)
+{
+    int64_t length = (i * 37 + seed) % (pad + 1);
+    int n;
+
+    (void)snprintf(room->stream, sizeof room->stream, "s-%" PRId64, (i * 7 + seed) % streams);
+    (void)snprintf(room->type, sizeof room->type, "type-%" PRId64, i % 3);
+    (void)snprintf(room->id, sizeof room->id, "e-%" PRId64 "-%" PRId64, seed, i);
+    (void)snprintf(room->meta, sizeof room->meta, "{\"trace\":\"%" PRId64 "\"}", i);
+    n = snprintf(room->data, sizeof room->data,
+                 "{\"seed\":%" PRId64 ",\"i\":%" PRId64 ",\"pad\":\"", seed, i);
+    memset(room->data + n, 'x', (size_t)length);
+    memcpy(room->data + n + length, "\"}", 2);
+    *out = (ef_new_event){.tenant = ef_str_from(i % 5 == 0 ? "t2" : ""),
+                          .stream = ef_str_from(room->stream),
+                          .type = ef_str_from(room->type),
+                          .id = ef_str_from(room->id),
+                          .data = {room->data, (size_t)(n + length + 2)},
+                          .meta = i % 4 == 0 ? ef_str_from(room->meta) : EF_STR("")};
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct worker *w, const struct numbers *n);
+    int numbers; /* how many it needs */
+} VERBS[] = {
+    {"append", verb_append, 5}, {"hammer", verb_hammer, 5}, {"follow", verb_follow, 1},
+    {"fill", verb_fill, 4},     {"open", verb_open, 0},     {"dump", verb_dump, 0},
+    {"fork", verb_fork, 0},     {"take", verb_take, 4},     {"hold", verb_hold, 2},
+    {"requeue", verb_requeue, 1},
+};
+
+static int usage(void)
+{
+    fprintf(stderr, "worker DATABASE LEDGER VERB [NUMBER ...]; see worker.h\n");
+    return EXIT_BROKEN;
+}
+
+static bool read_numbers(char **texts, int count, struct numbers *out)
+{
+    char *end;
+
+    *out = (struct numbers){.count = count};
+    if (count > 8)
+        return false;
+    for (int i = 0; i < count; i++) {
+        out->at[i] = strtoll(texts[i], &end, 10);
+        if (*end || end == texts[i])
+            return false;
+    }
+    return true;
+}
+
+static int run(struct worker *w, const char *database, size_t verb, const struct numbers *n)
+{
+    char url[4096];
+    ef_journal_options options = {.url = url,
+                                  .create = !getenv("WORKER_NO_CREATE"),
+                                  .accept_head = getenv("WORKER_ACCEPT_HEAD"),
+                                  .read_only = getenv("WORKER_READ_ONLY")};
+    int code;
+
+    (void)snprintf(url, sizeof url, "sqlite:%s", database);
+    code = report(w, ef_journal_open(&options, &w->journal, &w->err));
+    if (code == 0)
+        code = VERBS[verb].run(w, n);
+    ef_journal_close(w->journal);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct worker w = {.err = EF_ERROR_INIT};
+    struct numbers n;
+    size_t verb = 0, verbs = sizeof VERBS / sizeof VERBS[0];
+
+    if (argc < 4 || !read_numbers(argv + 4, argc - 4, &n))
+        return usage();
+    while (verb < verbs && strcmp(VERBS[verb].name, argv[3]) != 0)
+        verb++;
+    if (verb == verbs || VERBS[verb].numbers != n.count)
+        return usage();
+    w.ledger = open(argv[2], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (w.ledger < 0)
+        return usage();
+    return run(&w, argv[1], verb, &n);
+}

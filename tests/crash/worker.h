@@ -1,0 +1,61 @@
+/*
+ * worker.h - what the files of the crash tests' worker share: its journal, its ledger, its events.
+ *
+ * The ledger is a file of lines, each written by one write() to a descriptor opened O_APPEND, so it
+ * survives SIGKILL of the worker. A line is written after the library has answered and before
+ * anything else is done: what it says was acknowledged.
+ *
+ *     a SEED I SEQ POSITION DUPLICATE   event I of SEED was appended
+ *     e CODE                            a call failed with that status
+ *     t POSITION PARTITION TOKEN        a row was taken
+ *     m PARTITION UPTO                  a mark was moved
+ *     x POSITION STATUS                 an exception was written
+ *     q POSITION                        a dead row was put back
+ */
+#ifndef EF_TESTS_CRASH_WORKER_H
+#define EF_TESTS_CRASH_WORKER_H
+
+#include <everfold/everfold.h>
+
+#define BATCH_MAX 1000
+#define DATA_MAX 8192
+
+struct worker {
+    ef_journal *journal;
+    int ledger; /* descriptor */
+    ef_error err;
+};
+
+/* The numbers after the verb. */
+struct numbers {
+    int64_t at[8];
+    int count;
+};
+
+/* A line, or several, to the ledger. Ends the process when that fails: a test without its ledger
+ * proves nothing. */
+void note(struct worker *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void note_bytes(struct worker *w, const char *bytes, size_t count);
+/* Note a failure, say it on stdout, and give the exit code. */
+int report(struct worker *w, ef_status st);
+
+/* Event `i` of `seed`, a pure function that oracle.py knows too. The texts live in `room`. */
+struct event_room {
+    char stream[32], type[16], id[48], meta[48], data[DATA_MAX];
+};
+void make_event(int64_t seed, int64_t i, int64_t streams, int64_t pad, struct event_room *room,
+                ef_new_event *out);
+
+/* The verbs. Each gives an exit code. */
+int verb_append(struct worker *w, const struct numbers *n);  /* N STREAMS BATCH SEED PAD */
+int verb_hammer(struct worker *w, const struct numbers *n);  /* MS STREAMS BATCH SEED THREADS */
+int verb_follow(struct worker *w, const struct numbers *n);  /* MS */
+int verb_fill(struct worker *w, const struct numbers *n);    /* STREAMS BATCH SEED PAD */
+int verb_open(struct worker *w, const struct numbers *n);    /* nothing: verify */
+int verb_dump(struct worker *w, const struct numbers *n);    /* nothing: all events to stdout */
+int verb_fork(struct worker *w, const struct numbers *n);    /* nothing */
+int verb_take(struct worker *w, const struct numbers *n);    /* BATCHES LIMIT LEASE_MS MS */
+int verb_hold(struct worker *w, const struct numbers *n);    /* LIMIT LEASE_MS */
+int verb_requeue(struct worker *w, const struct numbers *n); /* LIMIT */
+
+#endif

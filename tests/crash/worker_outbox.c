@@ -1,0 +1,154 @@
+/*
+ * worker_outbox.c - the worker's verbs that take, mark and put back.
+ */
+#include "worker.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+
+#define EXIT_BROKEN 99
+#define PARTITIONS 16
+#define LANE "proj" /* whose exceptions are written */
+
+static int64_t now_ms(void)
+{
+    return ef_clock_system()->mono_us(ef_clock_system()->context) / 1000;
+}
+
+/* Take every partition, or renew what is ours. */
+static ef_status lease_all(struct worker *w, ef_str owner, int64_t lease_ms, ef_holding *held)
+{
+    int64_t until;
+    ef_status st = EF_OK;
+
+    for (int32_t p = 0; st == EF_OK && p < PARTITIONS; p++) {
+        ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = p};
+        held[p] = (ef_holding){.partition = p};
+        st = ef_lease_acquire(w->journal, &key, owner, lease_ms, &held[p].token, &until, &w->err);
+    }
+    return st;
+}
+
+static void note_taken(struct worker *w, const ef_taken_batch *taken, const ef_holding *held)
+{
+    for (size_t i = 0; i < taken->count; i++)
+        note(w, "t %" PRId64 " %" PRId32 " %" PRId64 "\n", taken->items[i].event->position,
+             taken->items[i].partition, held[taken->items[i].partition].token);
+}
+
+/* What became of a batch: positions that end in 3 failed, those that end in 7 are dead. */
+static size_t judge(const ef_taken_batch *taken, ef_holding *held, ef_exception *out)
+{
+    size_t count = 0;
+
+    for (int p = 0; p < PARTITIONS; p++)
+        held[p].upto = 0;
+    for (size_t i = 0; i < taken->count; i++) {
+        int64_t position = taken->items[i].event->position;
+        held[taken->items[i].partition].upto = position;
+        if (position % 10 != 3 && position % 10 != 7)
+            continue;
+        out[count++] = (ef_exception){.lane = EF_STR(LANE),
+                                      .position = position,
+                                      .status = position % 10 == 3 ? EF_ROW_FAILED : EF_ROW_DEAD,
+                                      .attempts = 1,
+                                      .error = EF_STR("it would not fold")};
+    }
+    return count;
+}
+
+static ef_status mark(struct worker *w, const ef_taken_batch *taken, ef_holding *held)
+{
+    ef_exception exceptions[BATCH_MAX];
+    size_t count = judge(taken, held, exceptions);
+    ef_status st = ef_outbox_mark(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, exceptions,
+                                  count, &w->err);
+
+    if (st != EF_OK)
+        return st;
+    for (int p = 0; p < PARTITIONS; p++)
+        if (held[p].upto)
+            note(w, "m %d %" PRId64 "\n", p, held[p].upto);
+    for (size_t i = 0; i < count; i++)
+        note(w, "x %" PRId64 " %s\n", exceptions[i].position,
+             ef_row_status_name(exceptions[i].status));
+    return EF_OK;
+}
+
+static ef_status take(struct worker *w, const ef_holding *held, int64_t limit,
+                      ef_taken_batch *taken)
+{
+    size_t most = limit < BATCH_MAX ? (size_t)limit : BATCH_MAX;
+    ef_status st = ef_outbox_take(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, most, taken,
+                                  &w->err);
+
+    if (st == EF_OK)
+        note_taken(w, taken, held);
+    return st;
+}
+
+/* BATCHES of LIMIT rows under leases of LEASE_MS, for at most MS; a lease that is held or lost is
+ * asked for again until then. */
+int verb_take(struct worker *w, const struct numbers *n)
+{
+    ef_holding held[PARTITIONS];
+    ef_taken_batch taken = EF_TAKEN_BATCH_INIT;
+    int64_t until_ms = now_ms() + n->at[3];
+    ef_status st = EF_OK;
+
+    for (int64_t i = 0; i < n->at[0] && now_ms() < until_ms;) {
+        st = lease_all(w, EF_STR("taker"), n->at[2], held);
+        if (st == EF_OK)
+            st = take(w, held, n->at[1], &taken);
+        if (st == EF_OK)
+            st = mark(w, &taken, held);
+        if (st != EF_OK)
+            note(w, "e %s\n", ef_status_code(st));
+        if (st == EF_LEASE_HELD || st == EF_LEASE_LOST)
+            (void)ef_journal_wait(w->journal, INT64_MAX - 1, 20, NULL);
+        else if (st != EF_OK)
+            break;
+        i += st == EF_OK;
+    }
+    ef_taken_batch_release(&taken);
+    return report(w, st);
+}
+
+/* Take, stop until somebody wakes us, then try to mark under the token we had. */
+int verb_hold(struct worker *w, const struct numbers *n)
+{
+    ef_holding held[PARTITIONS];
+    ef_taken_batch taken = EF_TAKEN_BATCH_INIT;
+    ef_store_facts facts;
+    ef_status st = lease_all(w, EF_STR("holder"), n->at[1], held);
+
+    if (st == EF_OK)
+        st = take(w, held, n->at[0], &taken);
+    if (st == EF_OK) {
+        printf("holding %zu\n", taken.count);
+        fflush(stdout);
+        (void)raise(SIGSTOP);
+        st = mark(w, &taken, held);
+        printf("mark %s\n", ef_status_code(st));
+        if (ef_journal_facts(w->journal, &facts, NULL) == EF_OK)
+            printf("stale_refused %" PRId64 "\n", facts.stale_refused);
+    }
+    ef_taken_batch_release(&taken);
+    return report(w, st);
+}
+
+int verb_requeue(struct worker *w, const struct numbers *n)
+{
+    ef_row_list rows = {0};
+    ef_status st;
+
+    do {
+        st = ef_outbox_requeue_dead(w->journal, EF_STR(LANE), EF_STR("crash test"),
+                                    (size_t)n->at[0], &rows, &w->err);
+        for (size_t i = 0; st == EF_OK && i < rows.count; i++)
+            note(w, "q %" PRId64 "\n", rows.items[i].position);
+    } while (st == EF_OK && rows.count > 0);
+    ef_row_list_release(&rows);
+    return report(w, st);
+}
