@@ -77,10 +77,11 @@ static ef_status check_json(const char *what, ef_str text, size_t max_bytes, boo
 
     if (st != EF_OK || text.len == 0)
         return st;
-    (void)snprintf(prefix, sizeof prefix, "%s: ", what);
     st = ef__json_check(text, max_bytes, &kind, err);
-    if (st != EF_OK)
+    if (st != EF_OK) {
+        (void)snprintf(prefix, sizeof prefix, "%s: ", what);
         return put_before(err, st, prefix);
+    }
     if (object && kind != EF__JSON_OBJECT)
         return ef_fail(err, EF_BAD_INPUT, "%s is not a JSON object", what);
     return EF_OK;

@@ -46,6 +46,10 @@ static const char *const owners[WORKERS] = {"w1", "w2", "w3"};
 
 /* --- comparing -------------------------------------------------------------------------------- */
 
+/* Which operation it is, for the message of a failure. */
+static int doing_number;
+static const char *doing_name = "";
+
 #define BOTH(call_a, call_b) both(p, #call_a, (call_a), (call_b))
 #define SAME(field, x, y) same_int(#field, (int64_t)(x)->field, (int64_t)(y)->field)
 #define SAME_STR(field, x, y) same_str(#field, (x)->field, (y)->field)
@@ -53,23 +57,24 @@ static const char *const owners[WORKERS] = {"w1", "w2", "w3"};
 static void same_int(const char *what, int64_t x, int64_t y)
 {
     if (x != y)
-        print_error("%s: %" PRId64 " in the model, %" PRId64 " on sqlite\n", what, x, y);
+        print_error("operation %d (%s), %s: %" PRId64 " in the model, %" PRId64 " on sqlite\n",
+                    doing_number, doing_name, what, x, y);
     CHECK_INT(x, y);
 }
 
 static void same_str(const char *what, ef_str x, ef_str y)
 {
     if (!ef_str_equal(x, y))
-        print_error("%s: \"%.*s\" in the model, \"%.*s\" on sqlite\n", what, EF_STR_ARG(x),
-                    EF_STR_ARG(y));
+        print_error("operation %d (%s), %s: \"%.*s\" in the model, \"%.*s\" on sqlite\n",
+                    doing_number, doing_name, what, EF_STR_ARG(x), EF_STR_ARG(y));
     CHECK(ef_str_equal(x, y));
 }
 
 static ef_status both(pair *p, const char *call, ef_status x, ef_status y)
 {
     if (x != y)
-        print_error("%s: %s in the model (%s), %s on sqlite (%s)\n", call, ef_status_name(x),
-                    p->a.err.text, ef_status_name(y), p->b.err.text);
+        print_error("operation %d, %s: %s in the model (%s), %s on sqlite (%s)\n", doing_number,
+                    call, ef_status_name(x), p->a.err.text, ef_status_name(y), p->b.err.text);
     CHECK_INT(x, y);
     return x;
 }
@@ -149,10 +154,8 @@ static void op_append(pair *p)
     ef_status st = BOTH(ef_journal_append(p->a.journal, events, count, x, &p->a.err),
                         ef_journal_append(p->b.journal, events, count, y, &p->b.err));
 
-    if (st == EF_CONFLICT) {
-        SAME(asked, &p->a.err, &p->b.err);
+    if (st == EF_CONFLICT)
         SAME(found, &p->a.err, &p->b.err);
-    }
     if (st != EF_OK)
         return;
     for (size_t i = 0; i < count; i++) {
@@ -564,16 +567,45 @@ static void op_reopen(pair *p)
     reopen(&p->b);
 }
 
-typedef void operation(pair *p);
-
-/* As often as it stands here. */
-static operation *const operations[] = {
-    op_append,   op_append,  op_append, op_append, op_append,  op_append,  op_append,
-    op_append,   op_take,    op_take,   op_take,   op_take,    op_take,    op_take,
-    op_lease,    op_lease,   op_lease,  op_lease,  op_time,    op_time,    op_read_stream,
-    op_read_log, op_read_id, op_rows,   op_rows,   op_summary, op_summary, op_act,
-    op_act,      op_streams, op_type,   op_lane,   op_acts,    op_worker,  op_run,
+/* How often an operation comes, out of the sum of all. */
+static const struct operation {
+    const char *name;
+    void (*run)(pair *p);
+    uint64_t weight;
+} operations[] = {
+    {"append", op_append, 8},
+    {"take", op_take, 6},
+    {"lease", op_lease, 4},
+    {"time", op_time, 2},
+    {"read_stream", op_read_stream, 1},
+    {"read_log", op_read_log, 1},
+    {"read_id", op_read_id, 1},
+    {"rows", op_rows, 2},
+    {"summary", op_summary, 2},
+    {"act", op_act, 2},
+    {"streams", op_streams, 1},
+    {"type", op_type, 1},
+    {"lane", op_lane, 1},
+    {"acts", op_acts, 1},
+    {"worker", op_worker, 1},
+    {"run", op_run, 1},
 };
+enum { OPERATION_KINDS = sizeof operations / sizeof operations[0] };
+
+static const struct operation *next_operation(pair *p)
+{
+    uint64_t sum = 0, at;
+
+    for (size_t i = 0; i < OPERATION_KINDS; i++)
+        sum += operations[i].weight;
+    at = draw(p, sum);
+    for (size_t i = 0; i < OPERATION_KINDS; i++) {
+        if (at < operations[i].weight)
+            return &operations[i];
+        at -= operations[i].weight;
+    }
+    return &operations[0];
+}
 
 static uint64_t seed_of_this_run(void)
 {
@@ -589,7 +621,10 @@ static void run_sequence(pair *p)
 
     op_lane(p);
     for (int i = 0; i < OPERATIONS; i++) {
-        operations[draw(p, sizeof operations / sizeof operations[0])](p);
+        const struct operation *next = next_operation(p);
+        doing_number = i;
+        doing_name = next->name;
+        next->run(p);
         if (once_in(p, 300))
             op_reopen(p);
     }

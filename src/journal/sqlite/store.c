@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -73,6 +74,22 @@ static ef_status make_file(const char *path, bool create, ef_error *err)
      * had any: it was not there. */
     (void)close(fd);
     return EF_OK;
+}
+
+/* The path with its folder resolved: SQLite refuses a link anywhere in a path, and we only mean the
+ * file itself. malloc'ed; NULL when the folder is not there. */
+static char *resolve_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    char folder[PATH_MAX], real[PATH_MAX];
+    char *out = NULL;
+
+    if (snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+                 slash ? path : ".") >= (int)sizeof folder ||
+        !realpath(folder, real) || asprintf(&out, "%s/%s", real, name) < 0)
+        return NULL;
+    return out;
 }
 
 static ef_status open_writer(sq_store *store, ef_error *err)
@@ -196,11 +213,13 @@ ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char 
     if (!store->base.options.busy_ms)
         store->base.options.busy_ms = BUSY_MS_DEFAULT;
     store->pid = getpid();
-    store->path = strdup(path);
+    store->path = resolve_folder(path);
     sq_state_init(&store->state);
     sq_writer_init(&store->writer, &store->state, &store->base.options);
     init_locks(store);
-    st = store->path ? open_files(store, err) : EF_NO_MEMORY;
+    st = store->path ? open_files(store, err)
+                     : ef_fail(err, EF_NOT_FOUND, "there is no folder for %s: %s", path,
+                               strerror(errno));
     if (st != EF_OK) {
         sq_close(&store->base);
         return st;
