@@ -140,6 +140,7 @@ CONTRACT(a_rollback_takes_the_applications_rows_and_the_events_back)
     CHECK_INT(0, head_of(t));
     CHECK_INT(0, summary(t).pending);
     REFUSED(EF_NOT_FOUND, ef_type_get(t->journal, str("money.sent"), &types, &t->err));
+    ef_type_list_release(&types);
     app_close(&a);
 }
 
@@ -484,16 +485,40 @@ static ef_status try_attach(contract *t, sqlite3 *db)
     return st;
 }
 
+static sqlite3 *own_database(contract *t, char path[300], const char *sql)
+{
+    sqlite3 *db = NULL;
+
+    (void)snprintf(path, 300, "%s/own.db", t->dir);
+    CHECK_INT(SQLITE_OK, sqlite3_open(path, &db));
+    run_sql(db, sql);
+    return db;
+}
+
 CONTRACT(a_database_that_is_no_journal_is_refused_and_left_as_it_is)
 {
     contract *t = *state;
     char path[300];
-    sqlite3 *db = NULL;
+    sqlite3 *db = own_database(t, path, "CREATE TABLE mine(a)");
 
-    (void)snprintf(path, sizeof path, "%s/own.db", t->dir);
-    CHECK_INT(SQLITE_OK, sqlite3_open(path, &db));
-    run_sql(db, "CREATE TABLE mine(a); PRAGMA application_id=7");
     REFUSED(EF_WRONG_STORE, try_attach(t, db));
+    run_sql(db, "PRAGMA application_id=7");
+    REFUSED(EF_WRONG_STORE, try_attach(t, db));
+    CHECK_INT(1, number_of(db, "SELECT count(*) FROM sqlite_schema"));
+    CHECK_INT(1, number_of(db, "SELECT journal_mode = 'delete' FROM pragma_journal_mode"));
+    CHECK_INT(SQLITE_OK, sqlite3_close(db));
+}
+
+CONTRACT(opening_a_database_that_is_no_journal_leaves_it_as_it_is)
+{
+    contract *t = *state;
+    char path[300], url[320];
+    sqlite3 *db = own_database(t, path, "CREATE TABLE mine(a)");
+    ef_journal_options options = {.url = url, .create = true};
+    ef_journal *journal = NULL;
+
+    (void)snprintf(url, sizeof url, "sqlite:%s", path);
+    REFUSED(EF_WRONG_STORE, ef_journal_open(&options, &journal, &t->err));
     CHECK_INT(1, number_of(db, "SELECT count(*) FROM sqlite_schema"));
     CHECK_INT(1, number_of(db, "SELECT journal_mode = 'delete' FROM pragma_journal_mode"));
     CHECK_INT(SQLITE_OK, sqlite3_close(db));
@@ -503,10 +528,8 @@ CONTRACT(an_empty_database_is_refused_and_stays_empty)
 {
     contract *t = *state;
     char path[300];
-    sqlite3 *db = NULL;
+    sqlite3 *db = own_database(t, path, "");
 
-    (void)snprintf(path, sizeof path, "%s/own.db", t->dir);
-    CHECK_INT(SQLITE_OK, sqlite3_open(path, &db));
     REFUSED(EF_NOT_FOUND, try_attach(t, db));
     CHECK_INT(0, number_of(db, "SELECT count(*) FROM sqlite_schema"));
     CHECK_INT(SQLITE_OK, sqlite3_close(db));
@@ -554,6 +577,7 @@ CONTRACT_MAIN(CASE(a_commit_keeps_the_applications_rows_and_the_events),
               CASE(begin_is_busy_after_its_time_when_another_writes),
               CASE(an_append_of_another_handle_is_busy_while_the_transaction_is_open),
               CASE(a_database_that_is_no_journal_is_refused_and_left_as_it_is),
+              CASE(opening_a_database_that_is_no_journal_leaves_it_as_it_is),
               CASE(an_empty_database_is_refused_and_stays_empty),
               CASE(a_connection_with_an_open_transaction_is_refused),
               CASE(a_database_in_memory_is_refused))

@@ -133,6 +133,19 @@ CONTRACT(a_publisher_gets_the_types_that_are_published_and_match)
     CHECK_INT(0, queued_in(t, "view"));
 }
 
+/* Whoever takes it reads the canonical name, so that is the one that counts. */
+CONTRACT(an_event_of_an_alias_is_published_as_its_canonical_type)
+{
+    contract *t = *state;
+    ef_type alias = {.name = str("OrderPlaced"), .alias_of = str("order.placed")};
+
+    set_publish(t, "order.placed");
+    OK(ef_type_set(t->journal, &alias, &t->err));
+    set_lane(t, "orders", EF_LANE_KIND_PUBLISHER, true, "order.*");
+    append(t, "a", "OrderPlaced");
+    CHECK_INT(1, queued_in(t, "orders"));
+}
+
 CONTRACT(a_lane_is_queued_for_only_while_it_is_enabled)
 {
     contract *t = *state;
@@ -580,6 +593,7 @@ CONTRACT(the_outbox_survives_opening_again)
 
 CONTRACT_MAIN(CASE(the_apply_lane_is_always_there), CASE(lanes_are_set_and_listed),
               CASE(a_publisher_gets_the_types_that_are_published_and_match),
+              CASE(an_event_of_an_alias_is_published_as_its_canonical_type),
               CASE(a_lane_is_queued_for_only_while_it_is_enabled),
               CASE(nothing_is_queued_with_the_outbox_off), CASE(a_duplicate_is_not_queued_again),
               CASE(rows_are_taken_in_the_order_of_positions_over_all_partitions_held),

@@ -316,6 +316,21 @@ CONTRACT(streams_are_listed_in_pages_in_the_order_of_their_first_event)
     ef_stream_list_release(&list);
 }
 
+CONTRACT(a_page_that_ends_with_the_last_stream_has_no_next)
+{
+    contract *t = *state;
+    ef_stream_list list = {0};
+
+    append(t, "a", "t");
+    append(t, "b", "t");
+    OK(ef_stream_ls(t->journal, str(""), false, str(""), 2, &list, &t->err));
+    CHECK_INT(2, list.count);
+    CHECK_TEXT("", list.next);
+    OK(ef_stream_ls(t->journal, str(""), false, str(""), 1, &list, &t->err));
+    CHECK(list.next[0] != '\0');
+    ef_stream_list_release(&list);
+}
+
 CONTRACT(streams_are_listed_by_tenant)
 {
     contract *t = *state;
@@ -421,6 +436,7 @@ CONTRACT_MAIN(CASE(a_long_stream_is_read_from_anywhere),
               CASE(waiting_ends_when_another_thread_appends), CASE(waiting_ends_at_once_or_in_time),
               CASE(threads_append_side_by_side_without_a_hole),
               CASE(streams_are_listed_in_pages_in_the_order_of_their_first_event),
+              CASE(a_page_that_ends_with_the_last_stream_has_no_next),
               CASE(streams_are_listed_by_tenant), CASE(a_type_is_registered_by_its_first_event),
               CASE(types_are_set_changed_and_listed_by_name),
               CASE(an_event_of_an_alias_is_read_under_the_canonical_name),

@@ -53,9 +53,10 @@ static ef_status attach(ef_sqlite *e, sqlite3 *db, ef_error *err)
 
     if (!path || !*path)
         return ef_fail(err, EF_BAD_INPUT, "the connection is not on a file");
-    st = sq_conn_borrow(&e->writer.conn, db, e->options.busy_ms, err);
+    sq_conn_borrow(&e->writer.conn, db, e->options.busy_ms);
+    st = sq_schema_ready(&e->writer.conn, &e->options, &made, err);
     if (st == EF_OK)
-        st = sq_schema_ready(&e->writer.conn, &e->options, &made, err);
+        st = sq_conn_set_up(&e->writer.conn, err);
     if (st == EF_OK)
         st = sq_guard_open(&e->writer.guard, path, err);
     if (st == EF_OK)
@@ -81,9 +82,10 @@ ef_status ef_sqlite_attach(struct sqlite3 *db, const ef_journal_options *options
     ef_sqlite *e;
     ef_status st;
 
+    if (out)
+        *out = NULL;
     if (!out || !db)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", db ? "out" : "db");
-    *out = NULL;
     if (!sqlite3_get_autocommit(db))
         return ef_fail(err, EF_MISUSE, "a transaction is open on the connection");
     e = calloc(1, sizeof *e);

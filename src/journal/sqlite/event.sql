@@ -116,7 +116,7 @@ SELECT id, name, kind, enabled, types FROM lane ORDER BY id;
 
 -- name: outbox_insert
 -- binds: 1 lane, 2 position, 3 partition
-INSERT INTO outbox(lane, position, partition) VALUES (?1, ?2, ?3);
+INSERT INTO outbox_queue(id, partition) VALUES (?1 << 48 | ?2, ?3);
 
 -- name: event_names
 -- Whose event is at a position.

@@ -11,25 +11,6 @@ typedef struct lane_job {
     const ef_lane *lane;
 } lane_job;
 
-void *sq_list_grow(ef__arena *arena, void *items, size_t count, size_t size)
-{
-    const size_t first = 16;
-    bool full = count == 0 || (count >= first && (count & (count - 1)) == 0);
-    void *grown;
-
-    if (!full)
-        return items;
-    grown = ef__arena_alloc(arena, (count < first ? first : count * 2) * size);
-    if (grown && count)
-        memcpy(grown, items, count * size);
-    return grown;
-}
-
-ef_str sq_column_copy(sqlite3_stmt *stmt, int column, ef__arena *arena)
-{
-    return ef__arena_copy(arena, sq_column_str(stmt, column));
-}
-
 ef_status sq_lane_find(sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
 {
     sqlite3_stmt *stmt;

@@ -106,7 +106,7 @@ ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool
         st = pragma_number(conn, "SELECT count(*) FROM sqlite_schema", &tables, err);
     if (st != EF_OK)
         return st;
-    if (application != APPLICATION_ID && (application || version || (tables && !conn->borrowed)))
+    if (application != APPLICATION_ID && (application || version || tables))
         return ef_fail(err, EF_WRONG_STORE, "%s is an SQLite database, but no Everfold journal",
                        sqlite3_db_filename(conn->db, "main"));
     if (version > sq_migration_count)
@@ -114,13 +114,14 @@ ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool
                                "the journal has schema %" PRId64 " and this Everfold knows up to %d: "
                                "use a newer Everfold",
                                version, sq_migration_count);
-    if (version == sq_migration_count)
-        return EF_OK;
-    if (options->read_only)
+    if (version < sq_migration_count && options->read_only)
         return ef_fail(err, EF_MISUSE, "the journal's schema is older and it was opened read-only");
     if (version == 0 && !options->create)
         return ef_fail(err, EF_NOT_FOUND, "there is no journal in %s; run: everfold init",
                        sqlite3_db_filename(conn->db, "main"));
+    st = sq_conn_use_log(conn, options->read_only, err);
+    if (st != EF_OK || version == sq_migration_count)
+        return st;
     return migrate_alone(conn, options, out_made, err);
 }
 
@@ -174,6 +175,19 @@ static ef_status compare(sq_writer *w, const sq_head_record *head, int64_t last,
     return EF_OK;
 }
 
+/* A crash may have come between the schema and the head file, or before its first record. While
+ * there is no event none can be missing: make it now, or the first event would find none. */
+static ef_status make_head(sq_writer *w, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    if (w->head.fd < 0)
+        st = sq_headfile_open(&w->head, sqlite3_db_filename(w->conn.db, "main"), true, false, err);
+    if (st == EF_OK && !sq_headfile_write(&w->head, &(sq_head_record){0}))
+        st = ef_fail(err, EF_IO, "the head file could not be written");
+    return st;
+}
+
 ef_status sq_compare_head(sq_writer *w, const ef_journal_options *options, ef_error *err)
 {
     sq_head_record head;
@@ -187,6 +201,12 @@ ef_status sq_compare_head(sq_writer *w, const ef_journal_options *options, ef_er
                        " events, but its head file is missing or damaged, so that missing events "
                        "could not be noticed" WAY_OUT,
                        last);
+    if (st != EF_OK && last == 0 && !options->read_only) {
+        head = (sq_head_record){0};
+        st = make_head(w, err);
+        if (st != EF_OK)
+            return st;
+    }
     if (st == EF_OK && !options->accept_head) {
         st = compare(w, &head, last, err);
         if (st != EF_OK)

@@ -13,7 +13,7 @@
 #include "../../base/limits.h"
 #include "../../core/lease_rule.h"
 
-/* --- lists ------------------------------------------------------------------------------------ */
+/* --- lists (list.c) --------------------------------------------------------------------------- */
 
 /* Room for one more of `size` bytes behind `count` items in an arena: the same array or a larger
  * copy of it, NULL when the arena is full. Call it for every item: it goes by `count` alone. */

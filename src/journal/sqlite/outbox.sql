@@ -1,8 +1,7 @@
 -- The outbox: lanes, queued rows, marks, exceptions, operators' acts.
 --
 -- A dead exception is never marked to be skipped (skipping makes it pending, and it does not die
--- after that): so status alone tells what blocks a stream from what is to be taken, and the index on
--- it finds the latter however many dead ones there are.
+-- after that): so status alone tells what blocks a stream from what is to be taken.
 
 -- name: lane_by_name
 -- binds: 1 name
@@ -22,46 +21,47 @@ UPDATE lane SET kind = ?2, enabled = ?3, types = ?4 WHERE name = ?1;
 -- name: outbox_after
 -- What a lane has queued, in order. The limit is the caller's: it stops stepping.
 -- binds: 1 lane, 2 position
-SELECT position, partition FROM outbox WHERE lane = ?1 AND position > ?2 ORDER BY position;
+SELECT id & 0xffffffffffff, partition FROM outbox_queue
+ WHERE id > (?1 << 48 | ?2) AND id < (?1 + 1) << 48 ORDER BY id;
 
 -- name: outbox_after_of_tenant
 -- binds: 1 lane, 2 position, 3 tenant
-SELECT o.position, o.partition FROM outbox o
- WHERE o.lane = ?1 AND o.position > ?2
+SELECT o.id & 0xffffffffffff, o.partition FROM outbox_queue o
+ WHERE o.id > (?1 << 48 | ?2) AND o.id < (?1 + 1) << 48
    AND (SELECT s.tenant FROM event e JOIN stream s ON s.id = e.stream
-         WHERE e.position = o.position) = ?3
- ORDER BY o.position;
+         WHERE e.position = o.id & 0xffffffffffff) = ?3
+ ORDER BY o.id;
 
 -- name: outbox_get
 -- binds: 1 lane, 2 position
-SELECT partition FROM outbox WHERE lane = ?1 AND position = ?2;
+SELECT partition FROM outbox_queue WHERE id = (?1 << 48 | ?2);
 
 -- name: outbox_drop
 -- Drop what the marks have passed, in all partitions at once: rows are always above their mark, so
 -- those at or below it are the ones that it has just gone over.
 -- binds: 1 lane, 2 the lowest mark before, 3 the highest mark now
-DELETE FROM outbox
- WHERE lane = ?1 AND position > ?2 AND position <= ?3
-   AND position <= (SELECT m.position FROM outbox_mark m
-                     WHERE m.lane = ?1 AND m.partition = outbox.partition);
+DELETE FROM outbox_queue
+ WHERE id > (?1 << 48 | ?2) AND id <= (?1 << 48 | ?3)
+   AND id & 0xffffffffffff <= (SELECT m.position FROM outbox_mark m
+                                WHERE m.lane = ?1 AND m.partition = outbox_queue.partition);
 
 -- name: outbox_count
 -- binds: 1 lane
-SELECT count(*) FROM outbox WHERE lane = ?1;
+SELECT count(*) FROM outbox_queue WHERE id > ?1 << 48 AND id < (?1 + 1) << 48;
 
 -- name: outbox_count_of_tenant
 -- binds: 1 lane, 2 tenant
-SELECT count(*) FROM outbox o
- WHERE o.lane = ?1
+SELECT count(*) FROM outbox_queue o
+ WHERE o.id > ?1 << 48 AND o.id < (?1 + 1) << 48
    AND (SELECT s.tenant FROM event e JOIN stream s ON s.id = e.stream
-         WHERE e.position = o.position) = ?2;
+         WHERE e.position = o.id & 0xffffffffffff) = ?2;
 
 -- name: outbox_count_in_hand
 -- binds: 1 lane, 2 partition, 3 mark, 4 hand, 5 any tenant, 6 tenant
-SELECT count(*) FROM outbox o
- WHERE o.lane = ?1 AND o.position > ?3 AND o.position <= ?4 AND o.partition = ?2
+SELECT count(*) FROM outbox_queue o
+ WHERE o.id > (?1 << 48 | ?3) AND o.id <= (?1 << 48 | ?4) AND o.partition = ?2
    AND (?5 OR (SELECT s.tenant FROM event e JOIN stream s ON s.id = e.stream
-                WHERE e.position = o.position) = ?6);
+                WHERE e.position = o.id & 0xffffffffffff) = ?6);
 
 -- name: outbox_mark_get
 -- binds: 1 lane, 2 partition
@@ -81,15 +81,14 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 SELECT partition, position, hand, hand_token FROM outbox_mark WHERE lane = ?1 AND hand > position;
 
 -- name: exception_due
--- The first exception of each stream in its lane, when its time has come. Lanes come first, so that
--- each is one stretch of the status index. The limit is the caller's: it stops stepping.
+-- What is first of its stream in its lane, when its time has come. Its index is by time and holds
+-- only what is first and not dead: neither dead ones, nor what waits behind them, nor what is to be
+-- tried later makes this slow. The limit is the caller's: it stops stepping.
 -- binds: 1 lane, or 0 for the projections' own, 2 now
 SELECT x.position, x.partition, x.attempts, x.skip, l.name
-  FROM lane l CROSS JOIN outbox_exception x INDEXED BY outbox_exception_of_status
+  FROM lane l CROSS JOIN outbox_exception x INDEXED BY outbox_exception_due
  WHERE CASE ?1 WHEN 0 THEN l.kind = 1 ELSE l.id = ?1 END
-   AND x.lane = l.id AND x.status IN (0, 2) AND x.due <= ?2
-   AND NOT EXISTS (SELECT 1 FROM outbox_exception f INDEXED BY outbox_exception_of_stream
-                    WHERE f.lane = x.lane AND f.stream = x.stream AND f.seq < x.seq)
+   AND x.lane = l.id AND x.first = 1 AND x.status < 3 AND x.due <= ?2
  ORDER BY x.position, l.name;
 
 -- name: exception_get
@@ -100,9 +99,20 @@ SELECT partition, stream, seq, status, skip, attempts, due, error, updated
 -- name: exception_insert
 -- binds: 1 lane, 2 position, 3 partition, 4 stream, 5 seq, 6 status, 7 attempts, 8 due, 9 error,
 -- binds: 10 updated
-INSERT INTO outbox_exception(lane, position, partition, stream, seq, status, skip, attempts, due,
-                             error, updated)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9, ?10);
+INSERT INTO outbox_exception(lane, position, partition, stream, seq, status, skip, first, attempts,
+                             due, error, updated)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, ?7, ?8, ?9, ?10);
+
+-- name: exception_first
+-- Say anew which exception is the first of its stream in its lane, after one came or went.
+-- binds: 1 lane, 2 stream
+UPDATE outbox_exception SET first = 1 - first
+ WHERE lane = ?1
+   AND position IN (SELECT f.position FROM outbox_exception f INDEXED BY outbox_exception_of_stream
+                     WHERE f.lane = ?1 AND f.stream = ?2 ORDER BY f.seq LIMIT 2)
+   AND first <> (position = (SELECT f.position
+                               FROM outbox_exception f INDEXED BY outbox_exception_of_stream
+                              WHERE f.lane = ?1 AND f.stream = ?2 ORDER BY f.seq LIMIT 1));
 
 -- name: exception_update
 -- binds: 1 lane, 2 position, 3 status, 4 skip, 5 attempts, 6 due, 7 error, 8 updated

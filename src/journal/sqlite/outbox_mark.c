@@ -202,7 +202,22 @@ static ef_status exception_lane(sq_conn *conn, const sq_lane *marked, const ef_e
                           EF_STR_ARG(x->lane), EF_STR_ARG(marked->name));
 }
 
-static ef_status delete_exception(sq_conn *conn, int64_t lane, int64_t position, ef_error *err)
+/* Only the two at the head of a stream can be wrong about which is first, for one comes or goes at
+ * a time. */
+static ef_status settle_first(sq_conn *conn, int64_t lane, int64_t stream, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = sq_stmt(conn, SQ_EXCEPTION_FIRST, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane);
+    sqlite3_bind_int64(stmt, 2, stream);
+    return sq_done(conn, stmt, err);
+}
+
+static ef_status delete_exception(sq_conn *conn, int64_t lane, int64_t position, int64_t stream,
+                                  ef_error *err)
 {
     sqlite3_stmt *stmt;
     ef_status st = sq_stmt(conn, SQ_EXCEPTION_DELETE, &stmt, err);
@@ -211,7 +226,8 @@ static ef_status delete_exception(sq_conn *conn, int64_t lane, int64_t position,
         return st;
     sqlite3_bind_int64(stmt, 1, lane);
     sqlite3_bind_int64(stmt, 2, position);
-    return sq_done(conn, stmt, err);
+    st = sq_done(conn, stmt, err);
+    return st == EF_OK ? settle_first(conn, lane, stream, err) : st;
 }
 
 static ef_status insert_exception(sq_conn *conn, int64_t lane, int64_t position,
@@ -232,7 +248,8 @@ static ef_status insert_exception(sq_conn *conn, int64_t lane, int64_t position,
     sqlite3_bind_int64(stmt, 8, x->due_us);
     sq_bind_str(stmt, 9, x->error);
     sqlite3_bind_int64(stmt, 10, x->updated_us);
-    return sq_done(conn, stmt, err);
+    st = sq_done(conn, stmt, err);
+    return st == EF_OK ? settle_first(conn, lane, event->stream, err) : st;
 }
 
 static ef_status write_exception(sq_conn *conn, int64_t lane, const ef_exception *x,
@@ -278,7 +295,8 @@ static ef_status settle_exception(sq_store *store, const sq_lane *marked, const 
     if (st != EF_OK)
         return st;
     if (x->status == EF_ROW_DONE)
-        return event.is.found ? delete_exception(conn, lane.id, x->position, err) : EF_OK;
+        return event.is.found ? delete_exception(conn, lane.id, x->position, event.stream, err)
+                              : EF_OK;
     /* One whose row is gone stays gone, unless this call moves the mark past the queued event. */
     if (!event.is.found && !(event.queued && x->position <= job->held[h].upto))
         return EF_OK;

@@ -428,7 +428,7 @@ static ef_status list_streams(sq_store *store, sq_reader *reader, int64_t after,
     sqlite3_bind_int64(stmt, 1, after);
     sqlite3_bind_int(stmt, 2, any_tenant);
     sq_bind_str(stmt, 3, tenant);
-    while (out->count < limit && (st = sq_row(&reader->conn, stmt, &row, err)) == EF_OK && row) {
+    while ((st = sq_row(&reader->conn, stmt, &row, err)) == EF_OK && row && out->count < limit) {
         ef_stream *s = &items[out->count];
         id = sqlite3_column_int64(stmt, 0);
         *s = (ef_stream){.tenant = ef__arena_copy(&out->room->arena, sq_column_str(stmt, 1)),

@@ -74,7 +74,7 @@ static int wait_for_lock(void *context, int tries)
 }
 
 /* journal_mode=WAL can fail and leave the old mode with no error code: read it back. */
-static ef_status set_wal(sq_conn *conn, bool read_only, ef_error *err)
+ef_status sq_conn_use_log(sq_conn *conn, bool read_only, ef_error *err)
 {
     sqlite3_stmt *stmt = NULL;
     int rc = sqlite3_prepare_v2(
@@ -102,9 +102,6 @@ static ef_status set_up(sq_conn *conn, unsigned flags, ef_error *err)
     (void)sqlite3_db_config(conn->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, &off);
     if (!conn->borrowed)
         (void)sqlite3_db_config(conn->db, SQLITE_DBCONFIG_DEFENSIVE, 1, &off);
-    st = set_wal(conn, flags & SQ_OPEN_READ_ONLY, err);
-    if (st != EF_OK)
-        return st;
     st = sq_fail(conn, sqlite3_exec(conn->db, SETUP, NULL, NULL, NULL), "setting up", err);
     if (st == EF_OK && (flags & SQ_OPEN_NO_SYNC))
         st = sq_fail(conn, sqlite3_exec(conn->db, "PRAGMA synchronous=OFF", NULL, NULL, NULL),
@@ -134,9 +131,14 @@ ef_status sq_conn_open(sq_conn *conn, const char *path, unsigned flags, int64_t 
     return st;
 }
 
-ef_status sq_conn_borrow(sq_conn *conn, sqlite3 *db, int64_t busy_ms, ef_error *err)
+void sq_conn_borrow(sq_conn *conn, sqlite3 *db, int64_t busy_ms)
 {
     *conn = (sq_conn){.db = db, .busy_ms = busy_ms, .borrowed = true};
+    sqlite3_busy_handler(db, wait_for_lock, conn);
+}
+
+ef_status sq_conn_set_up(sq_conn *conn, ef_error *err)
+{
     return set_up(conn, 0, err);
 }
 

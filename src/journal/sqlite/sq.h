@@ -27,12 +27,16 @@ enum sq_open_flags {
     SQ_OPEN_NO_SYNC = 4 /* commits of this connection are not worth a sync */
 };
 
-/* Open and set up: WAL (read back, not believed), synchronous=FULL, no automatic checkpoint, no
- * mmap, defensive. A connection belongs to one thread at a time. */
+/* Open and set up: synchronous=FULL, no automatic checkpoint, no mmap, defensive. The file is not
+ * changed. A connection belongs to one thread at a time. */
 ef_status sq_conn_open(sq_conn *conn, const char *path, unsigned flags, int64_t busy_ms,
                        ef_error *err);
-/* Set up a connection that the application opened. */
-ef_status sq_conn_borrow(sq_conn *conn, sqlite3 *db, int64_t busy_ms, ef_error *err);
+/* Use a connection that the application opened; look at the file before setting it up. */
+void sq_conn_borrow(sq_conn *conn, sqlite3 *db, int64_t busy_ms);
+ef_status sq_conn_set_up(sq_conn *conn, ef_error *err);
+/* Turn the file's log (WAL) on, for good; read-only: fail unless it is. Once it is known to be ours:
+ * a stranger's database keeps the mode it has. */
+ef_status sq_conn_use_log(sq_conn *conn, bool read_only, ef_error *err);
 void sq_conn_close(sq_conn *conn);
 
 /* The prepared statement `which` (SQ_…), reset and without old bindings to worry about. */

@@ -226,7 +226,7 @@ static ef_status check_seq(const sq_stream *stream, const ef_new_event *e, ef_er
 
     if (e->expected_seq == EF_ANY_SEQ || stream->head.seq == expected)
         return EF_OK;
-    return ef_fail_numbers(err, EF_CONFLICT, expected, stream->head.seq,
+    return ef_fail_numbers(err, EF_CONFLICT, e->expected_seq, stream->head.seq,
                            "stream \"%.*s\" is at seq %" PRId64 ", not at %" PRId64
                            ": read it again and decide anew",
                            EF_STR_ARG(e->stream), stream->head.seq, expected);
@@ -315,9 +315,11 @@ static ef_status type_id(sq_writer *w, ef_str name, const sq_type **out, ef_erro
     return st;
 }
 
-static ef_status write_outbox(sq_writer *w, const sq_type *type, int64_t position,
+/* An alias counts as the type it stands for: that is the name readers see. */
+static ef_status write_outbox(sq_writer *w, const sq_type *stored, int64_t position,
                               int32_t partition, ef_error *err)
 {
+    const sq_type *type = &w->state->types[stored->canonical];
     sqlite3_stmt *stmt;
     ef_status st = sq_stmt(&w->conn, SQ_OUTBOX_INSERT, &stmt, err);
 

@@ -89,13 +89,15 @@ CREATE TABLE lane(
     types TEXT NOT NULL
 );
 
--- What a lane has yet to take. The rest of the row is the event's.
-CREATE TABLE outbox(
-    lane INTEGER NOT NULL REFERENCES lane(id),
-    position INTEGER NOT NULL REFERENCES event(position),
-    partition INTEGER NOT NULL,
-    PRIMARY KEY (lane, position)
-) WITHOUT ROWID;
+-- What a lane has yet to take: one number a row, lane and position in one, so that adding a row is
+-- adding to the end of a table. The rest of the row is the event's.
+CREATE TABLE outbox_queue(
+    id INTEGER PRIMARY KEY, -- lane << 48 | position
+    partition INTEGER NOT NULL
+);
+
+CREATE VIEW outbox(lane, position, partition) AS
+    SELECT id >> 48, id & 0xffffffffffff, partition FROM outbox_queue;
 
 CREATE TABLE outbox_mark(
     lane INTEGER NOT NULL REFERENCES lane(id),
@@ -117,6 +119,7 @@ CREATE TABLE outbox_exception(
     seq INTEGER NOT NULL,
     status INTEGER NOT NULL, -- 0 pending, 2 failed, 3 dead, as ef_row_status
     skip INTEGER NOT NULL,   -- an operator lets the lane pass it
+    first INTEGER NOT NULL,  -- 1: nothing of its stream is before it in its lane
     attempts INTEGER NOT NULL,
     due INTEGER NOT NULL,
     error TEXT NOT NULL,
@@ -126,6 +129,7 @@ CREATE TABLE outbox_exception(
 
 CREATE INDEX outbox_exception_of_stream ON outbox_exception(lane, stream, seq);
 CREATE INDEX outbox_exception_of_status ON outbox_exception(status, lane, position);
+CREATE INDEX outbox_exception_due ON outbox_exception(lane, due) WHERE first = 1 AND status < 3;
 
 CREATE TABLE outbox_act(
     id INTEGER PRIMARY KEY,

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""SIGKILL before every call that changes a file, in every phase of the journal's life; then look.
+
+strace counts the calls in a run without a kill, and then delivers SIGKILL at the N-th of each. After
+each kill the oracle looks at what is left, the library verifies it, and the work is done again to
+its end: what was acknowledged must come back as a duplicate at the same place.
+"""
+import concurrent.futures
+import os
+import shutil
+import signal
+import sys
+
+from harness import MUTATING, Place, Report, arguments, count_calls, sample, scratch, strace
+from oracle import Ledger, Oracle, Workload, need
+
+
+class Scenario:
+    """`verb args` on a copy of `prepared` (None: on nothing), killed at its calls on `files`."""
+
+    def __init__(self, prepared, oracle, verb, args, **more):
+        self.prepared, self.oracle, self.verb, self.args = prepared, oracle, verb, args
+        self.trace = {key: more[key] for key in ("files", "ledger") if key in more}
+        self.calls = more.get("calls", MUTATING)
+
+    def place(self, worker, directory):
+        return self.prepared.clone(directory) if self.prepared else Place(worker, directory)
+
+
+def run_again(place, scenario, oracle):
+    """To the end, and once more: nothing new, everything where it was."""
+    for _ in range(2):
+        place.must(scenario.verb, *scenario.args)
+    ledger = Ledger(place.ledger)
+    oracle.check(place.database, ledger)
+    if scenario.verb == "append":
+        workload = oracle.workloads[int(scenario.args[3])]
+        need(sum(1 for seed, _ in ledger.places if seed == workload.seed) == workload.total,
+             "some events were never acknowledged")
+
+
+def kill_at(worker, directory, scenario, call, number, again):
+    """One kill (and another while it recovers, where `again` is above 0), and what is left of it.
+    Says whether the point was met."""
+    place = scenario.place(worker, directory)
+    oracle = scenario.oracle.copy()
+    inject = "%s:signal=SIGKILL:when=%d"
+    done = place.run(scenario.verb, *scenario.args,
+                     before=strace(place, call, inject % (call, number), **scenario.trace))
+    killed = done.returncode == -signal.SIGKILL
+    need(killed or done.returncode == 0, "the worker ended with %d: %s%s", done.returncode,
+         done.stdout[-300:], done.stderr[-1500:])
+    oracle.check(place.database, Ledger(place.ledger))
+    if again:
+        place.run(scenario.verb, *scenario.args,
+                  before=strace(place, "pwrite64", inject % ("pwrite64", again)))
+        oracle.check(place.database, Ledger(place.ledger))
+    if os.path.exists(place.database):
+        found = place.must("open").stdout
+        need(found == "verified %d\n" % oracle.count, "verify says %r, the oracle counts %d", found,
+             oracle.count)
+    run_again(place, scenario, oracle)
+    place.remove()
+    return killed
+
+
+def sweep(worker, root, scenario, most, keep=False):
+    trial = scenario.place(worker, os.path.join(root, "count"))
+    counts = count_calls(trial, scenario.calls, scenario.verb, *scenario.args, **scenario.trace)
+    scenario.oracle.copy().check(trial.database, Ledger(trial.ledger))
+    trial.remove()
+    points = [(call, n) for call in sorted(counts) for n in range(1, counts[call] + 1)]
+    need(points, "the run makes none of the calls: there is nothing to kill")
+    chosen, met = sample(points, most), 0
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        runs = {}
+        for k, (call, n) in enumerate(chosen):
+            again = 1 + k % 23 if k % 4 == 3 else 0
+            place = os.path.join(root, "%s-%d" % (call, n))
+            runs[pool.submit(kill_at, worker, place, scenario, call, n, again)] = (call, n, again)
+        for run in concurrent.futures.as_completed(runs):
+            try:
+                met += run.result()
+            except Exception as problem:
+                for other in runs:
+                    other.cancel()
+                raise AssertionError("killed at %s %d (then at pwrite64 %d): %s" %
+                                     (*runs[run], problem)) from problem
+    # Where threads race, a call may fall to another one and the count be a little off.
+    need(met * 10 >= len(chosen) * 8, "only %d of %d points were met", met, len(chosen))
+    return "%d of %d points, %d killed, of %s" % (
+        len(chosen), len(points), met, " ".join("%s %d" % c for c in sorted(counts.items())))
+
+
+def prepare(worker, directory, workload, takes=False):
+    place = Place(worker, directory)
+    place.must("append", *workload.args())
+    oracle = Oracle([workload], takes)
+    oracle.check(place.database, Ledger(place.ledger))
+    return place, oracle
+
+
+def with_workload(oracle, workload):
+    oracle.workloads[workload.seed] = workload
+    return oracle
+
+
+def small(worker, root, _):
+    """A new journal: schema, head file, first streams and types, duplicates."""
+    work = Workload(30, 7, 3, 1)
+    del worker, root
+    return Scenario(None, Oracle([work]), "append", work.args())
+
+
+def settling(worker, root, _):
+    """The tail is just under the length at which it is settled, in slices of a thousand."""
+    place, oracle = prepare(worker, os.path.join(root, "settling"), Workload(8190, 300, 630, 2, 40))
+    work = Workload(6000, 320, 500, 3, 40)
+    return Scenario(place, with_workload(oracle, work), "append", work.args())
+
+
+def merging(worker, root, _):
+    """Sixteen runs of ids become one."""
+    place, oracle = prepare(worker, os.path.join(root, "merging"),
+                            Workload(152000, 500, 1000, 4, 10))
+    work = Workload(8000, 500, 1000, 5, 10)
+    return Scenario(place, with_workload(oracle, work), "append", work.args())
+
+
+def checkpointing(worker, root, _):
+    """The log is just under the length at which it is moved into the database. Only a checkpoint
+    writes to the database file, so its calls alone are counted."""
+    place, oracle = prepare(worker, os.path.join(root, "checkpointing"),
+                            Workload(1350, 40, 5, 6, 3000))
+    work = Workload(400, 40, 5, 7, 3000)
+    return Scenario(place, with_workload(oracle, work), "append", work.args(), files=("",),
+                    ledger=False)
+
+
+def taking(worker, root, _):
+    place, oracle = prepare(worker, os.path.join(root, "taking"), Workload(120, 20, 30, 8), True)
+    return Scenario(place, oracle, "take", (6, 15, 60000, 60000))
+
+
+def putting_back(worker, root, _):
+    place, oracle = prepare(worker, os.path.join(root, "putting"), Workload(120, 20, 30, 9), True)
+    place.must("take", 2, 60, 60000, 60000)
+    oracle.check(place.database, Ledger(place.ledger))
+    return Scenario(place, oracle, "requeue", (3,))
+
+
+# What it is called, how it is made, and how many points a short run has time for.
+SCENARIOS = [
+    ("making a journal and appending to it survives a kill anywhere", small, 120),
+    ("settling the tail survives a kill anywhere", settling, 30),
+    ("merging id runs survives a kill anywhere", merging, 4),
+    ("a checkpoint survives a kill anywhere", checkpointing, 24),
+    ("taking and marking survives a kill anywhere", taking, 70),
+    ("putting dead rows back survives a kill anywhere", putting_back, 50),
+]
+
+
+def run(worker, everything, keep, report, only=None):
+    root = scratch(None)
+    for sentence, make, most in SCENARIOS:
+        if only and only not in make.__name__:
+            continue
+        report.test(sentence, lambda make=make, most=most: sweep(
+            worker, root, make(worker, root, None), 0 if everything else most))
+    if not (keep and report.failed):
+        shutil.rmtree(root, ignore_errors=True)
+    else:
+        print("# left behind: " + root)
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--only", help="scenarios whose name has this in it")
+    options = parser.parse_args()
+    report = Report()
+    run(os.path.abspath(options.worker), options.all, options.keep, report, options.only)
+    return report.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
