@@ -1,0 +1,395 @@
+#!/usr/bin/env python3
+"""Disks that fail, fill up and rot; files that are not what they should be.
+
+Errors are put at every call that writes, once and for good. Damage is done to the files of a good
+journal while nobody has it open. What must hold: nothing acknowledged is lost without a word, nothing
+changed is ever served, and the word is the right one.
+"""
+import concurrent.futures
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+
+from harness import FILES, Place, Report, arguments, count_calls, environment, sample, scratch, strace
+from oracle import Copy, Ledger, Oracle, Workload, need
+
+WRITING = ("pwrite64", "fdatasync", "fsync", "ftruncate")
+NAMED = {"disk_full", "io_error", "unsure", "busy", "damaged"}
+PAGE = 4096
+
+
+class Faults:
+    """The tests, on one worker, below one directory."""
+
+    def __init__(self, worker, root, everything, seed):
+        self.worker, self.root, self.everything = worker, root, everything
+        self.random = random.Random(seed)
+        self.serial = 0
+
+    def directory(self):
+        self.serial += 1
+        return os.path.join(self.root, "f%d" % self.serial)
+
+    def journal(self, workload):
+        place = Place(self.worker, self.directory())
+        place.must("append", *workload.args())
+        return place, Oracle([workload])
+
+    # --- errors ------------------------------------------------------------------------------
+
+    def fail_at(self, directory, work, call, number, error, for_good):
+        """One run in which a call fails; gives the codes that it reported."""
+        place = Place(self.worker, directory)
+        when = "%s:error=%s:when=%d%s" % (call, error, number, "+" if for_good else "")
+        done = place.run("append", *work.args(), before=strace(place, call, when, ledger=False))
+        ledger, oracle = Ledger(place.ledger), Oracle([work])
+        where = "%s at %s %d%s" % (error, call, number, "+" if for_good else "")
+        need(done.returncode in range(0, 7) and "Sanitizer" not in done.stderr, "%s: ended with %d: %s%s",
+             where, done.returncode, done.stdout[-300:], done.stderr[-2000:])
+        need(set(ledger.errors) <= NAMED, "%s: reported as %r", where, ledger.errors)
+        need(done.returncode == 0 or ledger.errors, "%s: failed without a name", where)
+        oracle.check(place.database, ledger, alone=False)
+        again = place.run("append", *work.args())
+        need(again.returncode == 0, "%s: a new process cannot go on: %s", where, again.stdout)
+        oracle.check(place.database, Ledger(place.ledger))
+        need(oracle.count == work.total, "%s: %d events of %d", where, oracle.count, work.total)
+        place.must("open")
+        place.remove()
+        return done.returncode, ledger.errors
+
+    def errors(self, error, for_good):
+        work = Workload(24, 5, 3, 20)
+        trial = Place(self.worker, self.directory())
+        counts = count_calls(trial, WRITING, "append", *work.args(), ledger=False)
+        points = [(call, n) for call in sorted(counts) for n in range(1, counts[call] + 1)]
+        chosen = sample(points, 0 if self.everything else 45)
+        with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+            runs = [pool.submit(self.fail_at, self.directory(), work, call, n, error, for_good)
+                    for call, n in chosen]
+            results = [run.result() for run in runs]
+        met = sum(1 for code, errors in results if code or errors)
+        need(met > len(results) // 3, "only %d of %d faults were noticed", met, len(results))
+        return "%d of %d points, %d reported, %d went on in the same process" % (
+            len(chosen), len(points), met, sum(1 for code, _ in results if code == 0))
+
+    # --- full --------------------------------------------------------------------------------
+
+    def full_disk(self):
+        directory = self.directory()
+        os.makedirs(directory)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", directory],
+                       check=True)
+        try:
+            return self.fill(Place(self.worker, os.path.join(directory, "data")), directory)
+        finally:
+            subprocess.run(["umount", "-l", directory], check=False)
+
+    def fill(self, place, directory):
+        ballast = os.path.join(directory, "ballast")
+        place.ledger = os.path.join(self.root, "ledger-of-full")
+        with open(ballast, "wb") as file:
+            file.write(bytes(2 << 20))
+        worker = subprocess.Popen(place.command("fill", 20, 7, 30, 900), text=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment())
+        lines = []
+        for line in worker.stdout:
+            if line == "waiting\n":
+                break
+            lines.append(line)
+        ledger = Ledger(place.ledger)
+        need(lines[0] == "stopped disk_full\n", "it stopped with %r", lines[0])
+        need(len([x for x in lines if x.startswith("v ")]) == len(ledger.places),
+             "a full disk: %d events were acknowledged, %d read", len(ledger.places), len(lines) - 1)
+        seen = place.run("dump", env={"WORKER_READ_ONLY": "1"}, ledger=place.ledger + "-reader")
+        need(seen.returncode == 0, "another process cannot read while it is full: %s", seen.stdout)
+        os.remove(ballast)
+        rest, _ = worker.communicate("go on\n", timeout=60)
+        need(worker.returncode == 0 and "resumed ok\n" in rest, "it did not go on: %r", rest)
+        after = Ledger(place.ledger)
+        need(len(after.places) > len(ledger.places), "nothing was appended after it")
+        # The copy of the oracle needs room too: let it look at a place with some.
+        elsewhere = Place(self.worker, self.directory())
+        for suffix in ("", "-wal", "-head"):
+            shutil.copyfile(place.database + suffix, elsewhere.database + suffix)
+        Oracle([Workload(1 << 30, 20, 7, 30, 900)]).check(elsewhere.database, after)
+        return "%d events before, %d after" % (len(ledger.places), len(after.places))
+
+    # --- rot ---------------------------------------------------------------------------------
+
+    @staticmethod
+    def as_read(database):
+        """What any reader would be given; None when SQLite itself refuses."""
+        try:
+            with Copy(database) as db:
+                return [tuple(row) for row in db.execute(
+                    "SELECT e.position, e.seq, e.schema, e.time, e.recorded, s.tenant, s.name, e.id,"
+                    " t.name, e.data, e.meta, e.hash, e.prev, e.jump FROM event e"
+                    " LEFT JOIN stream s ON s.id = e.stream"
+                    " LEFT JOIN event_type t ON t.id = e.type ORDER BY e.position")]
+        except (sqlite3.Error, UnicodeDecodeError):
+            return None
+
+    def flip(self, place, original, offset, bit, good):
+        """One bit; gives (changes what is read, codes). Raises when something changed was served."""
+        damaged = bytearray(original)
+        damaged[offset] ^= 1 << bit
+        for suffix in ("-wal", "-shm"):
+            if os.path.exists(place.database + suffix):
+                os.remove(place.database + suffix)
+        with open(place.database, "r+b") as file:
+            file.write(damaged)
+        shutil.copyfile(place.database + "-head.good", place.database + "-head")
+        changed = self.as_read(place.database) != good["rows"]
+        codes = []
+        for verb in ("dump", "open"):
+            done = place.run(verb, env={"WORKER_NO_CREATE": "1"}, ledger=place.ledger + "-flip")
+            need(done.returncode in range(0, 7), "bit %d of byte %d: %s ended with %d: %s", bit,
+                 offset, verb, done.returncode, done.stderr[-2000:])
+            lines = done.stdout.splitlines()
+            served = [line for line in lines if line.startswith("v ")]
+            need(served == good["dump"][:len(served)], "bit %d of byte %d: a changed event was served",
+                 bit, offset)
+            if done.returncode:
+                codes.append(lines[-1].split(":")[0])
+            elif verb == "dump":
+                need(len(served) == len(good["dump"]), "bit %d of byte %d: events are missing from "
+                     "what is served", bit, offset)
+        return changed, codes
+
+    def flips(self, where, count):
+        place, _ = self.journal(Workload(500, 25, 20, 40))
+        db = sqlite3.connect(place.database)
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        db.close()
+        shutil.copyfile(place.database + "-head", place.database + "-head.good")
+        with open(place.database, "rb") as file:
+            original = file.read()
+        good = {"rows": self.as_read(place.database), "dump": place.must("dump").stdout.splitlines()}
+        pages = [at for at in range(0, len(original), PAGE)
+                 if where == "file" or (original[at] == 13 and b"type-" not in original[at:at + PAGE]
+                                        and b'"pad"' in original[at:at + PAGE])]
+        changed = damaged = refused = 0
+        for _ in range(count):
+            offset = self.random.choice(pages) + self.random.randrange(PAGE)
+            changes, codes = self.flip(place, original, offset, self.random.randrange(8), good)
+            need(not changes or codes, "byte %d: a change was not noticed", offset)
+            need(where == "file" or not changes or "damaged" in codes,
+                 "byte %d of an event's page was reported as %r", offset, codes)
+            changed += changes
+            refused += bool(codes)
+            damaged += "damaged" in codes
+        need(changed > count // 10, "only %d flips of %d changed anything", changed, count)
+        return "%d flips, %d changed what is read, %d refused, %d as damaged" % (
+            count, changed, refused, damaged)
+
+    # --- files -------------------------------------------------------------------------------
+
+    def refused_then_accepted(self, damage, position_matters=True, create=True):
+        """Do damage to a journal of 200 events; open must name it, and accept_head go on."""
+        work = Workload(200, 10, 4, 50)
+        place, oracle = self.journal(work)
+        old = place.clone(self.directory())
+        place.must("append", *Workload(240, 10, 4, 51).args())
+        damage(place, old)
+        env = {} if create else {"WORKER_NO_CREATE": "1"}
+        for _ in range(2):  # asking twice does not make it good
+            done = place.run("open", ledger=place.ledger + "-damage", env=env)
+            need(done.returncode == 6 and done.stdout.startswith("damaged: "), "open gave %d: %s",
+                 done.returncode, done.stdout)
+        need(not position_matters or " 440" in done.stdout, "440 is not named: %s", done.stdout)
+        accepted = place.run("open", ledger=place.ledger + "-damage", env={"WORKER_ACCEPT_HEAD": "1"})
+        need(accepted.returncode == 0, "accept_head gave %d: %s", accepted.returncode,
+             accepted.stdout)
+        os.remove(place.ledger)
+        oracle.workloads[51] = Workload(240, 10, 4, 51)
+        place.must("append", *work.args())
+        place.must("append", *Workload(240, 10, 4, 51).args())
+        place.must("open")
+        oracle.check(place.database, Ledger(place.ledger))
+        need(oracle.count == 440, "there are %d events in the end", oracle.count)
+
+    def file_modes(self):
+        mask = os.umask(0)
+        try:
+            place, _ = self.journal(Workload(10, 2, 5, 60))
+        finally:
+            os.umask(mask)
+        modes = {suffix: stat.S_IMODE(os.stat(place.database + suffix).st_mode)
+                 for suffix in FILES if os.path.exists(place.database + suffix)}
+        need({"", "-wal", "-head", "-lock"} <= set(modes), "files are missing: %r", modes)
+        need(set(modes.values()) == {0o600}, "modes are %r",
+             {suffix: oct(mode) for suffix, mode in modes.items()})
+
+    def symlink(self):
+        real, _ = self.journal(Workload(10, 2, 5, 61))
+        place = Place(self.worker, self.directory())
+        os.symlink(real.database, place.database)
+        self.must_refuse(place, real.database, {"wrong_store", "io_error"})
+
+    def must_refuse(self, place, file, codes, *command):
+        before = open(file, "rb").read()
+        for verb in command or (("open",), ("append", 5, 2, 5, 62, 100)):
+            done = place.run(*verb)
+            code = done.stdout.split(":")[0]
+            need(done.returncode != 0 and code in codes, "%s gave %d: %s", verb[0], done.returncode,
+                 done.stdout)
+            need(open(file, "rb").read() == before, "%s changed the file", verb[0])
+
+    def foreign(self):
+        place = Place(self.worker, self.directory())
+        db = sqlite3.connect(place.database)
+        db.execute("CREATE TABLE theirs(a)")
+        db.commit()
+        db.close()
+        self.must_refuse(place, place.database, {"wrong_store"})
+
+    def not_a_database(self):
+        place = Place(self.worker, self.directory())
+        with open(place.database, "wb") as file:
+            file.write(b"dear diary, " * 1000)
+        self.must_refuse(place, place.database, {"wrong_store"})
+
+    def newer(self):
+        place, _ = self.journal(Workload(10, 2, 5, 63))
+        db = sqlite3.connect(place.database)
+        db.execute("PRAGMA user_version=99")
+        db.commit()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        db.close()
+        self.must_refuse(place, place.database, {"newer_schema"})
+
+    def read_only_directory(self):
+        directory = self.directory()
+        os.makedirs(directory)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", directory],
+                       check=True)
+        try:
+            place = Place(self.worker, os.path.join(directory, "data"))
+            place.ledger = os.path.join(self.root, "ledger-of-read-only")
+            os.makedirs(os.path.join(directory, "empty"))
+            place.must("append", *Workload(10, 2, 5, 64).args())
+            subprocess.run(["mount", "-o", "remount,ro", directory], check=True)
+            self.must_refuse(place, place.database, {"io_error"})
+            empty = Place(self.worker, os.path.join(directory, "empty"))
+            empty.ledger = place.ledger
+            done = empty.run("open")
+            need(done.returncode == 1 and done.stdout.startswith("io_error: "), "gave %d: %s",
+                 done.returncode, done.stdout)
+        finally:
+            subprocess.run(["umount", "-l", directory], check=False)
+
+    def fork(self):
+        place = Place(self.worker, self.directory())
+        done = place.must("fork")
+        need(done.stdout == "append misuse\nread_log misuse\nlease_acquire misuse\n", "it said %r",
+             done.stdout)
+        oracle = Oracle([Workload(10, 3, 5, 900, 20)])
+        oracle.check(place.database, Ledger(place.ledger))
+
+
+def edit(path, function):
+    with open(path, "r+b") as file:
+        content = bytearray(file.read())
+        function(content)
+        file.seek(0)
+        file.truncate()
+        file.write(content)
+
+
+def flip_in_log(place, _):
+    edit(place.database + "-wal", lambda c: c.__setitem__(len(c) // 2, c[len(c) // 2] ^ 4))
+
+
+def cut_log(place, _):
+    edit(place.database + "-wal", lambda c: c.__delitem__(slice(len(c) // 2, None)))
+
+
+def remove_log(place, _):
+    os.remove(place.database + "-wal")
+
+
+def put_old_copy(place, old):
+    for suffix in ("", "-wal"):
+        shutil.copyfile(old.database + suffix, place.database + suffix)
+
+
+def remove_head(place, _):
+    os.remove(place.database + "-head")
+
+
+def damage_head(place, _):
+    edit(place.database + "-head", lambda c: [c.__setitem__(at, c[at] ^ 1) for at in (9, 521)])
+
+
+def can_mount(root):
+    directory = os.path.join(root, "try")
+    os.makedirs(directory)
+    tried = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", directory],
+                           capture_output=True, check=False)
+    if tried.returncode == 0:
+        subprocess.run(["umount", directory], check=False)
+    return tried.returncode == 0
+
+
+def run(worker, everything, seed, report, only=""):
+    root = scratch(None)
+    f = Faults(worker, root, everything, seed)
+    flips = 3000 if everything else 250
+    damages = [("a bit of the log is flipped", flip_in_log, True),
+               ("the log is cut", cut_log, True),
+               ("the log is removed", remove_log, True),
+               ("an older copy is put in its place", put_old_copy, True),
+               ("the head file is removed", remove_head, True),
+               ("both records of the head file are damaged", damage_head, True)]
+    tests = [
+        ("a write or sync that fails once with EIO loses nothing", f.errors, "EIO", False),
+        ("a write or sync that fails once with ENOSPC loses nothing", f.errors, "ENOSPC", False),
+        ("writes and syncs that fail for good with EIO lose nothing", f.errors, "EIO", True),
+        ("writes and syncs that fail for good with ENOSPC lose nothing", f.errors, "ENOSPC", True),
+        ("a flipped bit among the events is never served and always found", f.flips, "event", flips),
+        ("a flipped bit anywhere in the file is never served", f.flips, "file", flips // 2),
+        *[("it is refused by name and position when " + words, f.refused_then_accepted, *rest)
+          for words, *rest in damages],
+        ("it is refused by name when the log is removed and it may not be made anew",
+         f.refused_then_accepted, remove_log, True, False),
+        ("every file is for its owner alone", f.file_modes),
+        ("a path that is a symbolic link is refused", f.symlink),
+        ("a database of somebody else is refused and left alone", f.foreign),
+        ("a file that is no database is refused and left alone", f.not_a_database),
+        ("a journal of a newer schema is refused and left alone", f.newer),
+        ("a handle is refused in a child after fork", f.fork),
+    ]
+    for sentence, function, *args in tests:
+        if only in sentence:
+            report.test(sentence, function, *args)
+    mounts = [("a full disk is named, is read from, and is gone on from", f.full_disk),
+              ("a read-only directory is refused with a clear error", f.read_only_directory)]
+    able = can_mount(root)
+    for sentence, function in mounts:
+        if only not in sentence:
+            continue
+        if able:
+            report.test(sentence, function)
+        else:
+            report.skip(sentence, "a tmpfs cannot be mounted here")
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    parser = arguments(__doc__)
+    parser.add_argument("--only", default="", help="tests whose sentence has this in it")
+    options = parser.parse_args()
+    print("# seed %d" % options.seed)
+    report = Report()
+    run(os.path.abspath(options.worker), options.all, options.seed, report, options.only)
+    return report.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+/*
+ * crowd.h - many threads on one journal, and what each of them was told.
+ *
+ * A check that fails in a thread is noted (the first one in words) and the thread goes on: only the
+ * test's own thread may leave a test. `told` holds, for every position, what its append answered.
+ */
+#ifndef EF_TEST_CROWD_H
+#define EF_TEST_CROWD_H
+
+#include "../contract/contract.h"
+
+#include <pthread.h>
+
+#define POSITIONS_MAX 8192
+#define NAME_MAX_BYTES 32
+
+typedef struct told {
+    _Atomic int times; /* how many appends were told that they wrote here */
+    int64_t seq;
+    char stream[NAME_MAX_BYTES];
+    char id[NAME_MAX_BYTES];
+} told;
+
+typedef struct crowd {
+    contract *t;
+    _Atomic int failures;
+    pthread_mutex_t lock; /* of first_failure */
+    char first_failure[600];
+    told told[POSITIONS_MAX + 1];
+    _Atomic int64_t written; /* events that were not duplicates */
+    _Atomic int64_t calls;   /* that asked for a commit */
+    _Atomic bool over;       /* the writers are done */
+} crowd;
+
+/* A member of a crowd: one thread. */
+typedef struct member {
+    crowd *crowd;
+    ef_journal *journal;
+    int number;
+    pthread_t thread;
+    ef_error err;
+} member;
+
+crowd *crowd_new(contract *t);
+void crowd_free(crowd *c);
+
+void member_start(member *m, crowd *c, ef_journal *journal, int number, void *(*run)(void *));
+void member_join(member *m);
+
+/* Note a failure; go on. */
+void crowd_note(crowd *c, const char *file, int line, const char *what, const char *why);
+#define MUST(m, condition)                                                                         \
+    ((condition) ? (void)0 : crowd_note((m)->crowd, __FILE__, __LINE__, #condition, (m)->err.text))
+
+/* Append, which must answer EF_OK or `refusal`, and note where the events are. */
+ef_status member_append(member *m, ef_status refusal, const ef_new_event *events, size_t count,
+                        ef_place *places);
+
+/* At the end: no failure was noted, and the journal holds what was told, dense in every way. */
+void crowd_check(crowd *c, ef_journal *journal);
+
+#endif
