@@ -123,15 +123,17 @@ class Faults:
 
     @staticmethod
     def as_read(database):
-        """What any reader would be given; None when SQLite itself refuses."""
+        """What any reader would be given, bytes as bytes; None when SQLite itself refuses."""
         try:
             with Copy(database) as db:
                 return [tuple(row) for row in db.execute(
-                    "SELECT e.position, e.seq, e.schema, e.time, e.recorded, s.tenant, s.name, e.id,"
-                    " t.name, e.data, e.meta, e.hash, e.prev, e.jump FROM event e"
+                    "SELECT e.position, e.seq, e.schema, e.time, e.recorded, e.prev, e.jump,"
+                    " CAST(s.tenant AS BLOB), CAST(s.name AS BLOB), CAST(e.id AS BLOB),"
+                    " CAST(t.name AS BLOB), CAST(e.data AS BLOB), CAST(e.meta AS BLOB),"
+                    " CAST(e.hash AS BLOB) FROM event e"
                     " LEFT JOIN stream s ON s.id = e.stream"
                     " LEFT JOIN event_type t ON t.id = e.type ORDER BY e.position")]
-        except (sqlite3.Error, UnicodeDecodeError):
+        except sqlite3.Error:
             return None
 
     def flip(self, place, original, offset, bit, good):

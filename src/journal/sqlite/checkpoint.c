@@ -27,6 +27,19 @@ static ef_status move_log(sq_store *store, ef_error *err)
     return rc == SQLITE_BUSY ? EF_OK : sq_fail(conn, rc, "moving the log into the database", err);
 }
 
+/* SQLite syncs the database only at the end of a checkpoint that moved everything. Syncing what was
+ * moved so far leaves little to sync while nobody may commit. */
+static ef_status sync_database(sq_store *store, ef_error *err)
+{
+    sqlite3_file *file = NULL;
+    int rc = sqlite3_file_control(store->checkpoint.conn.db, "main", SQLITE_FCNTL_FILE_POINTER,
+                                  &file);
+
+    if (rc == SQLITE_OK && file && file->pMethods)
+        rc = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY);
+    return rc == SQLITE_OK ? EF_OK : ef_fail(err, EF_IO, "syncing the database: SQLite %d", rc);
+}
+
 /* Step 1. The small commit needs no sync: nobody was told of it, and the next one covers it. */
 static ef_status set_pin(sq_store *store, ef_error *err)
 {
@@ -77,6 +90,8 @@ static ef_status checkpoint(sq_store *store, bool alone_already, ef_error *err)
         sq_exclusive_end(store);
     if (st == EF_OK)
         st = move_log(store, err);
+    if (st == EF_OK)
+        st = sync_database(store, err);
     drop_pin(store);
     if (st != EF_OK)
         return st;

@@ -14,6 +14,8 @@
 
 #define APPLICATION_ID 0x45664a31 /* "EfJ1" */
 #define PARTITIONS_DEFAULT 16
+#define WAY_OUT                                                                                     \
+    "; nothing is served from it: restore a backup, or run: everfold doctor --deep --accept-head"
 
 static ef_status pragma_number(sq_conn *conn, const char *sql, int64_t *out, ef_error *err)
 {
@@ -93,6 +95,25 @@ static ef_status migrate_alone(sq_conn *conn, const ef_journal_options *options,
     return st;
 }
 
+/* A journal that is still, or again, without a schema: was it ever more than that? Without its log a
+ * young one looks new, and making it anew would bury what was lost. */
+static ef_status nothing_acknowledged(const char *path, ef_error *err)
+{
+    sq_headfile file;
+    sq_head_record head = {0};
+
+    if (sq_headfile_open(&file, path, false, true, NULL) == EF_OK) {
+        (void)sq_headfile_read(&file, &head, NULL);
+        sq_headfile_close(&file);
+    }
+    if (head.position == 0)
+        return EF_OK;
+    return ef_fail_numbers(err, EF_DAMAGED, head.position, 0,
+                           "the journal is empty, but %" PRId64
+                           " was acknowledged: positions 1 to %" PRId64 " are missing" WAY_OUT,
+                           head.position, head.position);
+}
+
 ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool *out_made,
                           ef_error *err)
 {
@@ -114,6 +135,11 @@ ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool
                                "the journal has schema %" PRId64 " and this Everfold knows up to %d: "
                                "use a newer Everfold",
                                version, sq_migration_count);
+    if (version == 0 && !options->accept_head) {
+        st = nothing_acknowledged(sqlite3_db_filename(conn->db, "main"), err);
+        if (st != EF_OK)
+            return st;
+    }
     if (version < sq_migration_count && options->read_only)
         return ef_fail(err, EF_MISUSE, "the journal's schema is older and it was opened read-only");
     if (version == 0 && !options->create)
@@ -145,9 +171,6 @@ static ef_status hash_at(sq_conn *conn, int64_t position, uint8_t out[EF_HASH_BY
     }
     return st;
 }
-
-#define WAY_OUT                                                                                     \
-    "; nothing is served from it: restore a backup, or run: everfold doctor --deep --accept-head"
 
 static ef_status compare(sq_writer *w, const sq_head_record *head, int64_t last, ef_error *err)
 {
@@ -219,11 +242,14 @@ ef_status sq_compare_head(sq_writer *w, const ef_journal_options *options, ef_er
         return st;
     if (options->accept_head) /* as it is; what is damaged still shows when it is read */
         verified = last;
-    if (options->read_only || (head.position == last && head.verified == verified && st == EF_OK))
+    if (options->read_only || (head.position == last && head.verified == verified && st == EF_OK &&
+                               !options->accept_head))
         return EF_OK;
     head = (sq_head_record){.position = last, .verified = verified};
     memcpy(head.hash, w->state->last_hash, sizeof head.hash);
-    if (!sq_headfile_write(&w->head, &head))
+    /* Accepting writes both records: the higher one counts, and the old one may be that. */
+    if (!sq_headfile_write(&w->head, &head) ||
+        (options->accept_head && !sq_headfile_write(&w->head, &head)))
         ef__log(options->log, EF_LOG_WARN, "the head file could not be written",
                 EF_LOG_NUMBER_FIELD("position", last));
     return EF_OK;

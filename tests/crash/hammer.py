@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Many processes on one journal, killed and stopped at random.
+
+Three writers of two threads each, a reader that follows by position, a taker under a lease. Writers
+and taker are killed again and again; the reader lives through it all. Then the oracle looks. After
+that, holders of a lease are stopped past its end and woken: what they write is refused.
+"""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from harness import Place, Report, arguments, environment, scratch
+from oracle import Ledger, Oracle, Workload, need
+
+STREAMS, BATCH, THREADS, WRITERS = 40, 4, 2, 3
+LOG_BYTES_MAX = 64 << 20
+NEVER = 10**7  # events of one writer: more than it will get to
+
+
+class Crowd:
+    """The processes on one journal. Each process that appends has a seed, and a ledger, of its own."""
+
+    def __init__(self, place, dice):
+        self.place, self.dice = place, dice
+        self.seeds, self.ledgers, self.log_bytes = [], [], 0
+        self.ended = []  # (verb, exit code, output) of those that were not killed
+        self.kills = 0
+
+    def start(self, verb, *args, ledger):
+        command = self.place.command(verb, *args, ledger=ledger)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   text=True, env=environment())
+        process.verb = verb
+        return process
+
+    def writer(self, left_ms):
+        seed = 1000 + len(self.seeds)
+        self.seeds.append(seed)
+        self.ledgers.append(self.place.ledger + "-%d" % seed)
+        return self.start("hammer", left_ms, STREAMS, BATCH, seed, THREADS, ledger=self.ledgers[-1])
+
+    def taker(self, left_ms):
+        self.ledgers.append(self.place.ledger + "-taker-%d" % len(self.ledgers))
+        return self.start("take", NEVER, 50, 400, left_ms, ledger=self.ledgers[-1])
+
+    def kill(self, process):
+        process.kill()
+        process.communicate()
+        self.kills += 1
+
+    def end(self, process):
+        output, _ = process.communicate(timeout=60)
+        self.ended.append((process.verb, process.returncode, output))
+
+    def look_at_log(self):
+        path = self.place.database + "-wal"
+        if os.path.exists(path):
+            self.log_bytes = max(self.log_bytes, os.path.getsize(path))
+
+    def oracle(self, first):
+        workloads = [first] + [Workload(NEVER, STREAMS, BATCH, seed * 8 + thread)
+                               for seed in self.seeds for thread in range(THREADS)]
+        return Oracle(workloads, takes=True)
+
+
+def run_crowd(crowd, seconds):
+    """Kill somebody every few moments until the time is over."""
+    until = time.monotonic() + seconds
+
+    def left_ms():
+        return max(200, int((until - time.monotonic()) * 1000))
+
+    reader = crowd.start("follow", left_ms() + 1500, ledger=crowd.place.ledger + "-reader")
+    workers = [crowd.writer(left_ms()) for _ in range(WRITERS)] + [crowd.taker(left_ms())]
+    while time.monotonic() < until - 0.5:
+        time.sleep(crowd.dice.uniform(0.02, 0.25))
+        crowd.look_at_log()
+        k = crowd.dice.randrange(len(workers))
+        crowd.kill(workers[k])
+        workers[k] = crowd.writer(left_ms()) if k < WRITERS else crowd.taker(left_ms())
+    for worker in workers:
+        crowd.end(worker)
+    crowd.end(reader)
+
+
+def crowd_is_killed(worker, root, seconds, seed):
+    place = Place(worker, os.path.join(root, "crowd"))
+    first = Workload(400, STREAMS, 50, 1)  # every stream is there, so its partition is known
+    place.must("append", *first.args())
+    crowd = Crowd(place, random.Random(seed))
+    oracle = crowd.oracle(first)
+    oracle.check(place.database, Ledger(place.ledger))
+    run_crowd(crowd, seconds)
+    for verb, code, output in crowd.ended:
+        held = verb == "take" and output.startswith("lease_")  # its time was up while it waited
+        need(code == 0 or held, "%s ended with %d: %s", verb, code, output[-2000:])
+    ledger = Ledger(place.ledger, *crowd.ledgers)
+    need(set(ledger.errors) <= {"lease_held", "lease_lost"}, "reported: %r", set(ledger.errors))
+    oracle.workloads = crowd.oracle(first).workloads
+    oracle.check(place.database, ledger, alone=False)
+    need(crowd.log_bytes < LOG_BYTES_MAX, "the log grew to %d bytes", crowd.log_bytes)
+    place.must("open")
+    followed = int(next(out for verb, _, out in crowd.ended if verb == "follow").split()[1])
+    need(followed == oracle.count, "the reader saw %d events of %d", followed, oracle.count)
+    oracle.check(place.database, ledger, alone=False)
+    return "seed %d: %d kills, %d events, %d acknowledged, %d taken, log at most %d KB" % (
+        seed, crowd.kills, oracle.count, len(ledger.places), len(ledger.taken),
+        crowd.log_bytes >> 10)
+
+
+def wait_stopped(process):
+    _, status = os.waitpid(process.pid, os.WUNTRACED)
+    need(os.WIFSTOPPED(status), "the holder ended instead of stopping: %d", status)
+
+
+def stopped_holder(worker, root, rounds):
+    """Stop a holder past the end of its lease; somebody else takes over; wake it."""
+    place = Place(worker, os.path.join(root, "stopped"))
+    work = Workload(60 * rounds, 20, 30, 2)
+    place.must("append", *work.args())
+    oracle, refused = Oracle([work], takes=True), 0
+    oracle.check(place.database, Ledger(place.ledger))
+    for _ in range(rounds):
+        holder = subprocess.Popen(place.command("hold", 20, 150, ledger=place.ledger + "-holder"),
+                                  stdout=subprocess.PIPE, text=True, env=environment())
+        wait_stopped(holder)
+        place.must("take", 1, 20, 150, 20000)
+        holder.send_signal(signal.SIGCONT)
+        output, _ = holder.communicate(timeout=60)
+        need("mark lease_lost\n" in output, "a stale mark was not refused: %s", output)
+        refused += int(output.split("stale_refused ")[1].split()[0])
+        oracle.check(place.database, Ledger(place.ledger))
+        time.sleep(0.16)  # the taker's own lease has to run out before the next holder
+    need(refused >= rounds, "only %d refusals were counted", refused)
+    return "%d stale writes refused, none done" % refused
+
+
+def run(worker, seconds, rounds, seed, report):
+    root = scratch(None)
+    report.test("nothing is lost, doubled or skipped when a crowd of processes is killed at random",
+                crowd_is_killed, worker, root, seconds, seed)
+    report.test("a holder that slept past the end of its lease is refused and changes nothing",
+                stopped_holder, worker, root, rounds)
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--seconds", type=float, default=12)
+    options = parser.parse_args()
+    print("# seed %d" % options.seed)
+    report = Report()
+    run(os.path.abspath(options.worker), options.seconds, 100 if options.all else 8, options.seed,
+        report)
+    return report.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
