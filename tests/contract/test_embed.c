@@ -390,6 +390,20 @@ CONTRACT(positions_stay_dense_when_another_handle_appends_between)
     app_close(&a);
 }
 
+CONTRACT(a_stream_that_was_not_there_is_seen_once_another_handle_has_made_it)
+{
+    contract *t = *state;
+    app a = app_open(t);
+
+    CHECK_INT(0, seq_of(t, "new"));
+    begin(t, &a);
+    embed(t, &a, "new", "t");
+    commit(t, &a);
+    CHECK_INT(1, seq_of(t, "new"));
+    CHECK_INT(2, append(t, "new", "t").seq);
+    app_close(&a);
+}
+
 CONTRACT(events_of_a_transaction_are_in_the_outbox)
 {
     contract *t = *state;
@@ -572,6 +586,7 @@ CONTRACT_MAIN(CASE(a_commit_keeps_the_applications_rows_and_the_events),
               CASE(a_transaction_that_sqlite_has_ended_takes_no_more_events),
               CASE(a_commit_of_a_transaction_that_is_gone_is_not_ok),
               CASE(positions_stay_dense_when_another_handle_appends_between),
+              CASE(a_stream_that_was_not_there_is_seen_once_another_handle_has_made_it),
               CASE(events_of_a_transaction_are_in_the_outbox),
               CASE(the_head_file_knows_what_was_committed),
               CASE(begin_is_busy_after_its_time_when_another_writes),

@@ -191,26 +191,27 @@ class Faults:
 
     # --- files -------------------------------------------------------------------------------
 
-    def refused_then_accepted(self, damage, position_matters=True, create=True):
-        """Do damage to a journal of 200 events; open must name it, and accept_head go on."""
-        work = Workload(200, 10, 4, 50)
+    def refused_then_accepted(self, damage, create=True):
+        """Do damage to a journal of 440 events that are all still in its log; open must name it, and
+        accept_head must go on."""
+        work, more = Workload(200, 10, 20, 50), Workload(240, 10, 20, 51)
         place, oracle = self.journal(work)
         old = place.clone(self.directory())
-        place.must("append", *Workload(240, 10, 4, 51).args())
+        place.must("append", *more.args())
         damage(place, old)
         env = {} if create else {"WORKER_NO_CREATE": "1"}
         for _ in range(2):  # asking twice does not make it good
             done = place.run("open", ledger=place.ledger + "-damage", env=env)
             need(done.returncode == 6 and done.stdout.startswith("damaged: "), "open gave %d: %s",
                  done.returncode, done.stdout)
-        need(not position_matters or " 440" in done.stdout, "440 is not named: %s", done.stdout)
+        need(" 440" in done.stdout, "440 is not named: %s", done.stdout)
         accepted = place.run("open", ledger=place.ledger + "-damage", env={"WORKER_ACCEPT_HEAD": "1"})
         need(accepted.returncode == 0, "accept_head gave %d: %s", accepted.returncode,
              accepted.stdout)
         os.remove(place.ledger)
-        oracle.workloads[51] = Workload(240, 10, 4, 51)
+        oracle.workloads[more.seed] = more
         place.must("append", *work.args())
-        place.must("append", *Workload(240, 10, 4, 51).args())
+        place.must("append", *more.args())
         place.must("open")
         oracle.check(place.database, Ledger(place.ledger))
         need(oracle.count == 440, "there are %d events in the end", oracle.count)
@@ -342,12 +343,12 @@ def run(worker, everything, seed, report, only=""):
     root = scratch(None)
     f = Faults(worker, root, everything, seed)
     flips = 3000 if everything else 250
-    damages = [("a bit of the log is flipped", flip_in_log, True),
-               ("the log is cut", cut_log, True),
-               ("the log is removed", remove_log, True),
-               ("an older copy is put in its place", put_old_copy, True),
-               ("the head file is removed", remove_head, True),
-               ("both records of the head file are damaged", damage_head, True)]
+    damages = [("a bit of the log is flipped", flip_in_log),
+               ("the log is cut", cut_log),
+               ("the log is removed", remove_log),
+               ("an older copy is put in its place", put_old_copy),
+               ("the head file is removed", remove_head),
+               ("both records of the head file are damaged", damage_head)]
     tests = [
         ("a write or sync that fails once with EIO loses nothing", f.errors, "EIO", False),
         ("a write or sync that fails once with ENOSPC loses nothing", f.errors, "ENOSPC", False),
@@ -355,10 +356,10 @@ def run(worker, everything, seed, report, only=""):
         ("writes and syncs that fail for good with ENOSPC lose nothing", f.errors, "ENOSPC", True),
         ("a flipped bit among the events is never served and always found", f.flips, "event", flips),
         ("a flipped bit anywhere in the file is never served", f.flips, "file", flips // 2),
-        *[("it is refused by name and position when " + words, f.refused_then_accepted, *rest)
-          for words, *rest in damages],
+        *[("it is refused by name and position when " + words, f.refused_then_accepted, damage)
+          for words, damage in damages],
         ("it is refused by name when the log is removed and it may not be made anew",
-         f.refused_then_accepted, remove_log, True, False),
+         f.refused_then_accepted, remove_log, False),
         ("every file is for its owner alone", f.file_modes),
         ("a path that is a symbolic link is refused", f.symlink),
         ("a database of somebody else is refused and left alone", f.foreign),

@@ -112,6 +112,27 @@ def crowd_is_killed(worker, root, seconds, seed):
         crowd.log_bytes >> 10)
 
 
+def made_at_once(worker, root, rounds):
+    """Several processes find no journal, and all of them make it and append."""
+    for n in range(rounds):
+        place = Place(worker, os.path.join(root, "new-%d" % n))
+        works = [Workload(12, 5, 2, seed) for seed in range(4)]
+        ledgers = [place.ledger + "-%d" % work.seed for work in works]
+        started = [subprocess.Popen(place.command("append", *work.args(), ledger=ledger),
+                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                    env=environment()) for work, ledger in zip(works, ledgers)]
+        for process in started:
+            output, _ = process.communicate(timeout=60)
+            need(process.returncode == 0, "round %d: one ended with %d: %s", n, process.returncode,
+                 output)
+        oracle = Oracle(works)
+        oracle.check(place.database, Ledger(*ledgers), alone=False)
+        need(oracle.count == 48, "round %d: %d events of 48", n, oracle.count)
+        place.must("open")
+        place.remove()
+    return "%d rounds of 4 processes" % rounds
+
+
 def wait_stopped(process):
     _, status = os.waitpid(process.pid, os.WUNTRACED)
     need(os.WIFSTOPPED(status), "the holder ended instead of stopping: %d", status)
@@ -143,6 +164,8 @@ def run(worker, seconds, rounds, seed, report):
     root = scratch(None)
     report.test("nothing is lost, doubled or skipped when a crowd of processes is killed at random",
                 crowd_is_killed, worker, root, seconds, seed)
+    report.test("processes that make the same journal at the same moment all get to use it",
+                made_at_once, worker, root, 5 * rounds)
     report.test("a holder that slept past the end of its lease is refused and changes nothing",
                 stopped_holder, worker, root, rounds)
     shutil.rmtree(root, ignore_errors=True)

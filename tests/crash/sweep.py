@@ -12,7 +12,7 @@ import signal
 import sys
 
 from harness import MUTATING, Place, Report, arguments, count_calls, sample, scratch, strace
-from oracle import Ledger, Oracle, Workload, need
+from oracle import Copy, Ledger, Oracle, Workload, need
 
 
 class Scenario:
@@ -21,7 +21,8 @@ class Scenario:
     def __init__(self, prepared, oracle, verb, args, **more):
         self.prepared, self.oracle, self.verb, self.args = prepared, oracle, verb, args
         self.trace = {key: more[key] for key in ("files", "ledger") if key in more}
-        self.calls = more.get("calls", MUTATING)
+        self.needs = more.get("needs", ())  # calls without which the run was not what it claims
+        self.proof = more.get("proof")      # looks at what a whole run leaves
 
     def place(self, worker, directory):
         return self.prepared.clone(directory) if self.prepared else Place(worker, directory)
@@ -64,13 +65,15 @@ def kill_at(worker, directory, scenario, call, number, again):
     return killed
 
 
-def sweep(worker, root, scenario, most, keep=False):
+def sweep(worker, root, scenario, most):
     trial = scenario.place(worker, os.path.join(root, "count"))
-    counts = count_calls(trial, scenario.calls, scenario.verb, *scenario.args, **scenario.trace)
+    counts = count_calls(trial, MUTATING, scenario.verb, *scenario.args, **scenario.trace)
     scenario.oracle.copy().check(trial.database, Ledger(trial.ledger))
+    need(all(counts[call] for call in scenario.needs), "the run makes no %r", scenario.needs)
+    if scenario.proof:
+        scenario.proof(trial)
     trial.remove()
     points = [(call, n) for call in sorted(counts) for n in range(1, counts[call] + 1)]
-    need(points, "the run makes none of the calls: there is nothing to kill")
     chosen, met = sample(points, most), 0
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
         runs = {}
@@ -105,44 +108,75 @@ def with_workload(oracle, workload):
     return oracle
 
 
-def small(worker, root, _):
+def small(worker, root):
     """A new journal: schema, head file, first streams and types, duplicates."""
-    work = Workload(30, 7, 3, 1)
     del worker, root
+    work = Workload(30, 7, 3, 1)
     return Scenario(None, Oracle([work]), "append", work.args())
 
 
-def settling(worker, root, _):
+def has_settled(place):
+    with Copy(place.database) as db:
+        settled = db.execute("SELECT settled FROM state").fetchone()[0]
+    need(settled > 0, "nothing was settled")
+
+
+def settling(worker, root):
     """The tail is just under the length at which it is settled, in slices of a thousand."""
     place, oracle = prepare(worker, os.path.join(root, "settling"), Workload(8190, 300, 630, 2, 40))
-    work = Workload(6000, 320, 500, 3, 40)
-    return Scenario(place, with_workload(oracle, work), "append", work.args())
+    work = Workload(5000, 320, 500, 3, 40)
+    return Scenario(place, with_workload(oracle, work), "append", work.args(), proof=has_settled)
 
 
-def merging(worker, root, _):
-    """Sixteen runs of ids become one."""
-    place, oracle = prepare(worker, os.path.join(root, "merging"),
-                            Workload(152000, 500, 1000, 4, 10))
-    work = Workload(8000, 500, 1000, 5, 10)
-    return Scenario(place, with_workload(oracle, work), "append", work.args())
+def merges(place, begun, ended):
+    """Is a merge of id runs under way, and has one ended?"""
+    with Copy(place.database) as db:
+        moving = db.execute("SELECT count(*) FROM id_run WHERE merging_into <> 0").fetchone()[0]
+        merged = db.execute("SELECT count(*) FROM id_run WHERE level = 1").fetchone()[0]
+    need(begun == (moving > 0) and ended == (merged > 0 and moving == 0),
+         "a merge is not where it should be: %d runs moving, %d merged", moving, merged)
 
 
-def checkpointing(worker, root, _):
-    """The log is just under the length at which it is moved into the database. Only a checkpoint
-    writes to the database file, so its calls alone are counted."""
-    place, oracle = prepare(worker, os.path.join(root, "checkpointing"),
-                            Workload(1350, 40, 5, 6, 3000))
-    work = Workload(400, 40, 5, 7, 3000)
+MERGE_READY = Workload(146000, 500, 1000, 4, 10)  # fifteen runs; the sixteenth is being made
+
+
+def merging(worker, root):
+    """Sixteen runs of ids begin to become one."""
+    place, oracle = prepare(worker, os.path.join(root, "merging"), MERGE_READY)
+    work = Workload(6000, 500, 600, 5, 10)
+    merges(place, False, False)
+    return Scenario(place, with_workload(oracle, work), "append", work.args(),
+                    proof=lambda after: merges(after, True, False))
+
+
+def merged(worker, root):
+    """The last entries of sixteen runs move, and the runs go."""
+    place, oracle = prepare(worker, os.path.join(root, "merged"), MERGE_READY)
+    most = Workload(34800, 500, 600, 5, 10)
+    place.must("append", *most.args())
+    with_workload(oracle, most)
+    oracle.check(place.database, Ledger(place.ledger))
+    work = Workload(6000, 500, 600, 10, 10)
+    merges(place, True, False)
+    return Scenario(place, with_workload(oracle, work), "append", work.args(),
+                    proof=lambda after: merges(after, False, True))
+
+
+def checkpointing(worker, root):
+    """Enough is appended for the log to be moved into the database more than once. Only that writes
+    to the database file, so its calls alone are counted."""
+    place, oracle = prepare(worker, os.path.join(root, "checkpointing"), Workload(60, 40, 5, 6, 3000))
+    work = Workload(600, 40, 5, 7, 3000)
     return Scenario(place, with_workload(oracle, work), "append", work.args(), files=("",),
-                    ledger=False)
+                    ledger=False, needs=("fdatasync",))
 
 
-def taking(worker, root, _):
+def taking(worker, root):
     place, oracle = prepare(worker, os.path.join(root, "taking"), Workload(120, 20, 30, 8), True)
     return Scenario(place, oracle, "take", (6, 15, 60000, 60000))
 
 
-def putting_back(worker, root, _):
+def putting_back(worker, root):
     place, oracle = prepare(worker, os.path.join(root, "putting"), Workload(120, 20, 30, 9), True)
     place.must("take", 2, 60, 60000, 60000)
     oracle.check(place.database, Ledger(place.ledger))
@@ -152,8 +186,9 @@ def putting_back(worker, root, _):
 # What it is called, how it is made, and how many points a short run has time for.
 SCENARIOS = [
     ("making a journal and appending to it survives a kill anywhere", small, 120),
-    ("settling the tail survives a kill anywhere", settling, 30),
-    ("merging id runs survives a kill anywhere", merging, 4),
+    ("settling the tail survives a kill anywhere", settling, 24),
+    ("beginning to merge id runs survives a kill anywhere", merging, 4),
+    ("ending a merge of id runs survives a kill anywhere", merged, 4),
     ("a checkpoint survives a kill anywhere", checkpointing, 24),
     ("taking and marking survives a kill anywhere", taking, 70),
     ("putting dead rows back survives a kill anywhere", putting_back, 50),
@@ -166,7 +201,7 @@ def run(worker, everything, keep, report, only=None):
         if only and only not in make.__name__:
             continue
         report.test(sentence, lambda make=make, most=most: sweep(
-            worker, root, make(worker, root, None), 0 if everything else most))
+            worker, root, make(worker, root), 0 if everything else most))
     if not (keep and report.failed):
         shutil.rmtree(root, ignore_errors=True)
     else:

@@ -73,9 +73,9 @@ static const struct {
     int (*run)(struct worker *w, const struct numbers *n);
     int numbers; /* how many it needs */
 } VERBS[] = {
-    {"append", verb_append, 5}, {"hammer", verb_hammer, 5}, {"follow", verb_follow, 1},
-    {"fill", verb_fill, 4},     {"open", verb_open, 0},     {"dump", verb_dump, 0},
-    {"fork", verb_fork, 0},     {"take", verb_take, 4},     {"hold", verb_hold, 2},
+    {"append", verb_append, 5},   {"hammer", verb_hammer, 5}, {"follow", verb_follow, 1},
+    {"fill", verb_fill, 4},       {"open", verb_open, 0},     {"dump", verb_dump, 0},
+    {"fork", verb_fork, 0},       {"take", verb_take, 4},     {"hold", verb_hold, 2},
     {"requeue", verb_requeue, 1},
 };
 

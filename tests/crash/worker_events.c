@@ -48,10 +48,9 @@ static void note_places(struct worker *w, const struct batch *b, int64_t first, 
     size_t length = 0;
 
     for (int64_t k = 0; k < count; k++)
-        length += (size_t)snprintf(text + length, 96,
-                                   "a %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %d\n", b->seed,
-                                   first + k, b->places[k].seq, b->places[k].position,
-                                   b->places[k].duplicate);
+        length += (size_t)snprintf(
+            text + length, 96, "a %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %d\n", b->seed,
+            first + k, b->places[k].seq, b->places[k].position, b->places[k].duplicate);
     note_bytes(w, text, length);
     free(text);
 }
@@ -92,7 +91,8 @@ int verb_append(struct worker *w, const struct numbers *n)
     return report(w, st);
 }
 
-/* --- hammer ------------------------------------------------------------------------------------ */
+/* --- hammer ------------------------------------------------------------------------------------
+ */
 
 struct thread {
     pthread_t id;
@@ -136,7 +136,8 @@ int verb_hammer(struct worker *w, const struct numbers *n)
     return report(w, st);
 }
 
-/* --- follow ------------------------------------------------------------------------------------ */
+/* --- follow ------------------------------------------------------------------------------------
+ */
 
 /* Positions follow each other without a hole, and data says which event it is. */
 static bool follows(const ef_batch *batch, int64_t *after)
@@ -175,7 +176,8 @@ int verb_follow(struct worker *w, const struct numbers *n)
     return good ? report(w, st) : EXIT_BROKEN;
 }
 
-/* --- fill -------------------------------------------------------------------------------------- */
+/* --- fill --------------------------------------------------------------------------------------
+ */
 
 /* Append until it fails; then read it all back, say so, wait for a line, and append again. */
 int verb_fill(struct worker *w, const struct numbers *n)
@@ -202,7 +204,8 @@ int verb_fill(struct worker *w, const struct numbers *n)
     return report(w, st);
 }
 
-/* --- look -------------------------------------------------------------------------------------- */
+/* --- look --------------------------------------------------------------------------------------
+ */
 
 int verb_open(struct worker *w, const struct numbers *n)
 {
@@ -245,7 +248,8 @@ int verb_dump(struct worker *w, const struct numbers *n)
     return report(w, st);
 }
 
-/* --- fork -------------------------------------------------------------------------------------- */
+/* --- fork --------------------------------------------------------------------------------------
+ */
 
 static void use_after_fork(struct worker *w)
 {
@@ -260,9 +264,8 @@ static void use_after_fork(struct worker *w)
            ef_status_code(ef_journal_append(w->journal, &event, 1, &place, &w->err)));
     printf("read_log %s\n",
            ef_status_code(ef_journal_read_log(w->journal, &query, &batch, &w->err)));
-    printf("lease_acquire %s\n",
-           ef_status_code(ef_lease_acquire(w->journal, &key, EF_STR("child"), 1000, &token, &until,
-                                           &w->err)));
+    printf("lease_acquire %s\n", ef_status_code(ef_lease_acquire(w->journal, &key, EF_STR("child"),
+                                                                 1000, &token, &until, &w->err)));
     ef_batch_release(&batch);
     fflush(stdout);
     _exit(0);

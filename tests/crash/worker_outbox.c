@@ -80,8 +80,8 @@ static ef_status take(struct worker *w, const ef_holding *held, int64_t limit,
                       ef_taken_batch *taken)
 {
     size_t most = limit < BATCH_MAX ? (size_t)limit : BATCH_MAX;
-    ef_status st = ef_outbox_take(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, most, taken,
-                                  &w->err);
+    ef_status st =
+        ef_outbox_take(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, most, taken, &w->err);
 
     if (st == EF_OK)
         note_taken(w, taken, held);

@@ -45,16 +45,16 @@ void crowd_note(crowd *c, const char *file, int line, const char *what, const ch
 
 static void note_place(member *m, const ef_new_event *event, const ef_place *place)
 {
-    told *told;
+    told *slot;
 
     MUST(m, place->position > 0 && place->position <= POSITIONS_MAX);
     if (place->duplicate || place->position < 1 || place->position > POSITIONS_MAX)
         return;
-    told = &m->crowd->told[place->position];
-    MUST(m, atomic_fetch_add(&told->times, 1) == 0);
-    told->seq = place->seq;
-    (void)snprintf(told->stream, sizeof told->stream, "%.*s", EF_STR_ARG(event->stream));
-    (void)snprintf(told->id, sizeof told->id, "%.*s", EF_STR_ARG(event->id));
+    slot = &m->crowd->told[place->position];
+    MUST(m, atomic_fetch_add(&slot->times, 1) == 0);
+    slot->seq = place->seq;
+    (void)snprintf(slot->stream, sizeof slot->stream, "%.*s", EF_STR_ARG(event->stream));
+    (void)snprintf(slot->id, sizeof slot->id, "%.*s", EF_STR_ARG(event->id));
     atomic_fetch_add(&m->crowd->written, 1);
 }
 
@@ -73,13 +73,13 @@ ef_status member_append(member *m, ef_status refusal, const ef_new_event *events
 /* Every event is the one that somebody was told of. */
 static void check_event(crowd *c, const ef_event *event, int64_t position)
 {
-    const told *told = &c->told[position];
+    const told *slot = &c->told[position];
 
     CHECK_INT(position, event->position);
-    CHECK_INT(1, told->times);
-    CHECK_INT(told->seq, event->seq);
-    CHECK_STR(told->stream, event->stream);
-    CHECK_STR(told->id, event->id);
+    CHECK_INT(1, slot->times);
+    CHECK_INT(slot->seq, event->seq);
+    CHECK_STR(slot->stream, event->stream);
+    CHECK_STR(slot->id, event->id);
 }
 
 static void check_log(crowd *c, ef_journal *journal)

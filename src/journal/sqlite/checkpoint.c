@@ -32,8 +32,8 @@ static ef_status move_log(sq_store *store, ef_error *err)
 static ef_status sync_database(sq_store *store, ef_error *err)
 {
     sqlite3_file *file = NULL;
-    int rc = sqlite3_file_control(store->checkpoint.conn.db, "main", SQLITE_FCNTL_FILE_POINTER,
-                                  &file);
+    int rc =
+        sqlite3_file_control(store->checkpoint.conn.db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
 
     if (rc == SQLITE_OK && file && file->pMethods)
         rc = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY);

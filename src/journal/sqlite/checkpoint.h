@@ -5,8 +5,8 @@
  * pages. A commit wraps the log only when all of it has been moved and nobody reads from it. So:
  *
  *   1. alone      no commit anywhere for an instant: make a small commit of our own, so the log has
- *                 frames that were not moved, and open a read transaction (the pin) on it. While the
- *                 pin is held no commit of any process can wrap the log.
+ *                 frames that were not moved, and open a read transaction (the pin) on it. While
+ * the pin is held no commit of any process can wrap the log.
  *   2. together   checkpoint up to the pin while commits go on behind it. This is the long part.
  *   3. alone      drop the pin, move the little that came since. The next commit wraps the log.
  *

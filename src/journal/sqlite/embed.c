@@ -65,15 +65,7 @@ static ef_status attach(ef_sqlite *e, sqlite3 *db, ef_error *err)
         st = EF_OK; /* comparing decides what a missing head file means */
     if (st == EF_OK)
         st = read_partitions(e, err);
-    if (st == EF_OK)
-        st = sq_run(&e->writer.conn, SQ_BEGIN_READ, err);
-    if (st != EF_OK)
-        return st;
-    st = sq_state_sync(&e->state, &e->writer.conn, err);
-    if (st == EF_OK)
-        st = sq_compare_head(&e->writer, &e->options, err);
-    (void)sq_run(&e->writer.conn, SQ_ROLLBACK, NULL);
-    return st;
+    return st == EF_OK ? sq_compare_head(&e->writer, &e->options, err) : st;
 }
 
 ef_status ef_sqlite_attach(struct sqlite3 *db, const ef_journal_options *options, ef_sqlite **out,
@@ -165,8 +157,9 @@ ef_status ef_sqlite_append(ef_sqlite *e, const ef_new_event *events, size_t coun
         return ef_fail(err, EF_MISUSE, "call ef_sqlite_begin first");
     if (sqlite3_get_autocommit(e->writer.conn.db)) {
         ef_sqlite_rollback(e);
-        return ef_fail(err, EF_MISUSE, "the transaction was ended behind Everfold's back: end it by "
-                                       "ef_sqlite_commit or ef_sqlite_rollback");
+        return ef_fail(err, EF_MISUSE,
+                       "the transaction was ended behind Everfold's back: end it by "
+                       "ef_sqlite_commit or ef_sqlite_rollback");
     }
     if (count == 0)
         return EF_OK;

@@ -40,7 +40,8 @@ static int await_phase(sq_job *job)
     return phase;
 }
 
-/* --- the queue ---------------------------------------------------------------------------------- */
+/* --- the queue ----------------------------------------------------------------------------------
+ */
 
 /* Take jobs from the front until they are heavy enough for one commit. */
 static sq_job *take_jobs(sq_store *store)
@@ -63,10 +64,11 @@ static sq_job *take_jobs(sq_store *store)
     return first;
 }
 
-/* --- one group ---------------------------------------------------------------------------------- */
+/* --- one group ----------------------------------------------------------------------------------
+ */
 
-/* Run a job so that its failure leaves the others' writes alone. *out_fatal: the store itself failed
- * and the transaction is lost. */
+/* Run a job so that its failure leaves the others' writes alone. *out_fatal: the store itself
+ * failed and the transaction is lost. */
 static void run_job(sq_store *store, sq_job *job, bool *out_fatal)
 {
     sq_conn *conn = &store->writer.conn;
@@ -178,7 +180,8 @@ static void run_group(sq_store *store, sq_job *jobs)
         fail_jobs(jobs, st, &err);
 }
 
-/* --- leading ------------------------------------------------------------------------------------ */
+/* --- leading ------------------------------------------------------------------------------------
+ */
 
 /* Hand the lead on, or leave it free. */
 static void pass_lead(sq_store *store)

@@ -14,7 +14,7 @@
 
 #define APPLICATION_ID 0x45664a31 /* "EfJ1" */
 #define PARTITIONS_DEFAULT 16
-#define WAY_OUT                                                                                     \
+#define WAY_OUT                                                                                    \
     "; nothing is served from it: restore a backup, or run: everfold doctor --deep --accept-head"
 
 static ef_status pragma_number(sq_conn *conn, const char *sql, int64_t *out, ef_error *err)
@@ -60,8 +60,8 @@ static ef_status fill_new(sq_conn *conn, const ef_journal_options *options, ef_e
     return st == EF_OK ? set_number(conn, "application_id", APPLICATION_ID, err) : st;
 }
 
-/* All missing migrations and what a new store begins with, in one transaction: a crash leaves the old
- * schema or the new one. */
+/* All missing migrations and what a new store begins with, in one transaction: a crash leaves the
+ * old schema or the new one. */
 static ef_status migrate(sq_conn *conn, int64_t version, const ef_journal_options *options,
                          ef_error *err)
 {
@@ -95,8 +95,8 @@ static ef_status migrate_alone(sq_conn *conn, const ef_journal_options *options,
     return st;
 }
 
-/* A journal that is still, or again, without a schema: was it ever more than that? Without its log a
- * young one looks new, and making it anew would bury what was lost. */
+/* A journal that is still, or again, without a schema: was it ever more than that? Without its log
+ * a young one looks new, and making it anew would bury what was lost. */
 static ef_status nothing_acknowledged(const char *path, ef_error *err)
 {
     sq_headfile file;
@@ -132,7 +132,8 @@ ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool
                        sqlite3_db_filename(conn->db, "main"));
     if (version > sq_migration_count)
         return ef_fail_numbers(err, EF_NEWER_SCHEMA, sq_migration_count, version,
-                               "the journal has schema %" PRId64 " and this Everfold knows up to %d: "
+                               "the journal has schema %" PRId64
+                               " and this Everfold knows up to %d: "
                                "use a newer Everfold",
                                version, sq_migration_count);
     if (version == 0 && !options->accept_head) {
@@ -151,7 +152,8 @@ ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool
     return migrate_alone(conn, options, out_made, err);
 }
 
-/* --- the head ------------------------------------------------------------------------------------ */
+/* --- the head ------------------------------------------------------------------------------------
+ */
 
 static ef_status hash_at(sq_conn *conn, int64_t position, uint8_t out[EF_HASH_BYTES],
                          bool *out_found, ef_error *err)
@@ -182,9 +184,9 @@ static ef_status compare(sq_writer *w, const sq_head_record *head, int64_t last,
         return EF_OK;
     if (last < head->position)
         return ef_fail_numbers(err, EF_DAMAGED, head->position, last,
-                               "the journal ends at position %" PRId64
-                               ", but %" PRId64 " was acknowledged: positions %" PRId64
-                               " to %" PRId64 " are missing" WAY_OUT,
+                               "the journal ends at position %" PRId64 ", but %" PRId64
+                               " was acknowledged: positions %" PRId64 " to %" PRId64
+                               " are missing" WAY_OUT,
                                last, head->position, last + 1, head->position);
     st = hash_at(&w->conn, head->position, hash, &found, err);
     if (st != EF_OK)
@@ -211,12 +213,11 @@ static ef_status make_head(sq_writer *w, ef_error *err)
     return st;
 }
 
-ef_status sq_compare_head(sq_writer *w, const ef_journal_options *options, ef_error *err)
+/* `st` says whether `head` could be read. */
+static ef_status compare_picture(sq_writer *w, const ef_journal_options *options, ef_status st,
+                                 sq_head_record head, ef_error *err)
 {
-    sq_head_record head;
     int64_t last = w->state->last, verified;
-    ef_error scratch = EF_ERROR_INIT;
-    ef_status st = w->head.fd >= 0 ? sq_headfile_read(&w->head, &head, &scratch) : EF_NOT_FOUND;
 
     if (st != EF_OK && last > 0 && !options->accept_head)
         return ef_fail(err, EF_DAMAGED,
@@ -253,4 +254,21 @@ ef_status sq_compare_head(sq_writer *w, const ef_journal_options *options, ef_er
         ef__log(options->log, EF_LOG_WARN, "the head file could not be written",
                 EF_LOG_NUMBER_FIELD("position", last));
     return EF_OK;
+}
+
+ef_status sq_compare_head(sq_writer *w, const ef_journal_options *options, ef_error *err)
+{
+    sq_head_record head = {0};
+    /* The head file is read before the transaction begins: it never leads the database, but what
+     * another process commits in between would make it lead our view of it. */
+    ef_status seen = w->head.fd >= 0 ? sq_headfile_read(&w->head, &head, NULL) : EF_NOT_FOUND;
+    ef_status st = sq_run(&w->conn, SQ_BEGIN_READ, err);
+
+    if (st != EF_OK)
+        return st;
+    st = sq_state_sync(w->state, &w->conn, err);
+    if (st == EF_OK)
+        st = compare_picture(w, options, seen, head, err);
+    (void)sq_run(&w->conn, SQ_ROLLBACK, NULL);
+    return st;
 }

@@ -61,12 +61,8 @@ static ef_status load_event(taking *t, int64_t position, ef_event *out, ef_error
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(t->conn, SQ_EVENT_AT, &stmt, err);
+    ef_status st = sq_find(t->conn, SQ_EVENT_AT, position, &stmt, &row, err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, position);
-    st = sq_row(t->conn, stmt, &row, err);
     if (st != EF_OK)
         return st;
     if (!row)

@@ -219,7 +219,7 @@ static ef_status sum_queued(looking *look, const sq_lane *lane, ef_outbox_summar
 {
     const ef_row_status pending = EF_ROW_PENDING;
     sq_spots first = {.arena = look->arena};
-    int64_t queued = 0, in_hand, processing = 0;
+    int64_t queued = 0, in_hand = 0, processing = 0;
     ef_status st = find_queued(look, lane, &pending, 0, 1, &first, err);
 
     if (st == EF_OK && first.count)

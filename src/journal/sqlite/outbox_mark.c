@@ -143,12 +143,8 @@ static ef_status find_event(sq_store *store, sq_conn *conn, int64_t position, ex
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_ROW_EVENT, &stmt, err);
+    ef_status st = sq_find(conn, SQ_ROW_EVENT, position, &stmt, &row, err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, position);
-    st = sq_row(conn, stmt, &row, err);
     if (st != EF_OK)
         return st;
     if (!row)

@@ -132,12 +132,8 @@ static ef_status show_event(sq_conn *conn, int64_t position, ef__arena *arena, e
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_ROW_EVENT, &stmt, err);
+    ef_status st = sq_find(conn, SQ_ROW_EVENT, position, &stmt, &row, err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, position);
-    st = sq_row(conn, stmt, &row, err);
     if (st != EF_OK)
         return st;
     if (!row)

@@ -3,7 +3,7 @@
  */
 #include "read.h"
 
-#include "settle.h"
+#include "ids.h"
 
 #include "../../base/cursor.h"
 #include "../../base/hash.h"
@@ -20,7 +20,8 @@
 #define READ_BYTES_ENOUGH (16u << 20) /* a page of events ends here even if more were asked for */
 #define LOG_ROWS_MAX 100000 /* rows a filtered read looks at before it answers what it has */
 
-/* --- the pool ------------------------------------------------------------------------------------ */
+/* --- the pool ------------------------------------------------------------------------------------
+ */
 
 static ef_status take_reader(sq_store *store, sq_reader **out, ef_error *err)
 {
@@ -54,6 +55,33 @@ static void give_back(sq_store *store, sq_reader *reader)
     pthread_mutex_unlock(&store->readers_lock);
 }
 
+/* Under the state lock no commit of ours can be believed between the beginning of the transaction
+ * and the sync, so the picture is exactly what the transaction sees. */
+static ef_status begin_together(sq_store *store, sq_reader *reader, ef_error *err)
+{
+    ef_status st = sq_run(&reader->conn, SQ_BEGIN_READ, err);
+
+    if (st == EF_OK)
+        st = sq_state_sync(&store->state, &reader->conn, err);
+    reader->last = store->state.last;
+    reader->settled = store->state.progress.settled;
+    return st;
+}
+
+ef_status sq_read_lock(sq_store *store, sq_reader *reader, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    pthread_mutex_lock(&store->state_lock);
+    if (reader->last != store->state.last || reader->settled != store->state.progress.settled) {
+        (void)sq_run(&reader->conn, SQ_ROLLBACK, NULL);
+        st = begin_together(store, reader, err);
+    }
+    if (st != EF_OK)
+        pthread_mutex_unlock(&store->state_lock);
+    return st;
+}
+
 ef_status sq_read_begin(sq_store *store, sq_reader **out, ef_error *err)
 {
     ef_status st;
@@ -63,12 +91,8 @@ ef_status sq_read_begin(sq_store *store, sq_reader **out, ef_error *err)
     st = take_reader(store, out, err);
     if (st != EF_OK)
         return st;
-    /* Under the state lock no commit of ours can be believed between the beginning of the transaction
-     * and the sync, so the picture is exactly what the transaction sees. */
     pthread_mutex_lock(&store->state_lock);
-    st = sq_run(&(*out)->conn, SQ_BEGIN_READ, err);
-    if (st == EF_OK)
-        st = sq_state_sync(&store->state, &(*out)->conn, err);
+    st = begin_together(store, *out, err);
     pthread_mutex_unlock(&store->state_lock);
     if (st != EF_OK) {
         sq_read_end(store, *out);
@@ -84,7 +108,8 @@ void sq_read_end(sq_store *store, sq_reader *reader)
     give_back(store, reader);
 }
 
-/* --- one event ------------------------------------------------------------------------------------ */
+/* --- one event
+ * ------------------------------------------------------------------------------------ */
 
 static bool sum_is_right(const ef_event *event, uint64_t sum)
 {
@@ -140,7 +165,8 @@ ef_status sq_event_from_row(sq_store *store, sq_conn *conn, sqlite3_stmt *row, e
     return EF_OK;
 }
 
-/* --- collecting ----------------------------------------------------------------------------------- */
+/* --- collecting
+ * ----------------------------------------------------------------------------------- */
 
 /* Events gathered for a batch. */
 struct gather {
@@ -180,12 +206,8 @@ static ef_status gather_at(struct gather *g, int64_t position, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(&g->reader->conn, SQ_EVENT_AT, &stmt, err);
+    ef_status st = sq_find(&g->reader->conn, SQ_EVENT_AT, position, &stmt, &row, err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, position);
-    st = sq_row(&g->reader->conn, stmt, &row, err);
     if (st == EF_OK && !row)
         st = ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing from the journal", position);
     if (st != EF_OK)
@@ -203,7 +225,8 @@ static void gather_close(struct gather *g, ef_status st)
         g->out->count = 0;
 }
 
-/* --- by stream ------------------------------------------------------------------------------------ */
+/* --- by stream
+ * ------------------------------------------------------------------------------------ */
 
 struct link {
     int64_t position, seq, prev, jump;
@@ -213,12 +236,8 @@ static ef_status read_link(sq_conn *conn, int64_t position, struct link *out, ef
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_EVENT_LINK, &stmt, err);
+    ef_status st = sq_find(conn, SQ_EVENT_LINK, position, &stmt, &row, err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, position);
-    st = sq_row(conn, stmt, &row, err);
     if (st == EF_OK && !row)
         st = ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing from the journal", position);
     if (st != EF_OK)
@@ -239,8 +258,8 @@ static ef_status walk_back(sq_conn *conn, struct link *at, int64_t seq, ef_error
         bool far = (was & (was - 1)) < seq;
         st = read_link(conn, far || !at->jump ? at->prev : at->jump, at, err);
         if (st == EF_OK && at->seq >= was)
-            st = ef_fail(err, EF_DAMAGED, "position %" PRId64 " leads back to itself",
-                         at->position);
+            st =
+                ef_fail(err, EF_DAMAGED, "position %" PRId64 " leads back to itself", at->position);
     }
     return st;
 }
@@ -267,9 +286,10 @@ static ef_status committed_head(sq_store *store, sq_reader *reader, ef_str tenan
                                 int64_t *out_seq, int64_t *out_position, ef_error *err)
 {
     sq_stream *stream;
-    ef_status st;
+    ef_status st = sq_read_lock(store, reader, err);
 
-    pthread_mutex_lock(&store->state_lock);
+    if (st != EF_OK)
+        return st;
     st = sq_state_stream(&store->state, &reader->conn, tenant, name, &stream, err);
     if (st == EF_OK) {
         *out_seq = stream->now_seq;
@@ -293,9 +313,9 @@ ef_status sq_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int6
     if (st == EF_OK && from_seq <= seq) {
         last = seq - from_seq < (int64_t)limit ? seq : from_seq + (int64_t)limit - 1;
         positions = malloc((size_t)(last - from_seq + 1) * sizeof *positions);
-        st = positions ? collect_positions(&g.reader->conn, head_position, from_seq, last,
-                                           positions, err)
-                       : ef_fail(err, EF_NO_MEMORY, "memory ran out while reading a stream");
+        st = positions
+                 ? collect_positions(&g.reader->conn, head_position, from_seq, last, positions, err)
+                 : ef_fail(err, EF_NO_MEMORY, "memory ran out while reading a stream");
         for (int64_t i = 0; st == EF_OK && i <= last - from_seq && !gather_full(&g); i++)
             st = gather_at(&g, positions[i], err);
         out->more = st == EF_OK && from_seq + (int64_t)out->count - 1 < seq;
@@ -305,7 +325,8 @@ ef_status sq_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int6
     return st;
 }
 
-/* --- by position and id ---------------------------------------------------------------------------- */
+/* --- by position and id
+ * ---------------------------------------------------------------------------- */
 
 /* Does the tenant of this row's stream, and its type, pass the filter? */
 static ef_status row_wanted(struct gather *g, const ef_log_query *query, sqlite3_stmt *row,
@@ -366,8 +387,9 @@ ef_status sq_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *ou
     int64_t position = 0;
     ef_status st = gather_open(&g, sq_store_of(journal), 1, out, err);
 
+    if (st == EF_OK)
+        st = sq_read_lock(g.store, g.reader, err);
     if (st == EF_OK) {
-        pthread_mutex_lock(&g.store->state_lock);
         st = sq_id_find(&g.store->state, &g.reader->conn, tenant, id, sq_id_hash(tenant, id),
                         &position, err);
         pthread_mutex_unlock(&g.store->state_lock);
@@ -380,7 +402,8 @@ ef_status sq_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *ou
     return st;
 }
 
-/* --- heads ----------------------------------------------------------------------------------------- */
+/* --- heads
+ * ----------------------------------------------------------------------------------------- */
 
 ef_status sq_head_get(ef_journal *journal, ef_head *out, ef_error *err)
 {
@@ -413,6 +436,17 @@ ef_status sq_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int6
     return st;
 }
 
+static ef_status add_heads(sq_store *store, sq_reader *reader, ef_stream *items, size_t count,
+                           ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < count; i++)
+        st = committed_head(store, reader, items[i].tenant, items[i].name, &items[i].seq,
+                            &items[i].position, err);
+    return st;
+}
+
 static ef_status list_streams(sq_store *store, sq_reader *reader, int64_t after, ef_str tenant,
                               bool any_tenant, size_t limit, ef_stream_list *out, ef_error *err)
 {
@@ -433,15 +467,15 @@ static ef_status list_streams(sq_store *store, sq_reader *reader, int64_t after,
         id = sqlite3_column_int64(stmt, 0);
         *s = (ef_stream){.tenant = ef__arena_copy(&out->room->arena, sq_column_str(stmt, 1)),
                          .name = ef__arena_copy(&out->room->arena, sq_column_str(stmt, 2))};
-        if (!s->tenant.ptr || !s->name.ptr)
+        if (!s->tenant.ptr || !s->name.ptr) {
             st = ef__room_full(err);
-        else
-            st = committed_head(store, reader, s->tenant, s->name, &s->seq, &s->position, err);
-        if (st != EF_OK)
             break;
+        }
         out->count++;
     }
     sqlite3_reset(stmt);
+    if (st == EF_OK)
+        st = add_heads(store, reader, items, out->count, err);
     if (st == EF_OK && row)
         ef__cursor_format('s', id, 0, out->next);
     return st;
@@ -464,10 +498,11 @@ ef_status sq_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_s
     return st;
 }
 
-/* --- wait ------------------------------------------------------------------------------------------ */
+/* --- wait
+ * ------------------------------------------------------------------------------------------ */
 
-/* Every commit, of whatever process, is followed by a write to the head file: the kernel tells us of
- * it. The watch is set before the head is looked at, so nothing falls between. */
+/* Every commit, of whatever process, is followed by a write to the head file: the kernel tells us
+ * of it. The watch is set before the head is looked at, so nothing falls between. */
 static ef_status wait_for_change(int fd, int64_t timeout_ms)
 {
     char events[4096];

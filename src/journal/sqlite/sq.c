@@ -187,9 +187,21 @@ ef_status sq_row(sq_conn *conn, sqlite3_stmt *stmt, bool *out_row, ef_error *err
     return st;
 }
 
+ef_status sq_find(sq_conn *conn, int which, int64_t key, sqlite3_stmt **out, bool *out_row,
+                  ef_error *err)
+{
+    ef_status st = sq_stmt(conn, which, out, err);
+
+    *out_row = false;
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(*out, 1, key);
+    return sq_row(conn, *out, out_row, err);
+}
+
 ef_status sq_run(sq_conn *conn, int which, ef_error *err)
 {
-    sqlite3_stmt *stmt;
+    sqlite3_stmt *stmt = NULL;
     ef_status st = sq_stmt(conn, which, &stmt, err);
 
     if (st != EF_OK)
@@ -201,7 +213,7 @@ ef_status sq_run(sq_conn *conn, int which, ef_error *err)
 
 ef_status sq_number(sq_conn *conn, int which, int64_t *out, ef_error *err)
 {
-    sqlite3_stmt *stmt;
+    sqlite3_stmt *stmt = NULL;
     bool row = false;
     ef_status st = sq_stmt(conn, which, &stmt, err);
 

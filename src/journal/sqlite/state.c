@@ -21,21 +21,6 @@ void sq_state_init(sq_state *state)
     *state = (sq_state){.names = EF__ARENA_INIT(NAMES_BYTES_MAX), .type_memo = -1};
 }
 
-void sq_state_drop_streams(sq_state *state)
-{
-    for (size_t i = 0; i < state->stream_bucket_count; i++) {
-        sq_stream *s = state->by_name[i];
-        while (s) {
-            sq_stream *next = s->next_by_name;
-            free(s->head.rungs);
-            free(s);
-            s = next;
-        }
-        state->by_name[i] = state->by_id[i] = NULL;
-    }
-    state->stream_count = 0;
-}
-
 static void drop_frozen(sq_state *state)
 {
     free(state->frozen_ids);
@@ -75,21 +60,16 @@ int64_t sq_id_hash(ef_str tenant, ef_str id)
     return (int64_t)ef__xxh3(id, seed);
 }
 
-static size_t bucket(uint64_t key, size_t count)
-{
-    return (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & (count - 1);
-}
-
 /* Hang entry i into the buckets. */
 static void link_entry(sq_state *state, int32_t i)
 {
     sq_tail_entry *e = &state->entries[i];
-    int32_t *slot = &state->id_buckets[bucket((uint64_t)e->id_hash, state->bucket_count)];
+    int32_t *slot = &state->id_buckets[sq_bucket((uint64_t)e->id_hash, state->bucket_count)];
 
     e->next_id = *slot;
     *slot = i;
 
-    slot = &state->stream_buckets[bucket((uint64_t)e->stream, state->bucket_count)];
+    slot = &state->stream_buckets[sq_bucket((uint64_t)e->stream, state->bucket_count)];
     e->prev_stream = -1;
     for (int32_t *at = slot; *at >= 0; at = &state->entries[*at].next_stream) {
         if (state->entries[*at].stream == e->stream) {
@@ -165,265 +145,8 @@ void sq_state_settled(sq_state *state, int64_t from)
     drop_frozen(state);
 }
 
-/* --- heads ------------------------------------------------------------------------------------ */
-
-ef_status sq_head_advance(sq_head *head, int64_t position, int64_t *out_prev, int64_t *out_jump,
-                          ef_error *err)
-{
-    int64_t seq = head->seq + 1;
-    /* Rungs that stay are those of seq with its lowest bit cleared: one per bit set in it. */
-    uint8_t keep = (uint8_t)__builtin_popcountll((uint64_t)(seq & (seq - 1)));
-
-    if (keep + 1 > head->cap) {
-        uint8_t cap = (uint8_t)(keep + 1 < 8 ? keep + 3 : 64);
-        int64_t *rungs = realloc(head->rungs, cap * sizeof *rungs);
-        if (!rungs)
-            return no_memory(err);
-        head->rungs = rungs;
-        head->cap = cap;
-    }
-    *out_prev = sq_head_position(head);
-    *out_jump = keep && !(seq & 1) ? head->rungs[keep - 1] : 0;
-    head->rungs[keep] = position;
-    head->count = (uint8_t)(keep + 1);
-    head->seq = seq;
-    return EF_OK;
-}
-
-/* What the store's head row says; seq 0 when it has none. */
-static ef_status load_head(sq_conn *conn, int64_t stream, sq_head *out, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = sq_stmt(conn, SQ_STREAM_HEAD_GET, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, stream);
-    st = sq_row(conn, stmt, &row, err);
-    if (st != EF_OK || !row)
-        return st;
-    out->seq = sqlite3_column_int64(stmt, 0);
-    out->count = (uint8_t)(sqlite3_column_bytes(stmt, 2) / 8);
-    out->cap = (uint8_t)(out->count + 2);
-    out->rungs = malloc(out->cap * sizeof *out->rungs);
-    if (out->rungs && out->count)
-        memcpy(out->rungs, sqlite3_column_blob(stmt, 2), out->count * sizeof *out->rungs);
-    if (out->count != __builtin_popcountll((uint64_t)out->seq) ||
-        sqlite3_column_int64(stmt, 1) != (out->rungs ? sq_head_position(out) : 0))
-        st = ef_fail(err, EF_DAMAGED, "the head row of stream number %" PRId64 " is damaged",
-                     stream);
-    sqlite3_reset(stmt);
-    return out->rungs ? st : no_memory(err);
-}
-
-/* Bring a head from the head row up to the end of the tail. */
-static ef_status apply_tail(sq_state *state, int64_t stream, sq_head *head, ef_error *err)
-{
-    int32_t newest = -1;
-    int64_t prev, jump;
-    ef_status st = EF_OK;
-
-    if (!state->bucket_count)
-        return EF_OK;
-    for (int32_t i = state->stream_buckets[bucket((uint64_t)stream, state->bucket_count)]; i >= 0;
-         i = state->entries[i].next_stream)
-        if (state->entries[i].stream == stream)
-            newest = i;
-    /* The chain runs backwards and heads move forwards: find each next seq from the newest down. The
-     * chain is short for a stream that is one of many, and a busy stream stays in memory. */
-    while (st == EF_OK && newest >= 0 && state->entries[newest].seq > head->seq) {
-        int64_t behind = state->entries[newest].seq - head->seq;
-        int32_t *stack = malloc((size_t)behind * sizeof *stack);
-        if (!stack)
-            return no_memory(err);
-        int32_t at = newest;
-        int64_t n = 0;
-        for (; at >= 0 && n < behind; at = state->entries[at].prev_stream)
-            stack[n++] = at;
-        if (n != behind)
-            st = ef_fail(err, EF_DAMAGED, "stream number %" PRId64 " lacks events after seq %" PRId64,
-                         stream, head->seq);
-        while (st == EF_OK && n > 0)
-            st = sq_head_advance(head, state->progress.settled + 1 + stack[--n], &prev, &jump, err);
-        free(stack);
-    }
-    return st;
-}
-
-/* --- streams ---------------------------------------------------------------------------------- */
-
-static uint64_t name_hash(ef_str tenant, ef_str name)
-{
-    return (uint64_t)sq_id_hash(tenant, name);
-}
-
-static bool grow_streams(sq_state *state)
-{
-    size_t count = state->stream_bucket_count ? state->stream_bucket_count * 2 : 256;
-    sq_stream **names = calloc(count, sizeof *names);
-    sq_stream **ids = calloc(count, sizeof *ids);
-
-    if (!names || !ids) {
-        free(names);
-        free(ids);
-        return false;
-    }
-    for (size_t i = 0; i < state->stream_bucket_count; i++) {
-        for (sq_stream *s = state->by_name[i], *next; s; s = next) {
-            sq_stream **slot = &names[bucket(s->name_hash, count)];
-            next = s->next_by_name;
-            s->next_by_name = *slot;
-            *slot = s;
-            if (s->id) {
-                slot = &ids[bucket((uint64_t)s->id, count)];
-                s->next_by_id = *slot;
-                *slot = s;
-            }
-        }
-    }
-    free(state->by_name);
-    free(state->by_id);
-    state->by_name = names;
-    state->by_id = ids;
-    state->stream_bucket_count = count;
-    return true;
-}
-
-void sq_state_stream_has_id(sq_state *state, sq_stream *stream, int64_t id)
-{
-    sq_stream **slot = &state->by_id[bucket((uint64_t)id, state->stream_bucket_count)];
-
-    stream->id = id;
-    stream->next_by_id = *slot;
-    *slot = stream;
-}
-
-static sq_stream *find_by_name(sq_state *state, uint64_t hash, ef_str tenant, ef_str name)
-{
-    if (!state->stream_bucket_count)
-        return NULL;
-    for (sq_stream *s = state->by_name[bucket(hash, state->stream_bucket_count)]; s;
-         s = s->next_by_name)
-        if (s->name_hash == hash && ef_str_equal(sq_stream_name(s), name) &&
-            ef_str_equal(sq_stream_tenant(s), tenant))
-            return s;
-    return NULL;
-}
-
-static sq_stream *find_by_id(sq_state *state, int64_t id)
-{
-    if (!state->stream_bucket_count)
-        return NULL;
-    for (sq_stream *s = state->by_id[bucket((uint64_t)id, state->stream_bucket_count)]; s;
-         s = s->next_by_id)
-        if (s->id == id)
-            return s;
-    return NULL;
-}
-
-static ef_status add_stream(sq_state *state, uint64_t hash, ef_str tenant, ef_str name,
-                            sq_stream **out, ef_error *err)
-{
-    sq_stream *s, **slot;
-
-    if (state->stream_count >= state->stream_bucket_count && !grow_streams(state))
-        return no_memory(err);
-    s = calloc(1, sizeof *s + tenant.len + name.len);
-    if (!s)
-        return no_memory(err);
-    s->name_hash = hash;
-    s->tenant_len = (uint8_t)tenant.len;
-    s->name_len = (uint8_t)name.len;
-    if (tenant.len)
-        memcpy(s->names, tenant.ptr, tenant.len);
-    memcpy(s->names + tenant.len, name.ptr, name.len);
-    slot = &state->by_name[bucket(hash, state->stream_bucket_count)];
-    s->next_by_name = *slot;
-    *slot = s;
-    state->stream_count++;
-    *out = s;
-    return EF_OK;
-}
-
-/* Give a stream that exists its id and its head. */
-static ef_status fill_stream(sq_state *state, sq_conn *conn, sq_stream *s, int64_t id,
-                             ef_error *err)
-{
-    sq_head head = {0};
-    ef_status st = load_head(conn, id, &head, err);
-
-    if (st == EF_OK)
-        st = apply_tail(state, id, &head, err);
-    if (st != EF_OK) {
-        free(head.rungs);
-        return st;
-    }
-    free(s->head.rungs);
-    s->head = head;
-    s->now_seq = head.seq;
-    s->now_position = sq_head_position(&head);
-    sq_state_stream_has_id(state, s, id);
-    return EF_OK;
-}
-
-ef_status sq_state_stream(sq_state *state, sq_conn *conn, ef_str tenant, ef_str name,
-                          sq_stream **out, ef_error *err)
-{
-    uint64_t hash = name_hash(tenant, name);
-    sqlite3_stmt *stmt;
-    int64_t id = 0;
-    bool row;
-    ef_status st;
-
-    *out = find_by_name(state, hash, tenant, name);
-    if (*out)
-        return EF_OK;
-    st = sq_stmt(conn, SQ_STREAM_BY_NAME, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sq_bind_str(stmt, 1, tenant);
-    sq_bind_str(stmt, 2, name);
-    st = sq_row(conn, stmt, &row, err);
-    if (st != EF_OK)
-        return st;
-    if (row) {
-        id = sqlite3_column_int64(stmt, 0);
-        sqlite3_reset(stmt);
-    }
-    st = add_stream(state, hash, tenant, name, out, err);
-    return st == EF_OK && id ? fill_stream(state, conn, *out, id, err) : st;
-}
-
-ef_status sq_state_stream_by_id(sq_state *state, sq_conn *conn, int64_t id, sq_stream **out,
-                                ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st;
-
-    *out = find_by_id(state, id);
-    if (*out)
-        return EF_OK;
-    st = sq_stmt(conn, SQ_STREAM_BY_ID, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, id);
-    st = sq_row(conn, stmt, &row, err);
-    if (st == EF_OK && !row)
-        st = ef_fail(err, EF_DAMAGED, "stream number %" PRId64 " is missing", id);
-    if (st != EF_OK)
-        return st;
-    ef_str tenant = sq_column_str(stmt, 0), name = sq_column_str(stmt, 1);
-    uint64_t hash = name_hash(tenant, name);
-    *out = find_by_name(state, hash, tenant, name);
-    if (!*out)
-        st = add_stream(state, hash, tenant, name, out, err);
-    sqlite3_reset(stmt);
-    return st == EF_OK ? fill_stream(state, conn, *out, id, err) : st;
-}
-
-/* --- types and lanes --------------------------------------------------------------------------- */
+/* --- types and lanes ---------------------------------------------------------------------------
+ */
 
 const sq_type *sq_state_type_by_id(const sq_state *state, int64_t id)
 {
@@ -562,20 +285,6 @@ static ef_status read_last(sq_state *state, sq_conn *conn, int64_t *out_last, ef
     return st;
 }
 
-/* Cached heads follow what another process appended; ours have moved already. */
-static ef_status advance_cached(sq_state *state, const sq_tail_entry *e, int64_t position,
-                                ef_error *err)
-{
-    sq_stream *s = find_by_id(state, e->stream);
-    int64_t prev, jump;
-
-    if (!s || s->now_seq >= e->seq)
-        return EF_OK;
-    s->now_seq = e->seq;
-    s->now_position = position;
-    return s->head.seq < e->seq ? sq_head_advance(&s->head, position, &prev, &jump, err) : EF_OK;
-}
-
 static ef_status load_tail(sq_state *state, sq_conn *conn, int64_t last, ef_error *err)
 {
     sqlite3_stmt *stmt;
@@ -592,7 +301,7 @@ static ef_status load_tail(sq_state *state, sq_conn *conn, int64_t last, ef_erro
         st = sq_state_add(state, position, stream, sqlite3_column_int64(stmt, 2),
                           sq_id_hash(sq_column_str(stmt, 3), sq_column_str(stmt, 4)), err);
         if (st == EF_OK)
-            st = advance_cached(state, &state->entries[state->entry_count - 1], position, err);
+            st = sq_state_follow(state, &state->entries[state->entry_count - 1], position, err);
         if (st != EF_OK) {
             sqlite3_reset(stmt);
             return st;

@@ -23,7 +23,7 @@
 
 #include "../journal.h"
 
-#define SQ_TAIL_EVENTS 8192     /* settling begins when the tail is this long */
+#define SQ_TAIL_EVENTS 8192      /* settling begins when the tail is this long */
 #define SQ_STREAMS_CACHED 131072 /* streams kept in memory: about 16 MB */
 
 /* The head of a stream, with the ladder that gives the next event its jump:
@@ -42,6 +42,7 @@ typedef struct sq_stream {
     struct sq_stream *next_by_name, *next_by_id;
     uint64_t name_hash;
     int64_t id;           /* 0: not in the store (yet) */
+    bool has_head;        /* head and now are known; else only the name */
     sq_head head;         /* with what the open transaction added */
     int64_t now_seq;      /* committed */
     int64_t now_position; /* committed */
@@ -85,7 +86,7 @@ typedef struct sq_id_entry {
 typedef struct sq_state {
     bool loaded;
     bool doubtful; /* a sync failed half way: forget all before the next transaction */
-    int64_t last; /* newest committed position known here */
+    int64_t last;  /* newest committed position known here */
     int64_t last_recorded_us;
     uint8_t last_hash[EF_HASH_BYTES];
     int64_t stream_last; /* highest stream id */
@@ -105,10 +106,10 @@ typedef struct sq_state {
     size_t frozen_stream_count;
     int64_t frozen_target; /* 0: not made */
 
-    sq_filter filter;    /* ids of all settled events, when it has been filled */
-    int64_t id_lookups;  /* in the runs, since the state was loaded */
+    sq_filter filter;   /* ids of all settled events, when it has been filled */
+    int64_t id_lookups; /* in the runs, since the state was loaded */
 
-    ef__arena names;     /* of types and lanes */
+    ef__arena names; /* of types and lanes */
     sq_type *types;
     size_t type_count, type_cap;
     int32_t type_memo;
@@ -125,6 +126,12 @@ void sq_state_forget(sq_state *state);
 /* Bring the picture up to what `conn` sees; it must be in a transaction (of either kind). */
 ef_status sq_state_sync(sq_state *state, sq_conn *conn, ef_error *err);
 
+/* Which of `count` (a power of two) buckets a key is in. */
+static inline size_t sq_bucket(uint64_t key, size_t count)
+{
+    return (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & (count - 1);
+}
+
 /* Hash of an id, by which the tail and the runs find it. */
 int64_t sq_id_hash(ef_str tenant, ef_str id);
 /* Add a committed event that is the next after `last`. */
@@ -133,12 +140,20 @@ ef_status sq_state_add(sq_state *state, int64_t position, int64_t stream, int64_
 /* Drop the tail up to progress.settled, which has just moved from `from`. */
 void sq_state_settled(sq_state *state, int64_t from);
 
-/* The stream of that name, from memory or the store. One that does not exist has id 0, seq 0. */
+/* The stream of that name with its head, from memory or the store. One that does not exist has id
+ * 0, seq 0. The transaction of `conn` has to be of the same moment as the picture. */
 ef_status sq_state_stream(sq_state *state, sq_conn *conn, ef_str tenant, ef_str name,
                           sq_stream **out, ef_error *err);
+/* The same by id, for its names: it may be without its head, and the transaction may be older. */
 ef_status sq_state_stream_by_id(sq_state *state, sq_conn *conn, int64_t id, sq_stream **out,
                                 ef_error *err);
+/* Get the head of a stream that was found by its id; the moment as above. */
+ef_status sq_state_stream_head(sq_state *state, sq_conn *conn, sq_stream *stream, ef_error *err);
 void sq_state_stream_has_id(sq_state *state, sq_stream *stream, int64_t id);
+/* Let a stream in memory follow an event of the tail; one that this process appended has done so.
+ */
+ef_status sq_state_follow(sq_state *state, const sq_tail_entry *entry, int64_t position,
+                          ef_error *err);
 void sq_state_drop_streams(sq_state *state);
 static inline ef_str sq_stream_tenant(const sq_stream *s)
 {

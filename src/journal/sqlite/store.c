@@ -40,7 +40,8 @@ int64_t sq_now_us(sq_store *store)
     return floor_us;
 }
 
-/* --- open ---------------------------------------------------------------------------------------- */
+/* --- open ----------------------------------------------------------------------------------------
+ */
 
 static int remember_log_length(void *context, sqlite3 *db, const char *name, int pages)
 {
@@ -110,11 +111,8 @@ static ef_status read_picture(sq_store *store, ef_error *err)
     sq_conn *conn = &store->writer.conn;
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_run(conn, SQ_BEGIN_READ, err);
+    ef_status st = sq_stmt(conn, SQ_STATE_IDENTITY, &stmt, err);
 
-    if (st != EF_OK)
-        return st;
-    st = sq_stmt(conn, SQ_STATE_IDENTITY, &stmt, err);
     if (st == EF_OK)
         st = sq_row(conn, stmt, &row, err);
     if (st == EF_OK && !row)
@@ -127,12 +125,7 @@ static ef_status read_picture(sq_store *store, ef_error *err)
         if (store->base.partitions < 1 || store->base.partitions > EF_LIMIT_PARTITIONS)
             st = ef_fail(err, EF_DAMAGED, "the journal's state row is damaged");
     }
-    if (st == EF_OK)
-        st = sq_state_sync(&store->state, conn, err);
-    if (st == EF_OK)
-        st = sq_compare_head(&store->writer, &store->base.options, err);
-    (void)sq_run(conn, SQ_ROLLBACK, NULL);
-    return st;
+    return st == EF_OK ? sq_compare_head(&store->writer, &store->base.options, err) : st;
 }
 
 /* The head file of a new journal is made before its first event can be: one that is missing later
@@ -217,9 +210,9 @@ ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char 
     sq_state_init(&store->state);
     sq_writer_init(&store->writer, &store->state, &store->base.options);
     init_locks(store);
-    st = store->path ? open_files(store, err)
-                     : ef_fail(err, EF_NOT_FOUND, "there is no folder for %s: %s", path,
-                               strerror(errno));
+    st = store->path
+             ? open_files(store, err)
+             : ef_fail(err, EF_NOT_FOUND, "there is no folder for %s: %s", path, strerror(errno));
     if (st != EF_OK) {
         sq_close(&store->base);
         return st;
@@ -228,7 +221,8 @@ ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char 
     return EF_OK;
 }
 
-/* --- close --------------------------------------------------------------------------------------- */
+/* --- close ---------------------------------------------------------------------------------------
+ */
 
 void sq_close(ef_journal *journal)
 {
@@ -256,7 +250,8 @@ void sq_close(ef_journal *journal)
     free(store);
 }
 
-/* --- append -------------------------------------------------------------------------------------- */
+/* --- append --------------------------------------------------------------------------------------
+ */
 
 struct append_job {
     sq_job base;
@@ -287,7 +282,8 @@ static ef_status sq_append(ef_journal *journal, const ef__arrival *events, size_
     return sq_submit(sq_store_of(journal), &job.base, err);
 }
 
-/* --- facts --------------------------------------------------------------------------------------- */
+/* --- facts ---------------------------------------------------------------------------------------
+ */
 
 static int64_t file_bytes(const char *path, const char *suffix)
 {
@@ -323,9 +319,8 @@ static ef_status sq_facts(ef_journal *journal, ef_store_facts *out, ef_error *er
                    "acks survive: process crash yes, power loss yes; SQLite %s FULL; WAL-reset "
                    "race: %s",
                    sqlite3_libversion(),
-                   sqlite3_libversion_number() >= WAL_RESET_FIXED
-                       ? "fixed in this SQLite"
-                       : "guarded by our lock file");
+                   sqlite3_libversion_number() >= WAL_RESET_FIXED ? "fixed in this SQLite"
+                                                                  : "guarded by our lock file");
     pthread_mutex_lock(&store->state_lock);
     out->streams = store->state.stream_last;
     pthread_mutex_unlock(&store->state_lock);

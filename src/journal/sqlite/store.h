@@ -2,7 +2,8 @@
  * store.h - a journal on SQLite: the files, the connections, the locks.
  *
  * One writer connection a process, used by whoever leads a group (group.c); a few reader
- * connections, each used by one thread at a time (read.c); a thread that checkpoints (checkpoint.c).
+ * connections, each used by one thread at a time (read.c); a thread that checkpoints
+ * (checkpoint.c).
  *
  * Locks, in the order in which they are taken:
  *     writing      who leads a group, or checkpoints' short exclusive moments (group.c)
@@ -46,6 +47,7 @@ struct sq_job {
 
 typedef struct sq_reader {
     sq_conn conn;
+    int64_t last, settled; /* of the picture when the transaction began */
     struct sq_reader *next;
 } sq_reader;
 
@@ -63,7 +65,7 @@ typedef struct sq_txn {
     sq_planned *planned;
     size_t count, cap;
     int32_t *buckets;
-    size_t bucket_count; /* a power of two */
+    size_t bucket_count;         /* a power of two */
     uint8_t hash[EF_HASH_BYTES]; /* of the last event */
     int64_t recorded_us;
     int64_t stream_last;
@@ -78,8 +80,8 @@ typedef struct sq_writer {
     sq_txn txn;
     ef__buf scratch;
     const ef_journal_options *options;
-    sq_guard guard;     /* keeps commits and checkpoints apart */
-    sq_headfile head;   /* position and hash, kept apart from the database */
+    sq_guard guard;        /* keeps commits and checkpoints apart */
+    sq_headfile head;      /* position and hash, kept apart from the database */
     unsigned data_version; /* of the picture: changes when another connection commits */
     size_t settle_credit, merge_credit;
 } sq_writer;
@@ -137,22 +139,29 @@ ef_status sq_submit(sq_store *store, sq_job *job, ef_error *err);
 void sq_exclusive_begin(sq_store *store);
 void sq_exclusive_end(sq_store *store);
 
-/* A reader connection in a read transaction, of which the picture (state) is a part: it knows
- * every event the transaction sees, and none beyond. Give it back soon: it holds up the log. */
+/* A reader connection in a read transaction. The picture (state) knows every event that it sees,
+ * and soon more: what has to fit the transaction is looked up under sq_read_lock. Give it back
+ * soon: it holds up the log. */
 ef_status sq_read_begin(sq_store *store, sq_reader **out, ef_error *err);
 void sq_read_end(sq_store *store, sq_reader *reader);
+/* Take the state lock, with the transaction begun anew where the picture has gone on since: now
+ * both are of one moment. No statement of the reader may be under way. On failure it is not held.
+ */
+ef_status sq_read_lock(sq_store *store, sq_reader *reader, ef_error *err);
 
 /* Read the event of a row of event_at or event_after into `arena`, names and all, and check its
  * sum: EF_DAMAGED when a byte of it has changed. */
 ef_status sq_event_from_row(sq_store *store, sq_conn *conn, sqlite3_stmt *row, ef__arena *arena,
                             ef_event *out, ef_error *err);
 
-/* --- shared by the store and the application's own transactions (open.c) ------------------------ */
+/* --- shared by the store and the application's own transactions (open.c) ------------------------
+ */
 
 /* Make or migrate the schema. EF_WRONG_STORE, EF_NEWER_SCHEMA. */
 ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool *out_made,
                           ef_error *err);
-/* Compare the store with its head file, and verify what came after the last verified position. */
+/* Read the picture and compare it with the head file, and verify what came after the last verified
+ * position. No transaction may be open. */
 ef_status sq_compare_head(sq_writer *writer, const ef_journal_options *options, ef_error *err);
 
 #endif

@@ -20,7 +20,8 @@ static ef_status add_type(sq_conn *conn, ef_str name, ef_error *err)
     return sq_done(conn, stmt, err);
 }
 
-/* An alias leads to a type that is none, and nothing leads to an alias: one step is always enough. */
+/* An alias leads to a type that is none, and nothing leads to an alias: one step is always enough.
+ */
 static ef_status check_alias(sq_store *store, const ef_type *type, ef_error *err)
 {
     sq_conn *conn = &store->writer.conn;

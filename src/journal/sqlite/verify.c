@@ -34,9 +34,8 @@ static ef_status damaged(int64_t position, const char *what, ef_error *err)
 }
 
 /* Sum and hash of the event in `row`, whose stream and type are named by `state`. */
-static ef_status check_event(struct chain *chain, sq_state *state, sq_conn *conn,
-                             sqlite3_stmt *row, int64_t expected_position, ef_event *out,
-                             ef_error *err)
+static ef_status check_event(struct chain *chain, sq_state *state, sq_conn *conn, sqlite3_stmt *row,
+                             int64_t expected_position, ef_event *out, ef_error *err)
 {
     int64_t position = sqlite3_column_int64(row, 0);
     const sq_type *type = sq_state_type_by_id(state, sqlite3_column_int64(row, 3));
@@ -127,7 +126,8 @@ ef_status sq_verify_tail(sq_writer *w, int64_t from, int64_t *out_verified, ef_e
     return st;
 }
 
-/* --- deep --------------------------------------------------------------------------------------- */
+/* --- deep ---------------------------------------------------------------------------------------
+ */
 
 /* A link of an event must lead to the right seq of the same stream. */
 static ef_status check_link(sq_conn *conn, int64_t at, int64_t to, int64_t stream, int64_t seq,
@@ -135,12 +135,8 @@ static ef_status check_link(sq_conn *conn, int64_t at, int64_t to, int64_t strea
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_EVENT_PLACE, &stmt, err);
+    ef_status st = sq_find(conn, SQ_EVENT_PLACE, to, &stmt, &row, err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, to);
-    st = sq_row(conn, stmt, &row, err);
     if (st != EF_OK)
         return st;
     if (!row)
@@ -248,7 +244,8 @@ static ef_status verify_rest(const struct deep *deep, bool from_start, sq_reader
         st = sq_number(&reader->conn, SQ_VERIFY_HEADS, &bad, err);
 
     if (st == EF_OK && bad)
-        return ef_fail(err, EF_DAMAGED, "%" PRId64 " stream heads do not fit their last event", bad);
+        return ef_fail(err, EF_DAMAGED, "%" PRId64 " stream heads do not fit their last event",
+                       bad);
     if (st == EF_OK)
         st = sq_number(&reader->conn, SQ_VERIFY_OUTBOX, &bad, err);
     if (st == EF_OK && bad)

@@ -1,13 +1,13 @@
 /*
  * writer.c - see writer.h.
  *
- * An append first plans (finds duplicates, checks expected seqs, gives seqs and positions), touching
- * only memory, and then writes. So a refused append has written nothing, and several callers share a
- * transaction without savepoints.
+ * An append first plans (finds duplicates, checks expected seqs, gives seqs and positions),
+ * touching only memory, and then writes. So a refused append has written nothing, and several
+ * callers share a transaction without savepoints.
  */
 #include "writer.h"
 
-#include "settle.h"
+#include "ids.h"
 
 #include "../../base/hash.h"
 #include "../../base/limits.h"
@@ -37,7 +37,8 @@ void sq_writer_release(sq_writer *w)
     ef__buf_release(&w->scratch);
 }
 
-/* --- begin ------------------------------------------------------------------------------------- */
+/* --- begin -------------------------------------------------------------------------------------
+ */
 
 /* Nothing has to be read when nobody else has committed since. */
 static ef_status sync_picture(sq_writer *w, ef_error *err)
@@ -96,13 +97,12 @@ ef_status sq_writer_begin(sq_writer *w, ef_error *err)
     return st;
 }
 
-/* --- plan --------------------------------------------------------------------------------------- */
+/* --- plan ---------------------------------------------------------------------------------------
+ */
 
 static int32_t *planned_slot(sq_txn *txn, int64_t id_hash)
 {
-    uint64_t mixed = (uint64_t)id_hash * UINT64_C(0x9E3779B97F4A7C15);
-
-    return &txn->buckets[(mixed >> 20) & (txn->bucket_count - 1)];
+    return &txn->buckets[sq_bucket((uint64_t)id_hash, txn->bucket_count)];
 }
 
 static bool grow_planned(sq_txn *txn)
@@ -187,14 +187,11 @@ static ef_status same_as_stored(sq_writer *w, const ef__arrival *arrival, int64_
     sqlite3_stmt *stmt;
     bool row;
     const sq_type *type;
-    ef_status st = sq_stmt(&w->conn, SQ_EVENT_AT, &stmt, err);
+    ef_status st = sq_find(&w->conn, SQ_EVENT_AT, position, &stmt, &row, err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, position);
-    st = sq_row(&w->conn, stmt, &row, err);
     if (st != EF_OK || !row)
-        return st != EF_OK ? st : ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing", position);
+        return st != EF_OK ? st
+                           : ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing", position);
     sq_stream *stream;
     st = sq_state_stream_by_id(w->state, &w->conn, sqlite3_column_int64(stmt, 1), &stream, err);
     type = sq_state_type_by_id(w->state, sqlite3_column_int64(stmt, 3));
@@ -210,9 +207,8 @@ static ef_status same_as_stored(sq_writer *w, const ef__arrival *arrival, int64_
                            .data = sq_column_str(stmt, 8),
                            .meta = sq_column_str(stmt, 9)};
         if (ef__event_same(arrival, &stored))
-            *out = (ef_place){.seq = sqlite3_column_int64(stmt, 2),
-                              .position = position,
-                              .duplicate = true};
+            *out = (ef_place){
+                .seq = sqlite3_column_int64(stmt, 2), .position = position, .duplicate = true};
         else
             st = other_content(arrival, position, err);
     }
@@ -272,7 +268,8 @@ static ef_status plan(sq_writer *w, const ef__arrival *arrival, ef_place *out, b
     return EF_OK;
 }
 
-/* --- write -------------------------------------------------------------------------------------- */
+/* --- write --------------------------------------------------------------------------------------
+ */
 
 static ef_status write_stream(sq_writer *w, sq_stream *stream, ef_error *err)
 {
@@ -289,6 +286,7 @@ static ef_status write_stream(sq_writer *w, sq_stream *stream, ef_error *err)
     if (st == EF_OK) {
         w->txn.stream_last = id;
         sq_state_stream_has_id(w->state, stream, id);
+        stream->has_head = true; /* it began with this transaction */
     }
     return st;
 }
@@ -339,8 +337,8 @@ static ef_status write_outbox(sq_writer *w, const sq_type *stored, int64_t posit
 }
 
 /* Bind and insert one event, sealed into the chain behind the one before it. */
-static ef_status write_event(sq_writer *w, const sq_planned *p, const sq_type *type,
-                             int64_t prev, int64_t jump, ef_error *err)
+static ef_status write_event(sq_writer *w, const sq_planned *p, const sq_type *type, int64_t prev,
+                             int64_t jump, ef_error *err)
 {
     const ef_new_event *e = &p->arrival->event;
     ef_event event = {.tenant = e->tenant,
@@ -425,7 +423,8 @@ ef_status sq_writer_append(sq_writer *w, const ef__arrival *events, size_t count
     return st;
 }
 
-/* --- end ---------------------------------------------------------------------------------------- */
+/* --- end ----------------------------------------------------------------------------------------
+ */
 
 ef_status sq_writer_finish(sq_writer *w, ef_error *err)
 {
@@ -441,8 +440,7 @@ ef_status sq_writer_commit(sq_writer *w, ef_error *err)
     /* A failed sync may or may not have reached the disk: the next open will tell. A full disk is
      * met before that, when the log is written, and SQLite has rolled back. */
     if (st == EF_IO)
-        st = ef_fail(err, EF_UNSURE, "the commit failed half way: %s",
-                     sqlite3_errmsg(w->conn.db));
+        st = ef_fail(err, EF_UNSURE, "the commit failed half way: %s", sqlite3_errmsg(w->conn.db));
     return st;
 }
 

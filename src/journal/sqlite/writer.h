@@ -3,8 +3,8 @@
  * or an application inside its own transaction (embed.c).
  *
  * begin, then any number of appends and other writes, then finish, commit and believe; or rollback.
- * The caller holds the state lock around each of these calls, but not around the commit, which waits
- * for the disk.
+ * The caller holds the state lock around each of these calls, but not around the commit, which
+ * waits for the disk.
  */
 #ifndef EF_JOURNAL_SQLITE_WRITER_H
 #define EF_JOURNAL_SQLITE_WRITER_H

@@ -1,0 +1,305 @@
+/*
+ * stream.c - the streams a process has met, and their heads (state.h).
+ */
+#include "state.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static ef_status no_memory(ef_error *err)
+{
+    return ef_fail(err, EF_NO_MEMORY, "memory ran out while looking up a stream");
+}
+
+/* --- heads ------------------------------------------------------------------------------------ */
+
+ef_status sq_head_advance(sq_head *head, int64_t position, int64_t *out_prev, int64_t *out_jump,
+                          ef_error *err)
+{
+    int64_t seq = head->seq + 1;
+    /* Rungs that stay are those of seq with its lowest bit cleared: one per bit set in it. */
+    uint8_t keep = (uint8_t)__builtin_popcountll((uint64_t)(seq & (seq - 1)));
+
+    if (keep + 1 > head->cap) {
+        uint8_t cap = (uint8_t)(keep + 1 < 8 ? keep + 3 : 64);
+        int64_t *rungs = realloc(head->rungs, cap * sizeof *rungs);
+        if (!rungs)
+            return no_memory(err);
+        head->rungs = rungs;
+        head->cap = cap;
+    }
+    *out_prev = sq_head_position(head);
+    *out_jump = keep && !(seq & 1) ? head->rungs[keep - 1] : 0;
+    head->rungs[keep] = position;
+    head->count = (uint8_t)(keep + 1);
+    head->seq = seq;
+    return EF_OK;
+}
+
+/* What the store's head row says; seq 0 when it has none. */
+static ef_status load_head(sq_conn *conn, int64_t stream, sq_head *out, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = sq_find(conn, SQ_STREAM_HEAD_GET, stream, &stmt, &row, err);
+
+    if (st != EF_OK || !row)
+        return st;
+    out->seq = sqlite3_column_int64(stmt, 0);
+    out->count = (uint8_t)(sqlite3_column_bytes(stmt, 2) / 8);
+    out->cap = (uint8_t)(out->count + 2);
+    out->rungs = malloc(out->cap * sizeof *out->rungs);
+    if (out->rungs && out->count)
+        memcpy(out->rungs, sqlite3_column_blob(stmt, 2), out->count * sizeof *out->rungs);
+    if (out->count != __builtin_popcountll((uint64_t)out->seq) ||
+        sqlite3_column_int64(stmt, 1) != (out->rungs ? sq_head_position(out) : 0))
+        st = ef_fail(err, EF_DAMAGED, "the head row of stream number %" PRId64 " is damaged",
+                     stream);
+    sqlite3_reset(stmt);
+    return out->rungs ? st : no_memory(err);
+}
+
+/* Bring a head from the head row up to the end of the tail. */
+static ef_status apply_tail(sq_state *state, int64_t stream, sq_head *head, ef_error *err)
+{
+    int32_t newest = -1;
+    int64_t prev, jump;
+    ef_status st = EF_OK;
+
+    if (!state->bucket_count)
+        return EF_OK;
+    for (int32_t i = state->stream_buckets[sq_bucket((uint64_t)stream, state->bucket_count)];
+         i >= 0; i = state->entries[i].next_stream)
+        if (state->entries[i].stream == stream)
+            newest = i;
+    /* The chain runs backwards and heads move forwards: find each next seq from the newest down.
+     * The chain is short for a stream that is one of many, and a busy stream stays in memory. */
+    while (st == EF_OK && newest >= 0 && state->entries[newest].seq > head->seq) {
+        int64_t behind = state->entries[newest].seq - head->seq;
+        int32_t *stack = malloc((size_t)behind * sizeof *stack);
+        if (!stack)
+            return no_memory(err);
+        int32_t at = newest;
+        int64_t n = 0;
+        for (; at >= 0 && n < behind; at = state->entries[at].prev_stream)
+            stack[n++] = at;
+        if (n != behind)
+            st = ef_fail(err, EF_DAMAGED,
+                         "stream number %" PRId64 " lacks events after seq %" PRId64, stream,
+                         head->seq);
+        while (st == EF_OK && n > 0)
+            st = sq_head_advance(head, state->progress.settled + 1 + stack[--n], &prev, &jump, err);
+        free(stack);
+    }
+    return st;
+}
+
+/* --- streams ---------------------------------------------------------------------------------- */
+
+static uint64_t name_hash(ef_str tenant, ef_str name)
+{
+    return (uint64_t)sq_id_hash(tenant, name);
+}
+
+static bool grow_streams(sq_state *state)
+{
+    size_t count = state->stream_bucket_count ? state->stream_bucket_count * 2 : 256;
+    sq_stream **names = calloc(count, sizeof *names);
+    sq_stream **ids = calloc(count, sizeof *ids);
+
+    if (!names || !ids) {
+        free(names);
+        free(ids);
+        return false;
+    }
+    for (size_t i = 0; i < state->stream_bucket_count; i++) {
+        for (sq_stream *s = state->by_name[i], *next; s; s = next) {
+            sq_stream **slot = &names[sq_bucket(s->name_hash, count)];
+            next = s->next_by_name;
+            s->next_by_name = *slot;
+            *slot = s;
+            if (s->id) {
+                slot = &ids[sq_bucket((uint64_t)s->id, count)];
+                s->next_by_id = *slot;
+                *slot = s;
+            }
+        }
+    }
+    free(state->by_name);
+    free(state->by_id);
+    state->by_name = names;
+    state->by_id = ids;
+    state->stream_bucket_count = count;
+    return true;
+}
+
+void sq_state_stream_has_id(sq_state *state, sq_stream *stream, int64_t id)
+{
+    sq_stream **slot = &state->by_id[sq_bucket((uint64_t)id, state->stream_bucket_count)];
+
+    stream->id = id;
+    stream->next_by_id = *slot;
+    *slot = stream;
+}
+
+static sq_stream *find_by_name(sq_state *state, uint64_t hash, ef_str tenant, ef_str name)
+{
+    if (!state->stream_bucket_count)
+        return NULL;
+    for (sq_stream *s = state->by_name[sq_bucket(hash, state->stream_bucket_count)]; s;
+         s = s->next_by_name)
+        if (s->name_hash == hash && ef_str_equal(sq_stream_name(s), name) &&
+            ef_str_equal(sq_stream_tenant(s), tenant))
+            return s;
+    return NULL;
+}
+
+static sq_stream *find_by_id(sq_state *state, int64_t id)
+{
+    if (!state->stream_bucket_count)
+        return NULL;
+    for (sq_stream *s = state->by_id[sq_bucket((uint64_t)id, state->stream_bucket_count)]; s;
+         s = s->next_by_id)
+        if (s->id == id)
+            return s;
+    return NULL;
+}
+
+static ef_status add_stream(sq_state *state, uint64_t hash, ef_str tenant, ef_str name,
+                            sq_stream **out, ef_error *err)
+{
+    sq_stream *s, **slot;
+
+    if (state->stream_count >= state->stream_bucket_count && !grow_streams(state))
+        return no_memory(err);
+    s = calloc(1, sizeof *s + tenant.len + name.len);
+    if (!s)
+        return no_memory(err);
+    s->name_hash = hash;
+    s->tenant_len = (uint8_t)tenant.len;
+    s->name_len = (uint8_t)name.len;
+    if (tenant.len)
+        memcpy(s->names, tenant.ptr, tenant.len);
+    memcpy(s->names + tenant.len, name.ptr, name.len);
+    slot = &state->by_name[sq_bucket(hash, state->stream_bucket_count)];
+    s->next_by_name = *slot;
+    *slot = s;
+    state->stream_count++;
+    *out = s;
+    return EF_OK;
+}
+
+ef_status sq_state_stream_head(sq_state *state, sq_conn *conn, sq_stream *s, ef_error *err)
+{
+    sq_head head = {0};
+    ef_status st;
+
+    if (s->has_head)
+        return EF_OK;
+    st = load_head(conn, s->id, &head, err);
+    if (st == EF_OK)
+        st = apply_tail(state, s->id, &head, err);
+    if (st != EF_OK) {
+        free(head.rungs);
+        return st;
+    }
+    free(s->head.rungs);
+    s->head = head;
+    s->now_seq = head.seq;
+    s->now_position = sq_head_position(&head);
+    s->has_head = true;
+    return EF_OK;
+}
+
+ef_status sq_state_stream(sq_state *state, sq_conn *conn, ef_str tenant, ef_str name,
+                          sq_stream **out, ef_error *err)
+{
+    uint64_t hash = name_hash(tenant, name);
+    sqlite3_stmt *stmt;
+    int64_t id = 0;
+    bool row;
+    ef_status st;
+
+    *out = find_by_name(state, hash, tenant, name);
+    if (*out && (*out)->id)
+        return sq_state_stream_head(state, conn, *out, err);
+    /* One that was not there may have been made by another process since; unless the open
+     * transaction is about to make it. */
+    if (*out && (*out)->head.seq)
+        return EF_OK;
+    st = sq_stmt(conn, SQ_STREAM_BY_NAME, &stmt, err);
+    if (st != EF_OK)
+        return st;
+    sq_bind_str(stmt, 1, tenant);
+    sq_bind_str(stmt, 2, name);
+    st = sq_row(conn, stmt, &row, err);
+    if (st != EF_OK)
+        return st;
+    if (row) {
+        id = sqlite3_column_int64(stmt, 0);
+        sqlite3_reset(stmt);
+    }
+    if (!*out)
+        st = add_stream(state, hash, tenant, name, out, err);
+    if (st != EF_OK || !id)
+        return st;
+    sq_state_stream_has_id(state, *out, id);
+    return sq_state_stream_head(state, conn, *out, err);
+}
+
+ef_status sq_state_stream_by_id(sq_state *state, sq_conn *conn, int64_t id, sq_stream **out,
+                                ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st;
+
+    *out = find_by_id(state, id);
+    if (*out)
+        return EF_OK;
+    st = sq_stmt(conn, SQ_STREAM_BY_ID, &stmt, err);
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, id);
+    st = sq_row(conn, stmt, &row, err);
+    if (st == EF_OK && !row)
+        st = ef_fail(err, EF_DAMAGED, "stream number %" PRId64 " is missing", id);
+    if (st != EF_OK)
+        return st;
+    ef_str tenant = sq_column_str(stmt, 0), name = sq_column_str(stmt, 1);
+    uint64_t hash = name_hash(tenant, name);
+    *out = find_by_name(state, hash, tenant, name);
+    if (!*out)
+        st = add_stream(state, hash, tenant, name, out, err);
+    sqlite3_reset(stmt);
+    if (st == EF_OK)
+        sq_state_stream_has_id(state, *out, id);
+    return st;
+}
+
+ef_status sq_state_follow(sq_state *state, const sq_tail_entry *e, int64_t position, ef_error *err)
+{
+    sq_stream *s = find_by_id(state, e->stream);
+    int64_t prev, jump;
+
+    if (!s || !s->has_head || s->now_seq >= e->seq)
+        return EF_OK;
+    s->now_seq = e->seq;
+    s->now_position = position;
+    return s->head.seq < e->seq ? sq_head_advance(&s->head, position, &prev, &jump, err) : EF_OK;
+}
+
+void sq_state_drop_streams(sq_state *state)
+{
+    for (size_t i = 0; i < state->stream_bucket_count; i++) {
+        sq_stream *s = state->by_name[i];
+        while (s) {
+            sq_stream *next = s->next_by_name;
+            free(s->head.rungs);
+            free(s);
+            s = next;
+        }
+        state->by_name[i] = state->by_id[i] = NULL;
+    }
+    state->stream_count = 0;
+}
