@@ -30,8 +30,7 @@ static ef_status append_decided(ef_journal *journal, ef_new_event event, int64_t
         st = ef_journal_append(journal, &event, 1, out, err);
         if (st != EF_CONFLICT)
             return st;
-        printf("conflict: the order is at seq %" PRId64 ", not at %" PRId64 "\n", err->found,
-               err->asked);
+        printf("conflict: the order is at seq %" PRId64 ", not at %" PRId64 "\n", err->found, seq);
         /* A real program would read the new events here and might change its mind. */
         st = ef_stream_head(journal, TENANT, ORDER, &seq, NULL, err);
         if (st != EF_OK)

@@ -5,6 +5,7 @@ Errors are put at every call that writes, once and for good. Damage is done to t
 journal while nobody has it open. What must hold: nothing acknowledged is lost without a word, nothing
 changed is ever served, and the word is the right one.
 """
+import collections
 import concurrent.futures
 import os
 import random
@@ -21,6 +22,10 @@ from oracle import Copy, Ledger, Oracle, Workload, need
 WRITING = ("pwrite64", "fdatasync", "fsync", "ftruncate")
 NAMED = {"disk_full", "io_error", "unsure", "busy", "damaged"}
 PAGE = 4096
+
+
+# What came of one fault: whether the call was met, and whether anybody was told.
+Fate = collections.namedtuple("Fate", "inject code met noticed")
 
 
 class Faults:
@@ -42,40 +47,70 @@ class Faults:
 
     # --- errors ------------------------------------------------------------------------------
 
-    def fail_at(self, directory, work, call, number, error, for_good):
-        """One run in which a call fails; gives the codes that it reported."""
-        place = Place(self.worker, directory)
-        when = "%s:error=%s:when=%d%s" % (call, error, number, "+" if for_good else "")
-        done = place.run("append", *work.args(), before=strace(place, call, when, ledger=False))
-        ledger, oracle = Ledger(place.ledger), Oracle([work])
-        where = "%s at %s %d%s" % (error, call, number, "+" if for_good else "")
+    def fail_at(self, directory, scenario, call, number, error, for_good):
+        """One run in which a call fails, and its fate."""
+        prepared, work, files = scenario
+        place, oracle = Place(self.worker, directory), Oracle([work])
+        if prepared:
+            place = prepared.clone(directory + "-copy")
+        inject = "%s:error=%s:when=%d%s" % (call, error, number, "+" if for_good else "")
+        trace = os.path.join(place.directory, "trace")
+        done = place.run("append", *work.args(), before=strace(
+            place, call, inject, files=files, ledger=False, output=trace))
+        met = "(INJECTED)" in open(trace, encoding="utf-8", errors="replace").read()
+        ledger = Ledger(place.ledger)
         need(done.returncode in range(0, 7) and "Sanitizer" not in done.stderr, "%s: ended with %d: %s%s",
-             where, done.returncode, done.stdout[-300:], done.stderr[-2000:])
-        need(set(ledger.errors) <= NAMED, "%s: reported as %r", where, ledger.errors)
-        need(done.returncode == 0 or ledger.errors, "%s: failed without a name", where)
+             inject, done.returncode, done.stdout[-300:], done.stderr[-2000:])
+        need(set(ledger.errors) <= NAMED, "%s: reported as %r", inject, ledger.errors)
+        need(done.returncode == 0 or ledger.errors, "%s: failed without a name", inject)
         oracle.check(place.database, ledger, alone=False)
         again = place.run("append", *work.args())
-        need(again.returncode == 0, "%s: a new process cannot go on: %s", where, again.stdout)
+        need(again.returncode == 0, "%s: a new process cannot go on: %s", inject, again.stdout)
         oracle.check(place.database, Ledger(place.ledger))
-        need(oracle.count == work.total, "%s: %d events of %d", where, oracle.count, work.total)
+        need(oracle.count == work.total, "%s: %d events of %d", inject, oracle.count, work.total)
         place.must("open")
         place.remove()
-        return done.returncode, ledger.errors
+        noticed = done.returncode or ledger.errors or " 0 checkpoint errors" not in done.stdout
+        return Fate(inject, done.returncode, met, bool(noticed))
 
-    def errors(self, error, for_good):
-        work = Workload(24, 5, 3, 20)
+    def fail_everywhere(self, scenario, calls, error, for_good):
+        prepared, work, files = scenario
         trial = Place(self.worker, self.directory())
-        counts = count_calls(trial, WRITING, "append", *work.args(), ledger=False)
-        points = [(call, n) for call in sorted(counts) for n in range(1, counts[call] + 1)]
-        chosen = sample(points, 0 if self.everything else 45)
+        if prepared:
+            trial = prepared.clone(self.directory())
+        counts = count_calls(trial, calls, "append", *work.args(), files=files, ledger=False)
+        chosen = sample(counts, 0 if self.everything else 50)
         with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-            runs = [pool.submit(self.fail_at, self.directory(), work, call, n, error, for_good)
+            runs = [pool.submit(self.fail_at, self.directory(), scenario, call, n, error, for_good)
                     for call, n in chosen]
             results = [run.result() for run in runs]
-        met = sum(1 for code, errors in results if code or errors)
-        need(met > len(results) // 3, "only %d of %d faults were noticed", met, len(results))
-        return "%d of %d points, %d reported, %d went on in the same process" % (
-            len(chosen), len(points), met, sum(1 for code, _ in results if code == 0))
+        need(sum(fate.met for fate in results) * 10 >= len(results) * 8, "most faults were not met")
+        return results, "%d of %d points, %d met, %d noticed, %d went on in the same process" % (
+            len(chosen), sum(counts.values()), sum(fate.met for fate in results),
+            sum(fate.noticed for fate in results), sum(fate.code == 0 for fate in results))
+
+    def errors(self, error, for_good):
+        scenario = (None, Workload(24, 5, 3, 20), FILES)
+        results, words = self.fail_everywhere(scenario, WRITING, error, for_good)
+        need(sum(fate.noticed for fate in results) > len(results) // 3, "%s", words)
+        return words
+
+    def checkpoint_errors(self, error):
+        """Only a checkpoint writes to the database file of a journal that is there."""
+        work = Workload(500, 40, 5, 21, 3000)
+        prepared = Place(self.worker, self.directory())
+        prepared.must("append", *Workload(10, 40, 5, 21, 3000).args())
+        results, words = self.fail_everywhere((prepared, work, ("",)), WRITING, error, False)
+        need(not any(fate.code for fate in results), "a checkpoint's fault stopped an append")
+        silent = [fate.inject for fate in results if fate.met and not fate.noticed]
+        need(not silent, "faults went by in silence: %r", silent)
+        return words
+
+    def read_errors(self):
+        prepared = Place(self.worker, self.directory())
+        prepared.must("append", *Workload(300, 40, 50, 22).args())
+        scenario = (prepared, Workload(320, 40, 20, 22), FILES)
+        return self.fail_everywhere(scenario, ("pread64",), "EIO", False)[1]
 
     # --- full --------------------------------------------------------------------------------
 
@@ -340,7 +375,7 @@ def can_mount(root):
 
 
 def run(worker, everything, seed, report, only=""):
-    root = scratch(None)
+    root = scratch()
     f = Faults(worker, root, everything, seed)
     flips = 3000 if everything else 250
     damages = [("a bit of the log is flipped", flip_in_log),
@@ -354,6 +389,9 @@ def run(worker, everything, seed, report, only=""):
         ("a write or sync that fails once with ENOSPC loses nothing", f.errors, "ENOSPC", False),
         ("writes and syncs that fail for good with EIO lose nothing", f.errors, "EIO", True),
         ("writes and syncs that fail for good with ENOSPC lose nothing", f.errors, "ENOSPC", True),
+        ("a checkpoint that meets EIO says so and no append suffers", f.checkpoint_errors, "EIO"),
+        ("a checkpoint that meets ENOSPC says so and no append suffers", f.checkpoint_errors, "ENOSPC"),
+        ("a read that fails with EIO loses nothing", f.read_errors),
         ("a flipped bit among the events is never served and always found", f.flips, "event", flips),
         ("a flipped bit anywhere in the file is never served", f.flips, "file", flips // 2),
         *[("it is refused by name and position when " + words, f.refused_then_accepted, damage)

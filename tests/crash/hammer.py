@@ -161,7 +161,7 @@ def stopped_holder(worker, root, rounds):
 
 
 def run(worker, seconds, rounds, seed, report):
-    root = scratch(None)
+    root = scratch()
     report.test("nothing is lost, doubled or skipped when a crowd of processes is killed at random",
                 crowd_is_killed, worker, root, seconds, seed)
     report.test("processes that make the same journal at the same moment all get to use it",

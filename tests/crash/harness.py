@@ -86,11 +86,15 @@ def count_calls(place, calls, verb, *args, files=FILES, ledger=True):
     return most
 
 
-def sample(points, most):
-    """At most `most` of them, evenly spread and always the same ones."""
-    if not most or len(points) <= most:
-        return list(points)
-    return [points[i * len(points) // most] for i in range(most)]
+def sample(counts, most):
+    """Of all points (call, n): at most about `most` (0: all), evenly spread over each call and always
+    the same ones. Calls that are rare are met whole."""
+    chosen, left = [], most
+    for k, (call, count) in enumerate(sorted(counts.items(), key=lambda item: item[1])):
+        share = count if not most else min(count, max(1, left // (len(counts) - k)))
+        left -= share
+        chosen += [(call, 1 + i * count // share) for i in range(share)]
+    return chosen
 
 
 class Report:
@@ -128,7 +132,6 @@ def arguments(doc):
     return parser
 
 
-def scratch(options):
+def scratch():
     """A directory for a whole test; the caller removes it."""
-    del options
     return tempfile.mkdtemp(prefix="everfold-crash-")

@@ -4,6 +4,8 @@ The database is copied and the copy is read by Python's own sqlite3, so that loo
 and recovery is done twice by two readers. Encoding and hash are written down here a second time
 (after src/journal/event.c), on purpose.
 """
+import bisect
+import collections
 import hashlib
 import os
 import shutil
@@ -84,11 +86,16 @@ class Ledger:
         return max((position for _, position in self.places.values()), default=0)
 
 
+# A row of the event table. Whole tables are compared as plain tuples, which is fast.
+Event = collections.namedtuple("Event", "position stream seq prev jump type schema time recorded id "
+                               "data meta sum hash")
+
+
 def encode(row, tenant, stream, kind):
-    """The bytes that are hashed; `row` as in COLUMNS."""
-    texts = (tenant, stream, row["id"], kind, row["data"], row["meta"])
-    out = struct.pack("<BqqIqq", 1, row["seq"], row["position"], row["schema"] & 0xFFFFFFFF,
-                      row["time"], row["recorded"])
+    """The bytes that are hashed."""
+    texts = (tenant, stream, row.id, kind, row.data, row.meta)
+    out = struct.pack("<BqqIqq", 1, row.seq, row.position, row.schema & 0xFFFFFFFF, row.time,
+                      row.recorded)
     return out + b"".join(struct.pack("<I", len(t.encode())) + t.encode() for t in texts)
 
 
@@ -119,12 +126,14 @@ class Oracle:
         self.workloads = {w.seed: w for w in workloads}
         self.takes = takes        # rows are taken from it, by worker.c's rule
         self.partition = {}       # stream id -> partition, from every outbox row ever seen
-        self.proved = []          # (row, hash) of events whose bytes and hash were checked before
+        self.proved = []          # rows whose bytes and hash were checked before
+        self.ids = set()          # theirs, with the tenant
         self.count = 0
 
     def copy(self):
         other = Oracle(self.workloads.values(), self.takes)
         other.partition, other.proved = dict(self.partition), list(self.proved)
+        other.ids = set(self.ids)
         return other
 
     def check(self, database, ledger, alone=True):
@@ -140,57 +149,58 @@ class Oracle:
     def look(self, db, database, ledger, alone):
         streams = {r["id"]: (r["tenant"], r["name"]) for r in db.execute("SELECT * FROM stream")}
         types = {r["id"]: r["name"] for r in db.execute("SELECT id, name FROM event_type")}
-        rows = db.execute("SELECT * FROM event ORDER BY position").fetchall()
+        plain = db.cursor()
+        plain.row_factory = None
+        rows = plain.execute("SELECT %s FROM event ORDER BY position" %
+                             ", ".join(Event._fields)).fetchall()
         self.count = len(rows)
         self.check_events(rows, streams, types)
         by_stream = self.check_streams(rows, streams)
         self.check_acknowledged(rows, ledger)
-        self.check_heads(db, by_stream, rows)
+        self.check_heads(db, by_stream)
         self.check_ids(db, len(rows))
-        marks = self.check_outbox(db, rows, ledger)
+        marks = self.check_outbox(db, rows, by_stream, ledger)
         if self.takes:
             self.check_exceptions(db, rows, marks, ledger)
         self.check_head_file(database, rows, ledger, alone)
 
     def check_events(self, rows, streams, types):
-        """Positions dense, bytes as sent, ids once, hashes a chain."""
-        seen, before = set(), bytes(32)
-        for place, row in enumerate(rows, 1):
-            need(row["position"] == place, "position %d is where %d should be", row["position"], place)
-            tenant, stream = streams.get(row["stream"], (None, None))
+        """Positions dense, bytes as sent, ids once, hashes a chain. What was proved has not changed."""
+        known = len(self.proved)
+        need(len(rows) >= known, "positions %d to %d are gone", len(rows) + 1, known)
+        if rows[:known] != self.proved:
+            changed = next(i for i in range(known) if rows[i] != self.proved[i])
+            raise Violation("position %d has changed" % (changed + 1))
+        before = rows[known - 1][-1] if known else bytes(32)
+        for place, row in enumerate(map(Event._make, rows[known:]), known + 1):
+            need(row.position == place, "position %d is where %d should be", row.position, place)
+            tenant, stream = streams.get(row.stream, (None, None))
             need(tenant is not None, "position %d has no stream", place)
-            need((tenant, row["id"]) not in seen, "id %s is there twice", row["id"])
-            seen.add((tenant, row["id"]))
-            if place <= len(self.proved):
-                need(tuple(row) == self.proved[place - 1], "position %d has changed", place)
-                before = row["hash"]
-                continue
-            kind = types.get(row["type"])
+            need((tenant, row.id) not in self.ids, "id %s is there twice", row.id)
+            kind = types.get(row.type)
             self.check_sent(row, tenant, stream, kind)
             before = hashlib.sha256(before + encode(row, tenant, stream, kind)).digest()
-            need(before == row["hash"], "the hash of position %d does not follow", place)
-            self.proved.append(tuple(row))
-        need(len(rows) >= len(self.proved), "positions %d to %d are gone", len(rows) + 1,
-             len(self.proved))
+            need(before == row.hash, "the hash of position %d does not follow", place)
+            self.ids.add((tenant, row.id))
+            self.proved.append(rows[place - 1])
 
     def check_sent(self, row, tenant, stream, kind):
-        _, seed, i = row["id"].split("-")
+        _, seed, i = row.id.split("-")
         workload = self.workloads.get(int(seed))
-        need(workload and int(i) < workload.total, "nobody sent id %s", row["id"])
-        need((tenant, stream, kind, row["data"], row["meta"]) == workload.event(int(i)),
-             "the event at position %d is not as it was sent", row["position"])
+        need(workload and int(i) < workload.total, "nobody sent id %s", row.id)
+        need((tenant, stream, kind, row.data, row.meta) == workload.event(int(i)),
+             "the event at position %d is not as it was sent", row.position)
 
     @staticmethod
     def check_streams(rows, streams):
         """Seqs dense, links right. Gives each stream's positions, by seq."""
         by_stream = {}
-        for row in rows:
-            places = by_stream.setdefault(row["stream"], [0])
-            seq, position = row["seq"], row["position"]
+        for position, stream, seq, prev, jump, *_ in rows:
+            places = by_stream.setdefault(stream, [0])
             need(seq == len(places), "position %d has seq %d, not %d", position, seq, len(places))
-            jump = seq & (seq - 1)
-            need(row["prev"] == places[seq - 1], "prev of position %d is wrong", position)
-            need(row["jump"] == (0 if jump == seq - 1 else places[jump]),
+            lower = seq & (seq - 1)
+            need(prev == places[seq - 1], "prev of position %d is wrong", position)
+            need(jump == (0 if lower == seq - 1 else places[lower]),
                  "jump of position %d is wrong", position)
             places.append(position)
         need(set(by_stream) == set(streams), "streams without an event: %r",
@@ -201,12 +211,12 @@ class Oracle:
         for (seed, i), (seq, position) in ledger.places.items():
             need(position <= len(rows), "event %d of seed %d, acknowledged at %d, is lost", i, seed,
                  position)
-            row = rows[position - 1]
-            need((row["id"], row["seq"]) == ("e-%d-%d" % (seed, i), seq),
+            row = Event._make(rows[position - 1])
+            need((row.id, row.seq) == ("e-%d-%d" % (seed, i), seq),
                  "position %d is not the event that was acknowledged there", position)
 
     @staticmethod
-    def check_heads(db, by_stream, rows):
+    def check_heads(db, by_stream):
         """Each head is an event of its stream, its ladder is right, and none is too old."""
         state = db.execute("SELECT * FROM state").fetchone()
         heads = {r["stream"]: r for r in db.execute("SELECT * FROM stream_head")}
@@ -219,11 +229,11 @@ class Oracle:
             need(head["position"] == rungs[-1], "the head of stream %d is elsewhere", stream)
             need(head["ladder"] == struct.pack("<%dq" % len(rungs), *rungs),
                  "the ladder of stream %d is wrong", stream)
-        for row in rows[:max(state["settled"], state["target"])]:
-            if row["position"] > state["settled"] and row["stream"] > state["heads_after"]:
-                continue
-            need(row["stream"] in heads and heads[row["stream"]]["seq"] >= row["seq"],
-                 "the head of stream %d is older than position %d", row["stream"], row["position"])
+        for stream, places in by_stream.items():
+            upto = state["target"] if stream <= state["heads_after"] else state["settled"]
+            seq = bisect.bisect_right(places, upto) - 1
+            need(seq == 0 or (stream in heads and heads[stream]["seq"] >= seq),
+                 "the head of stream %d is older than its seq %d", stream, seq)
 
     @staticmethod
     def check_ids(db, last):
@@ -247,22 +257,23 @@ class Oracle:
              all(state["settled"] < p <= state["target"] for p in making),
              "the run that is being made does not fit the state row")
 
-    def check_outbox(self, db, rows, ledger):
+    def check_outbox(self, db, rows, by_stream, ledger):
         """A row for every event above its partition's mark, and none below."""
         marks = {r["partition"]: r["position"] for r in
                  db.execute("SELECT partition, position FROM outbox_mark WHERE lane = 1")}
-        queued = {r["position"]: r["partition"] for r in
-                  db.execute("SELECT position, partition FROM outbox WHERE lane = 1")}
+        queued = {r["id"] & (1 << 48) - 1: r["partition"] for r in
+                  db.execute("SELECT id, partition FROM outbox_queue WHERE id >> 48 = 1")}
         need(not queued or max(queued) <= len(rows), "an outbox row without its event")
         for position, partition in list(queued.items()) + list(ledger.taken.items()):
-            known = self.partition.setdefault(rows[position - 1]["stream"], partition)
+            known = self.partition.setdefault(rows[position - 1][1], partition)
             need(known == partition, "position %d is in another partition", position)
-        for row in rows:
-            partition = self.partition.get(row["stream"])
-            need(partition is not None, "position %d has no outbox row", row["position"])
-            need((row["position"] in queued) == (row["position"] > marks.get(partition, 0)),
-                 "position %d: its outbox row and the mark %d of partition %d disagree",
-                 row["position"], marks.get(partition, 0), partition)
+        wanted = set()
+        for stream, places in by_stream.items():
+            partition = self.partition.get(stream)
+            need(partition is not None, "position %d has no outbox row", places[1])
+            wanted.update(places[max(1, bisect.bisect_right(places, marks.get(partition, 0))):])
+        need(wanted == set(queued), "outbox rows and marks disagree, at positions %r",
+             sorted(wanted ^ set(queued))[:5])
         for partition, upto in ledger.marks.items():
             need(marks.get(partition, 0) >= upto, "the mark of partition %d went back", partition)
         return marks
@@ -271,11 +282,15 @@ class Oracle:
         """worker.c: positions that end in 3 fail and in 7 die, in one commit with the mark."""
         found = {r["position"]: r for r in db.execute(
             "SELECT x.* FROM outbox_exception x JOIN lane l ON l.id = x.lane WHERE l.name = 'proj'")}
-        for row in rows:
-            position = row["position"]
-            passed = position <= marks.get(self.partition[row["stream"]], 0)
+        for position, stream, *_ in rows:
+            passed = position <= marks.get(self.partition[stream], 0)
             need((position in found) == (passed and position % 10 in (3, 7)),
                  "position %d: its exception and its mark disagree", position)
+        firsts = {}
+        for row in found.values():
+            firsts[row["stream"]] = min(firsts.get(row["stream"], row["seq"]), row["seq"])
+        need(all(bool(r["first"]) == (r["seq"] == firsts[r["stream"]]) for r in found.values()),
+             "another exception than the first of its stream is marked so")
         back = {p for p, r in found.items() if r["status"] == PENDING}
         need(all(p % 10 == 7 for p in back), "an exception that was not dead was put back")
         need(all(found[p]["status"] == (FAILED if p % 10 == 3 else DEAD)
@@ -297,6 +312,6 @@ class Oracle:
                     position, _, digest = struct.unpack("<qq32s", record[8:56])
                     best = max(best, (position, digest), key=lambda b: b[0])
         need(best[0] <= len(rows), "the head file is ahead: %d of %d", best[0], len(rows))
-        need(not best[0] or rows[best[0] - 1]["hash"] == best[1], "the head file's hash is another")
+        need(not best[0] or rows[best[0] - 1][-1] == best[1], "the head file's hash is another")
         need(not alone or best[0] >= ledger.last(), "the head file says %d, %d was acknowledged",
              best[0], ledger.last())

@@ -341,16 +341,16 @@ CONTRACT(handles_may_come_and_go_while_another_one_works)
 {
     contract *t = *state;
     crowd *c = crowd_new(t);
-    member members[2];
+    member members[2], visitor = {.crowd = c};
 
     for (int i = 0; i < 2; i++)
         member_start(&members[i], c, t->journal, i, append_plain);
     for (int i = 0; survives(t) && i < 10; i++) {
-        ef_journal *guest = NULL;
         ef_head head;
-        OK(ef_journal_open(&t->options, &guest, &t->err));
-        OK(ef_journal_head(guest, &head, &t->err));
-        ef_journal_close(guest);
+        MUST(&visitor, ef_journal_open(&t->options, &visitor.journal, &visitor.err) == EF_OK);
+        if (visitor.journal)
+            MUST(&visitor, ef_journal_head(visitor.journal, &head, &visitor.err) == EF_OK);
+        ef_journal_close(visitor.journal);
     }
     for (int i = 0; i < 2; i++)
         member_join(&members[i]);
@@ -374,7 +374,118 @@ CONTRACT(closing_after_the_last_call_of_every_thread_keeps_all_they_were_told)
     crowd_free(c);
 }
 
+/* --- settling --------------------------------------------------------------------------------- */
+
+/* Heads and ids are written later, in slices, once the tail is long (state.h): so many events that
+ * it happens while others look, after an opening, when nothing is in memory yet. */
+#define MANY_STREAMS 900
+#define MANY_EVENTS 9000
+#define MANY_BATCH 300
+
+static _Atomic int64_t many_seqs[MANY_STREAMS]; /* acknowledged */
+
+static void append_many(member *m, int64_t first, int64_t count)
+{
+    static ef_place places[MANY_BATCH];
+    static ef_new_event events[MANY_BATCH];
+    static char names[MANY_BATCH][NAME_MAX_BYTES], ids[MANY_BATCH][NAME_MAX_BYTES];
+
+    for (int64_t at = first; at < first + count && !m->crowd->failures; at += MANY_BATCH) {
+        for (int64_t i = 0; i < MANY_BATCH; i++) {
+            (void)snprintf(names[i], NAME_MAX_BYTES, "many-%d", (int)((at + i) % MANY_STREAMS));
+            (void)snprintf(ids[i], NAME_MAX_BYTES, "id-%" PRId64, at + i);
+            events[i] = event_with(names[i], ids[i]);
+        }
+        MUST(m, ef_journal_append(m->journal, events, MANY_BATCH, places, &m->err) == EF_OK);
+        for (int64_t i = 0; i < MANY_BATCH; i++) {
+            MUST(m, places[i].position == at + i + 1);
+            MUST(m, places[i].seq == (at + i) / MANY_STREAMS + 1);
+            atomic_store(&many_seqs[(at + i) % MANY_STREAMS], places[i].seq);
+        }
+    }
+}
+
+static void *look_at_heads(void *context)
+{
+    member *m = context;
+    ef_batch batch = EF_BATCH_INIT;
+
+    for (int i = 0; !m->crowd->over && !m->crowd->failures; i = (i + 7) % MANY_STREAMS) {
+        char name[NAME_MAX_BYTES];
+        int64_t seq = 0, known = atomic_load(&many_seqs[i]);
+        (void)snprintf(name, sizeof name, "many-%d", i);
+        MUST(m, ef_stream_head(m->journal, str(""), str(name), &seq, NULL, &m->err) == EF_OK);
+        MUST(m, seq >= known);
+        MUST(m, ef_journal_read_stream(m->journal, str(""), str(name), known, 1, &batch, &m->err) ==
+                    EF_OK);
+        MUST(m, batch.count == 1 && batch.events[0].seq == known);
+    }
+    ef_batch_release(&batch);
+    return NULL;
+}
+
+static void *look_for_ids(void *context)
+{
+    member *m = context;
+    ef_batch batch = EF_BATCH_INIT;
+
+    for (int64_t i = 0; !m->crowd->over && !m->crowd->failures; i = (i + 1009) % MANY_EVENTS) {
+        char id[NAME_MAX_BYTES];
+        (void)snprintf(id, sizeof id, "id-%" PRId64, i);
+        MUST(m, ef_journal_read_id(m->journal, str(""), str(id), &batch, &m->err) == EF_OK);
+        MUST(m, batch.count == 1 && batch.events[0].position == i + 1);
+    }
+    ef_batch_release(&batch);
+    return NULL;
+}
+
+static void *look_through_log(void *context)
+{
+    member *m = context;
+    ef_batch batch = EF_BATCH_INIT;
+    int64_t last = 0;
+
+    while (!m->crowd->over && !m->crowd->failures) {
+        ef_log_query query = {.after = last, .limit = 2000};
+        MUST(m, ef_journal_read_log(m->journal, &query, &batch, &m->err) == EF_OK);
+        for (size_t i = 0; i < batch.count; i++)
+            MUST(m, batch.events[i].position == ++last);
+        last = batch.count ? last : 0;
+    }
+    ef_batch_release(&batch);
+    return NULL;
+}
+
+CONTRACT(settling_hides_nothing_from_those_who_look_meanwhile)
+{
+    static void *(*const LOOKERS[])(void *) = {look_at_heads, look_for_ids, look_through_log};
+    enum { LOOKER_COUNT = sizeof LOOKERS / sizeof LOOKERS[0] };
+    contract *t = *state;
+    crowd *c = crowd_new(t);
+    member lookers[LOOKER_COUNT], appender = {.crowd = c, .journal = t->journal};
+    ef_verify_result result;
+
+    append_many(&appender, 0, MANY_EVENTS);
+    if (survives(t))
+        reopen(t);
+    appender.journal = t->journal;
+    for (int i = 0; i < LOOKER_COUNT; i++)
+        member_start(&lookers[i], c, t->journal, i, LOOKERS[i]);
+    append_many(&appender, MANY_EVENTS, 2 * MANY_EVENTS);
+    atomic_store(&c->over, true);
+    for (int i = 0; i < LOOKER_COUNT; i++)
+        member_join(&lookers[i]);
+
+    if (c->failures)
+        print_error("%d failures in threads, the first: %s\n", c->failures, c->first_failure);
+    CHECK_INT(0, c->failures);
+    OK(ef_journal_verify(t->journal, 0, NULL, NULL, &result, &t->err));
+    CHECK_INT(3 * MANY_EVENTS, result.checked);
+    crowd_free(c);
+}
+
 CONTRACT_MAIN(CASE(appends_reads_and_takes_of_many_threads_are_as_if_one_came_after_another),
               CASE(two_handles_on_one_journal_number_their_events_together),
               CASE(handles_may_come_and_go_while_another_one_works),
-              CASE(closing_after_the_last_call_of_every_thread_keeps_all_they_were_told))
+              CASE(closing_after_the_last_call_of_every_thread_keeps_all_they_were_told),
+              CASE(settling_hides_nothing_from_those_who_look_meanwhile))
