@@ -70,7 +70,7 @@ class Faults:
         need(oracle.count == work.total, "%s: %d events of %d", inject, oracle.count, work.total)
         place.must("open")
         place.remove()
-        noticed = done.returncode or ledger.errors or " 0 checkpoint errors" not in done.stdout
+        noticed = done.returncode or ledger.errors or "checkpoint failed" in done.stderr
         return Fate(inject, done.returncode, met, bool(noticed))
 
     def fail_everywhere(self, scenario, calls, error, for_good):

@@ -100,13 +100,26 @@ static bool read_numbers(char **texts, int count, struct numbers *out)
     return true;
 }
 
+/* The library's talk goes to stderr, where a test may look for it. */
+static void say(void *context, ef_log_level level, const char *message, const ef_log_field *fields,
+                uint64_t field_count)
+{
+    char line[EF_LOG_LINE_MAX];
+    uint64_t length = ef_log_line(EF_LOG_TEXT, 0, level, message, fields, field_count, line);
+
+    (void)context;
+    (void)!write(STDERR_FILENO, line, length);
+}
+
 static int run(struct worker *w, const char *database, size_t verb, const struct numbers *n)
 {
+    static const ef_log log = {EF_LOG_WARN, say, NULL};
     char url[4096];
     ef_journal_options options = {.url = url,
                                   .create = !getenv("WORKER_NO_CREATE"),
                                   .accept_head = getenv("WORKER_ACCEPT_HEAD"),
-                                  .read_only = getenv("WORKER_READ_ONLY")};
+                                  .read_only = getenv("WORKER_READ_ONLY"),
+                                  .log = &log};
     int code;
 
     (void)snprintf(url, sizeof url, "sqlite:%s", database);

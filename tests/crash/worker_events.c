@@ -74,15 +74,6 @@ static ef_status append_batch(struct worker *w, struct batch *b, int64_t first, 
     return st;
 }
 
-static void print_facts(struct worker *w)
-{
-    ef_store_facts facts;
-
-    if (ef_journal_facts(w->journal, &facts, NULL) == EF_OK)
-        printf("%" PRId64 " checkpoints, %" PRId64 " checkpoint errors\n", facts.checkpoints,
-               facts.checkpoint_errors);
-}
-
 /* Every fifth batch is sent twice, as a caller does whose answer was lost. */
 int verb_append(struct worker *w, const struct numbers *n)
 {
@@ -97,7 +88,6 @@ int verb_append(struct worker *w, const struct numbers *n)
             st = append_batch(w, b, i, count, &w->err);
     }
     batch_free(b);
-    print_facts(w);
     return report(w, st);
 }
 
