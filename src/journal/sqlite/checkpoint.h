@@ -18,7 +18,7 @@
 
 #include "store.h"
 
-#define SQ_WAL_PAGES 512 /* of log start a checkpoint */
+#define SQ_WAL_PAGES 512 /* 2 MB of log start a checkpoint: its sync is short */
 
 /* After a commit: wake the checkpointer when the log is long enough. */
 void sq_checkpoint_look(sq_store *store);
