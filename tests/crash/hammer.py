@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from harness import Place, Report, arguments, environment, scratch
+from harness import Place, Report, arguments, environment, scratch, strace
 from oracle import Ledger, Oracle, Workload, need
 
 STREAMS, BATCH, THREADS, WRITERS = 40, 4, 2, 3
@@ -160,6 +160,48 @@ def stopped_holder(worker, root, rounds):
     return "%d stale writes refused, none done" % refused
 
 
+def wait_for_stop(tracer):
+    """The worker below a tracer, once it has stopped for longer than a traced call stops it."""
+    until, seen = time.monotonic() + 30, 0
+    while time.monotonic() < until and seen < 20:
+        time.sleep(0.01)
+        with open("/proc/%d/task/%d/children" % (tracer.pid, tracer.pid), encoding="ascii") as file:
+            children = file.read().split()
+        if children:
+            with open("/proc/%s/stat" % children[0], encoding="ascii") as file:
+                seen = seen + 1 if file.read().rsplit(")", 1)[1].split()[0] in "tT" else 0
+    need(seen == 20, "the writer did not stop")
+    return int(children[0])
+
+
+def stopped_in_transaction(worker, root, rounds):
+    """Stop a writer at a sync, in the middle of its commit. Others wait as long as they were told to
+    and are told so; readers do not wait; once it is woken all go on."""
+    for n in range(rounds):
+        place = Place(worker, os.path.join(root, "commit-%d" % n))
+        first, second, third = (Workload(40, 5, 4, seed) for seed in (3, 4, 5))
+        place.must("append", *first.args())
+        stop = strace(place, "fdatasync", "fdatasync:signal=SIGSTOP:when=%d" % (1 + n), files=("-wal",))
+        tracer = subprocess.Popen([*stop, *place.command("append", *second.args())], text=True,
+                                  stdout=subprocess.PIPE, env=environment())
+        pid = wait_for_stop(tracer)
+        begun = time.monotonic()
+        late = place.run("append", *Workload(4, 5, 4, 5).args(), env={"WORKER_BUSY_MS": "50"},
+                         ledger=place.ledger + "-late")
+        waited = time.monotonic() - begun
+        need(late.stdout.startswith("busy: ") and late.returncode == 5, "it was told %r", late.stdout)
+        need(0.3 <= waited < 10, "six tries of 50 ms took %.3f s", waited)
+        place.must("dump")
+        os.kill(pid, signal.SIGCONT)
+        tracer.communicate(timeout=60)
+        need(tracer.returncode == 0, "the stopped writer ended with %d", tracer.returncode)
+        place.must("append", *third.args())
+        oracle = Oracle([first, second, third])
+        oracle.check(place.database, Ledger(place.ledger, place.ledger + "-late"))
+        need(oracle.count == 120, "%d events of 120", oracle.count)
+    return "%d stops" % rounds
+
+
 def run(worker, seconds, rounds, seed, report):
     root = scratch()
     report.test("nothing is lost, doubled or skipped when a crowd of processes is killed at random",
@@ -168,6 +210,11 @@ def run(worker, seconds, rounds, seed, report):
                 made_at_once, worker, root, 5 * rounds)
     report.test("a holder that slept past the end of its lease is refused and changes nothing",
                 stopped_holder, worker, root, rounds)
+    sentence = "a writer stopped inside its commit delays others by their deadline and no longer"
+    if shutil.which("strace"):
+        report.test(sentence, stopped_in_transaction, worker, root, min(rounds, 8))
+    else:
+        report.skip(sentence, "strace is not here")
     shutil.rmtree(root, ignore_errors=True)
 
 

@@ -4,7 +4,8 @@
  *
  *     worker DATABASE LEDGER VERB [NUMBER …]
  *
- * Options come from the environment: WORKER_ACCEPT_HEAD, WORKER_READ_ONLY, WORKER_NO_CREATE.
+ * Options come from the environment: WORKER_ACCEPT_HEAD, WORKER_READ_ONLY, WORKER_NO_CREATE,
+ * WORKER_BUSY_MS.
  */
 #include "worker.h"
 
@@ -122,6 +123,8 @@ static int run(struct worker *w, const char *database, size_t verb, const struct
                                   .log = &log};
     int code;
 
+    if (getenv("WORKER_BUSY_MS"))
+        options.busy_ms = strtoll(getenv("WORKER_BUSY_MS"), NULL, 10);
     (void)snprintf(url, sizeof url, "sqlite:%s", database);
     code = report(w, ef_journal_open(&options, &w->journal, &w->err));
     if (code == 0)

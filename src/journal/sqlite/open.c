@@ -95,9 +95,8 @@ static ef_status migrate_alone(sq_conn *conn, const ef_journal_options *options,
     return st;
 }
 
-/* A journal that is still, or again, without a schema: was it ever more than that? Without its log
- * a young one looks new, and making it anew would bury what was lost. */
-static ef_status nothing_acknowledged(const char *path, ef_error *err)
+/* The last position that was acknowledged, by the head file; 0 when there is none. */
+static int64_t acknowledged(const char *path)
 {
     sq_headfile file;
     sq_head_record head = {0};
@@ -106,28 +105,42 @@ static ef_status nothing_acknowledged(const char *path, ef_error *err)
         (void)sq_headfile_read(&file, &head, NULL);
         sq_headfile_close(&file);
     }
-    if (head.position == 0)
-        return EF_OK;
-    return ef_fail_numbers(err, EF_DAMAGED, head.position, 0,
-                           "the journal is empty, but %" PRId64
-                           " was acknowledged: positions 1 to %" PRId64 " are missing" WAY_OUT,
-                           head.position, head.position);
+    return head.position;
+}
+
+struct identity {
+    int64_t version, application, tables;
+};
+
+/* All of it as of one moment: another process may be making the journal. */
+static ef_status read_identity(sq_conn *conn, struct identity *out, ef_error *err)
+{
+    ef_status st = sq_run(conn, SQ_BEGIN_READ, err);
+
+    if (st == EF_OK)
+        st = pragma_number(conn, "SELECT count(*) FROM sqlite_schema", &out->tables, err);
+    if (st == EF_OK)
+        st = pragma_number(conn, "PRAGMA user_version", &out->version, err);
+    if (st == EF_OK)
+        st = pragma_number(conn, "PRAGMA application_id", &out->application, err);
+    if (!sqlite3_get_autocommit(conn->db))
+        (void)sq_run(conn, SQ_ROLLBACK, NULL);
+    return st;
 }
 
 ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool *out_made,
                           ef_error *err)
 {
-    int64_t version = 0, application = 0, tables = 0;
-    ef_status st = pragma_number(conn, "PRAGMA user_version", &version, err);
+    /* The head first: it is never ahead of a database that is looked at later. */
+    int64_t last = acknowledged(sqlite3_db_filename(conn->db, "main"));
+    struct identity is = {0};
+    ef_status st = read_identity(conn, &is, err);
+    int64_t version = is.version;
 
     *out_made = false;
-    if (st == EF_OK)
-        st = pragma_number(conn, "PRAGMA application_id", &application, err);
-    if (st == EF_OK)
-        st = pragma_number(conn, "SELECT count(*) FROM sqlite_schema", &tables, err);
     if (st != EF_OK)
         return st;
-    if (application != APPLICATION_ID && (application || version || tables))
+    if (is.application != APPLICATION_ID && (is.application || version || is.tables))
         return ef_fail(err, EF_WRONG_STORE, "%s is an SQLite database, but no Everfold journal",
                        sqlite3_db_filename(conn->db, "main"));
     if (version > sq_migration_count)
@@ -136,11 +149,12 @@ ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool
                                " and this Everfold knows up to %d: "
                                "use a newer Everfold",
                                version, sq_migration_count);
-    if (version == 0 && !options->accept_head) {
-        st = nothing_acknowledged(sqlite3_db_filename(conn->db, "main"), err);
-        if (st != EF_OK)
-            return st;
-    }
+    /* Without its log a young journal looks new, and making it anew would bury what was lost. */
+    if (version == 0 && last > 0 && !options->accept_head)
+        return ef_fail_numbers(err, EF_DAMAGED, last, 0,
+                               "the journal is empty, but %" PRId64
+                               " was acknowledged: positions 1 to %" PRId64 " are missing" WAY_OUT,
+                               last, last);
     if (version < sq_migration_count && options->read_only)
         return ef_fail(err, EF_MISUSE, "the journal's schema is older and it was opened read-only");
     if (version == 0 && !options->create)
