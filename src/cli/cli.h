@@ -15,6 +15,7 @@
 #include "../base/settings.h"
 
 #include <everfold/everfold.h>
+#include <everfold/view.h>
 
 #include <limits.h>
 
@@ -82,12 +83,14 @@ struct cli {
     ef_error settings_error;
     char settings_file[PATH_MAX]; /* the one that was read, or "" */
     char journal_url[PATH_MAX + 16];
+    char views_url[PATH_MAX + 16];
     cli_mode mode;
     cli_format format;
     bool quiet;
     ef_log log;
     ef_log_style log_style;
     ef_journal *journal;
+    ef_engine *engine; /* on the journal; NULL for commands that need no views */
     ef__buf out;
     cli_out_state out_state;
     int out_errno;
@@ -121,6 +124,8 @@ ef_status cli_number(const cli *c, const char *name, int64_t min, int64_t max, i
                      ef_error *err);
 ef_status cli_number_parse(const char *what, const char *text, int64_t min, int64_t max,
                            int64_t *out, ef_error *err);
+/* A duration (500ms, 10s, 5m) in milliseconds; `out` keeps its value when it was not given. */
+ef_status cli_duration(const cli *c, const char *name, int64_t *out, ef_error *err);
 
 /* --- help, completion, manual page ----------------------------------------------------------- */
 
@@ -130,7 +135,7 @@ void cli_help_command(cli *c, const cli_command *command);
 /* "event append STREAM [OPTIONS]" */
 void cli_usage_line(ef__buf *out, const cli_command *command);
 
-/* --- settings and the journal (session.c, mode.c) -------------------------------------------- */
+/* --- settings and the journal (session.c) ---------------------------------------------------- */
 
 ef_status cli_settings_load(cli *c, ef_error *err);
 /* The value as it takes effect, and the place it came from. */
@@ -147,6 +152,28 @@ ef_status cli_journal_open(cli *c, const ef_journal_options *extra, ef_error *er
 const char *cli_journal_hint(const cli *c, ef_status status, char *room, size_t room_size);
 /* Open, or say why not: 0, or the exit code. */
 int cli_journal_need(cli *c, bool read_only);
+
+/* --- the engine (engine_session.c) ------------------------------------------------------------ */
+
+/* Open c->engine on c->journal, which is open; `create` makes the view store. */
+ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err);
+/* Open the journal and the engine, or say why not: 0, or the exit code. */
+int cli_engine_need(cli *c, bool read_only);
+/* What appending needs: the engine too in the modes that fold at once. 0, or the exit code. */
+int cli_append_need(cli *c);
+/* Append as the mode says; the journal was opened by cli_append_need. */
+ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place *out_places,
+                     ef_error *err);
+
+/* --- files (file.c) ---------------------------------------------------------------------------- */
+
+/* All of a file, or of stdin when `path` is "-", up to the maximum of `out`. EF_NOT_FOUND,
+ * EF_TOO_LARGE, EF_IO */
+ef_status cli_file_read(const char *path, ef__buf *out, ef_error *err);
+/* Text that has lines of its own and went through no escape yet: on stderr, line by line. */
+void cli_lines_say(ef_str text);
+
+/* --- modes (mode.c) ----------------------------------------------------------------------------- */
 
 /* What the mode rule looks at; a setting that was not set has `set` false. */
 typedef struct cli_mode_flag {

@@ -8,6 +8,7 @@
  */
 #include "cli.h"
 #include "../base/limits.h"
+#include "../base/settings_priv.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -332,4 +333,17 @@ ef_status cli_number(const cli *c, const char *name, int64_t min, int64_t max, i
         return EF_OK;
     (void)snprintf(what, sizeof(what), "--%s", name);
     return cli_number_parse(what, text, min, max, out, err);
+}
+
+ef_status cli_duration(const cli *c, const char *name, int64_t *out, ef_error *err)
+{
+    static const ef__setting_spec spec = {
+        "duration", EF__SETTING_DURATION, "0", 0, INT64_C(86400) * 1000 * 365, NULL, NULL, ""};
+    const char *text = cli_value(c, name);
+    char what[64];
+
+    if (!text)
+        return EF_OK;
+    (void)snprintf(what, sizeof(what), "--%s", name);
+    return ef__setting_check(&spec, what, ef_str_from(text), out, err);
 }

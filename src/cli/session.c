@@ -157,6 +157,24 @@ static ef_status journal_url(cli *c, ef_error *err)
     return EF_OK;
 }
 
+/* Views of a journal that keeps nothing would outlive it: they are in memory too. */
+static ef_status views_url(cli *c, ef_error *err)
+{
+    ef_str url = ef__settings_text(c->settings, "views");
+    ef_str data = ef__settings_text(c->settings, "data");
+    int n;
+
+    if (url.len > 0)
+        n = snprintf(c->views_url, sizeof(c->views_url), "%.*s", EF_STR_ARG(url));
+    else if (strncmp(c->journal_url, "memory:", 7) == 0)
+        n = snprintf(c->views_url, sizeof(c->views_url), "memory:");
+    else
+        n = snprintf(c->views_url, sizeof(c->views_url), "sqlite:%.*s/views.db", EF_STR_ARG(data));
+    if (n < 0 || (size_t)n >= sizeof(c->views_url))
+        return ef_fail(err, EF_BAD_INPUT, "the views' URL is too long");
+    return EF_OK;
+}
+
 ef_status cli_settings_load(cli *c, ef_error *err)
 {
     ef_status st = cli_settings_table_open(&c->settings, err);
@@ -171,6 +189,8 @@ ef_status cli_settings_load(cli *c, ef_error *err)
         return st;
     apply_settings(c);
     st = journal_url(c, err);
+    if (st == EF_OK)
+        st = views_url(c, err);
     return st == EF_OK ? cli_mode_from_settings(c->settings, &c->mode, err) : st;
 }
 
@@ -203,18 +223,14 @@ ef_str cli_actor(const cli *c)
 
 ef_str cli_setting_value(const cli *c, const ef__setting_view *view)
 {
-    static char views[PATH_MAX + 16];
     const char *key = view->spec->key;
 
     if (strcmp(key, "journal") == 0)
         return ef_str_from(c->journal_url);
     if (strcmp(key, "actor") == 0)
         return cli_actor(c);
-    if (strcmp(key, "views") == 0 && view->value.len == 0) {
-        (void)snprintf(views, sizeof(views), "sqlite:%.*s/views.db",
-                       EF_STR_ARG(ef__settings_text(c->settings, "data")));
-        return ef_str_from(views);
-    }
+    if (strcmp(key, "views") == 0)
+        return ef_str_from(c->views_url);
     if (strcmp(key, "mode") == 0)
         return ef_str_from(cli_mode_name(c->mode));
     if (strcmp(key, "outbox.enabled") == 0 || strcmp(key, "worker.enabled") == 0 ||

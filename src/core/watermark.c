@@ -7,7 +7,7 @@ static int64_t higher(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-ef__step ef__watermark_step(ef__watermark mark, int64_t seq, ef__watermark_mode mode, bool noted)
+ef__step ef__watermark_step(ef__stream_mark mark, int64_t seq, ef__watermark_mode mode, bool noted)
 {
     ef__step step = {.kind = EF__STEP_DUPLICATE, .mark = mark};
 
@@ -35,9 +35,9 @@ ef__step ef__watermark_step(ef__watermark mark, int64_t seq, ef__watermark_mode 
     return step;
 }
 
-ef__gap ef__gap_find(const ef__watermark *mark, int64_t head_seq, bool queued)
+ef__gap ef__gap_find(const ef__stream_mark *mark, int64_t head_seq, bool queued)
 {
-    ef__watermark at = EF__WATERMARK_INIT;
+    ef__stream_mark at = EF__WATERMARK_INIT;
 
     if (mark != NULL)
         at = *mark;

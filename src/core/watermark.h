@@ -14,10 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct ef__watermark {
+typedef struct ef__stream_mark {
     int64_t applied_seq;
     int64_t expected_next_seq;
-} ef__watermark;
+} ef__stream_mark;
 
 #define EF__WATERMARK_INIT                                                                         \
     {                                                                                              \
@@ -38,8 +38,8 @@ typedef enum ef__step_kind {
 
 typedef struct ef__step {
     ef__step_kind kind;
-    ef__watermark mark; /* to store on APPLY and DUPLICATE; as it was otherwise */
-    int64_t hole_first; /* set on HOLE, and on APPLY above a hole; 0 otherwise */
+    ef__stream_mark mark; /* to store on APPLY and DUPLICATE; as it was otherwise */
+    int64_t hole_first;   /* set on HOLE, and on APPLY above a hole; 0 otherwise */
     int64_t hole_last;
 } ef__step;
 
@@ -50,7 +50,7 @@ typedef struct ef__step {
  * notes those it takes above the hole, and `noted` says that `seq` is one of them: it is then a
  * duplicate, and the watermark closes over it when its turn comes. Without holes it is false.
  */
-ef__step ef__watermark_step(ef__watermark mark, int64_t seq, ef__watermark_mode mode, bool noted);
+ef__step ef__watermark_step(ef__stream_mark mark, int64_t seq, ef__watermark_mode mode, bool noted);
 
 typedef enum ef__gap_kind {
     EF__GAP_NONE,
@@ -71,6 +71,6 @@ typedef struct ef__gap {
  * no event). `queued` says that the outbox still holds the event at expected_next_seq: then what is
  * missing at the end is lag, and will come by itself.
  */
-ef__gap ef__gap_find(const ef__watermark *mark, int64_t head_seq, bool queued);
+ef__gap ef__gap_find(const ef__stream_mark *mark, int64_t head_seq, bool queued);
 
 #endif

@@ -2,8 +2,8 @@
 """Disks that fail, fill up and rot; files that are not what they should be.
 
 Errors are put at every call that writes, once and for good. Damage is done to the files of a good
-journal while nobody has it open. What must hold: nothing acknowledged is lost without a word, nothing
-changed is ever served, and the word is the right one.
+journal while nobody has it open. What must hold: nothing acknowledged is lost without a word,
+nothing changed is ever served, and the word is the right one.
 """
 import collections
 import concurrent.futures
@@ -16,7 +16,8 @@ import stat
 import subprocess
 import sys
 
-from harness import FILES, Place, Report, arguments, count_calls, environment, sample, scratch, strace
+from harness import (FILES, Place, Report, arguments, count_calls, environment, sample, scratch,
+                     strace)
 from oracle import Copy, Ledger, Oracle, Workload, need
 
 WRITING = ("pwrite64", "fdatasync", "fsync", "ftruncate")
@@ -59,8 +60,8 @@ class Faults:
             place, call, inject, files=files, ledger=False, output=trace))
         met = "(INJECTED)" in open(trace, encoding="utf-8", errors="replace").read()
         ledger = Ledger(place.ledger)
-        need(done.returncode in range(0, 7) and "Sanitizer" not in done.stderr, "%s: ended with %d: %s%s",
-             inject, done.returncode, done.stdout[-300:], done.stderr[-2000:])
+        need(done.returncode in range(0, 7) and "Sanitizer" not in done.stderr,
+             "%s: ended with %d: %s%s", inject, done.returncode, done.stdout[-300:], done.stderr[-2000:])
         need(set(ledger.errors) <= NAMED, "%s: reported as %r", inject, ledger.errors)
         need(done.returncode == 0 or ledger.errors, "%s: failed without a name", inject)
         oracle.check(place.database, ledger, alone=False)
@@ -139,7 +140,7 @@ class Faults:
         ledger = Ledger(place.ledger)
         need(lines[0] == "stopped disk_full\n", "it stopped with %r", lines[0])
         need(len([x for x in lines if x.startswith("v ")]) == len(ledger.places),
-             "a full disk: %d events were acknowledged, %d read", len(ledger.places), len(lines) - 1)
+             "full: %d events were acknowledged, %d read", len(ledger.places), len(lines) - 1)
         seen = place.run("dump", env={"WORKER_READ_ONLY": "1"}, ledger=place.ledger + "-reader")
         need(seen.returncode == 0, "another process cannot read while it is full: %s", seen.stdout)
         os.remove(ballast)
@@ -172,7 +173,7 @@ class Faults:
             return None
 
     def flip(self, place, original, offset, bit, good):
-        """One bit; gives (changes what is read, codes). Raises when something changed was served."""
+        """One bit; gives (changes what is read, codes). Raises when a changed event was served."""
         damaged = bytearray(original)
         damaged[offset] ^= 1 << bit
         for suffix in ("-wal", "-shm"):
@@ -189,8 +190,8 @@ class Faults:
                  offset, verb, done.returncode, done.stderr[-2000:])
             lines = done.stdout.splitlines()
             served = [line for line in lines if line.startswith("v ")]
-            need(served == good["dump"][:len(served)], "bit %d of byte %d: a changed event was served",
-                 bit, offset)
+            need(served == good["dump"][:len(served)],
+                 "bit %d of byte %d: a changed event was served", bit, offset)
             if done.returncode:
                 codes.append(lines[-1].split(":")[0])
             elif verb == "dump":
@@ -206,9 +207,10 @@ class Faults:
         shutil.copyfile(place.database + "-head", place.database + "-head.good")
         with open(place.database, "rb") as file:
             original = file.read()
-        good = {"rows": self.as_read(place.database), "dump": place.must("dump").stdout.splitlines()}
+        good = {"rows": self.as_read(place.database),
+                "dump": place.must("dump").stdout.splitlines()}
         pages = [at for at in range(0, len(original), PAGE)
-                 if where == "file" or (original[at] == 13 and b"type-" not in original[at:at + PAGE]
+                 if where == "file" or (original[at] == 13  # a leaf of a table
                                         and b'"pad"' in original[at:at + PAGE])]
         changed = damaged = refused = 0
         for _ in range(count):
@@ -227,8 +229,8 @@ class Faults:
     # --- files -------------------------------------------------------------------------------
 
     def refused_then_accepted(self, damage, create=True):
-        """Do damage to a journal of 440 events that are all still in its log; open must name it, and
-        accept_head must go on."""
+        """Do damage to a journal of 440 events that are all still in its log; open must name it,
+        and accept_head must go on."""
         work, more = Workload(200, 10, 20, 50), Workload(240, 10, 20, 51)
         place, oracle = self.journal(work)
         old = place.clone(self.directory())
@@ -240,7 +242,8 @@ class Faults:
             need(done.returncode == 6 and done.stdout.startswith("damaged: "), "open gave %d: %s",
                  done.returncode, done.stdout)
         need(" 440" in done.stdout, "440 is not named: %s", done.stdout)
-        accepted = place.run("open", ledger=place.ledger + "-damage", env={"WORKER_ACCEPT_HEAD": "1"})
+        accepted = place.run("open", ledger=place.ledger + "-damage",
+                             env={"WORKER_ACCEPT_HEAD": "1"})
         need(accepted.returncode == 0, "accept_head gave %d: %s", accepted.returncode,
              accepted.stdout)
         os.remove(place.ledger)
@@ -390,9 +393,11 @@ def run(worker, everything, seed, report, only=""):
         ("writes and syncs that fail for good with EIO lose nothing", f.errors, "EIO", True),
         ("writes and syncs that fail for good with ENOSPC lose nothing", f.errors, "ENOSPC", True),
         ("a checkpoint that meets EIO says so and no append suffers", f.checkpoint_errors, "EIO"),
-        ("a checkpoint that meets ENOSPC says so and no append suffers", f.checkpoint_errors, "ENOSPC"),
+        ("a checkpoint that meets ENOSPC says so and no append suffers", f.checkpoint_errors,
+         "ENOSPC"),
         ("a read that fails with EIO loses nothing", f.read_errors),
-        ("a flipped bit among the events is never served and always found", f.flips, "event", flips),
+        ("a flipped bit among the events is never served and always found", f.flips, "event",
+         flips),
         ("a flipped bit anywhere in the file is never served", f.flips, "file", flips // 2),
         *[("it is refused by name and position when " + words, f.refused_then_accepted, damage)
           for words, damage in damages],

@@ -22,7 +22,7 @@ NEVER = 10**7  # events of one writer: more than it will get to
 
 
 class Crowd:
-    """The processes on one journal. Each process that appends has a seed, and a ledger, of its own."""
+    """The processes on one journal. Each that appends has a seed, and a ledger, of its own."""
 
     def __init__(self, place, dice):
         self.place, self.dice = place, dice
@@ -133,6 +133,27 @@ def made_at_once(worker, root, rounds):
     return "%d rounds of 4 processes" % rounds
 
 
+def head_made_meanwhile(worker, root):
+    """One process has made the schema and is slow to make the head file; another looks for that
+    file too early and at the events too late. strace holds each where it hurts."""
+    place = Place(worker, os.path.join(root, "meanwhile"))
+    works, started = (Workload(8, 5, 2, 6), Workload(8, 5, 2, 7)), []
+    delays = ("openat:delay_enter=400ms:when=2", "openat:delay_exit=1s:when=2")
+    for work, inject in zip(works, delays):
+        before = strace(place, "openat", inject, files=("-head",), ledger=False)
+        command = place.command("append", *work.args(), ledger=place.ledger + "-%d" % work.seed)
+        started.append(subprocess.Popen([*before, *command], stdout=subprocess.PIPE, text=True,
+                                        env=environment()))
+        time.sleep(0.2)
+    for process in started:
+        output, _ = process.communicate(timeout=60)
+        need(process.returncode == 0, "one ended with %d: %s", process.returncode, output)
+    oracle = Oracle(works)
+    ledger = Ledger(*(place.ledger + "-%d" % work.seed for work in works))
+    oracle.check(place.database, ledger, alone=False)
+    need(oracle.count == 16, "%d events of 16", oracle.count)
+
+
 def wait_stopped(process):
     _, status = os.waitpid(process.pid, os.WUNTRACED)
     need(os.WIFSTOPPED(status), "the holder ended instead of stopping: %d", status)
@@ -175,13 +196,14 @@ def wait_for_stop(tracer):
 
 
 def stopped_in_transaction(worker, root, rounds):
-    """Stop a writer at a sync, in the middle of its commit. Others wait as long as they were told to
-    and are told so; readers do not wait; once it is woken all go on."""
+    """Stop a writer at a sync, in the middle of its commit. Others wait as long as they were told
+    to and are told so; readers do not wait; once it is woken all go on."""
     for n in range(rounds):
         place = Place(worker, os.path.join(root, "commit-%d" % n))
         first, second, third = (Workload(40, 5, 4, seed) for seed in (3, 4, 5))
         place.must("append", *first.args())
-        stop = strace(place, "fdatasync", "fdatasync:signal=SIGSTOP:when=%d" % (1 + n), files=("-wal",))
+        stop = strace(place, "fdatasync", "fdatasync:signal=SIGSTOP:when=%d" % (1 + n),
+                      files=("-wal",))
         tracer = subprocess.Popen([*stop, *place.command("append", *second.args())], text=True,
                                   stdout=subprocess.PIPE, env=environment())
         pid = wait_for_stop(tracer)
@@ -189,7 +211,8 @@ def stopped_in_transaction(worker, root, rounds):
         late = place.run("append", *Workload(4, 5, 4, 5).args(), env={"WORKER_BUSY_MS": "50"},
                          ledger=place.ledger + "-late")
         waited = time.monotonic() - begun
-        need(late.stdout.startswith("busy: ") and late.returncode == 5, "it was told %r", late.stdout)
+        need(late.stdout.startswith("busy: ") and late.returncode == 5, "it was told %r",
+             late.stdout)
         need(0.3 <= waited < 10, "six tries of 50 ms took %.3f s", waited)
         place.must("dump")
         os.kill(pid, signal.SIGCONT)
@@ -210,11 +233,15 @@ def run(worker, seconds, rounds, seed, report):
                 made_at_once, worker, root, 5 * rounds)
     report.test("a holder that slept past the end of its lease is refused and changes nothing",
                 stopped_holder, worker, root, rounds)
-    sentence = "a writer stopped inside its commit delays others by their deadline and no longer"
-    if shutil.which("strace"):
-        report.test(sentence, stopped_in_transaction, worker, root, min(rounds, 8))
-    else:
-        report.skip(sentence, "strace is not here")
+    traced = [("a writer stopped inside its commit delays others by their deadline and no longer",
+               stopped_in_transaction, worker, root, min(rounds, 8)),
+              ("a head file that is made while another process opens is no damage",
+               head_made_meanwhile, worker, root)]
+    for sentence, *test in traced:
+        if shutil.which("strace"):
+            report.test(sentence, *test)
+        else:
+            report.skip(sentence, "strace is not here")
     shutil.rmtree(root, ignore_errors=True)
 
 

@@ -87,8 +87,8 @@ def count_calls(place, calls, verb, *args, files=FILES, ledger=True):
 
 
 def sample(counts, most):
-    """Of all points (call, n): at most about `most` (0: all), evenly spread over each call and always
-    the same ones. Calls that are rare are met whole."""
+    """Of all points (call, n): at most about `most` (0: all), evenly spread over each call and
+    always the same ones. Calls that are rare are met whole."""
     chosen, left = [], most
     for k, (call, count) in enumerate(sorted(counts.items(), key=lambda item: item[1])):
         share = count if not most else min(count, max(1, left // (len(counts) - k)))

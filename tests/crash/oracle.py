@@ -87,8 +87,8 @@ class Ledger:
 
 
 # A row of the event table. Whole tables are compared as plain tuples, which is fast.
-Event = collections.namedtuple("Event", "position stream seq prev jump type schema time recorded id "
-                               "data meta sum hash")
+Event = collections.namedtuple("Event", "position stream seq prev jump type schema time recorded "
+                               "id data meta sum hash")
 
 
 def encode(row, tenant, stream, kind):
@@ -120,7 +120,7 @@ class Copy:
 
 
 class Oracle:
-    """Knows the workloads of a journal, and from one look to the next what it has proved already."""
+    """Knows the workloads of a journal, and what it has proved already in an earlier look."""
 
     def __init__(self, workloads, takes=False):
         self.workloads = {w.seed: w for w in workloads}
@@ -165,7 +165,7 @@ class Oracle:
         self.check_head_file(database, rows, ledger, alone)
 
     def check_events(self, rows, streams, types):
-        """Positions dense, bytes as sent, ids once, hashes a chain. What was proved has not changed."""
+        """Positions dense, bytes as sent, ids once, hashes a chain; what was proved unchanged."""
         known = len(self.proved)
         need(len(rows) >= known, "positions %d to %d are gone", len(rows) + 1, known)
         if rows[:known] != self.proved:
@@ -237,12 +237,13 @@ class Oracle:
 
     @staticmethod
     def check_ids(db, last):
-        """The runs name each settled position once; a run that is being made names the next ones."""
+        """The runs name each settled position once; one that is being made names the next."""
         state = db.execute("SELECT * FROM state").fetchone()
         runs = {r["run"] for r in db.execute("SELECT run FROM id_run")}
         found, making, before = [], [], {}
         need(state["settled"] <= last and state["target"] <= last, "settled past the last event")
-        for run, lo, entries in db.execute("SELECT run, lo, entries FROM id_chunk ORDER BY run, lo"):
+        chunks = db.execute("SELECT run, lo, entries FROM id_chunk ORDER BY run, lo")
+        for run, lo, entries in chunks:
             pairs = list(struct.iter_unpack("<qq", entries))
             need(pairs and pairs[0][0] == lo, "a chunk of run %d begins elsewhere", run)
             need(pairs == sorted(pairs) and before.get(run, pairs[0]) <= pairs[0],
@@ -281,7 +282,8 @@ class Oracle:
     def check_exceptions(self, db, rows, marks, ledger):
         """worker.c: positions that end in 3 fail and in 7 die, in one commit with the mark."""
         found = {r["position"]: r for r in db.execute(
-            "SELECT x.* FROM outbox_exception x JOIN lane l ON l.id = x.lane WHERE l.name = 'proj'")}
+            "SELECT x.* FROM outbox_exception x JOIN lane l ON l.id = x.lane"
+            " WHERE l.name = 'proj'")}
         for position, stream, *_ in rows:
             passed = position <= marks.get(self.partition[stream], 0)
             need((position in found) == (passed and position % 10 in (3, 7)),

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """SIGKILL before every call that changes a file, in every phase of the journal's life; then look.
 
-strace counts the calls in a run without a kill, and then delivers SIGKILL at the N-th of each. After
-each kill the oracle looks at what is left, the library verifies it, and the work is done again to
+strace counts the calls in a run without a kill, and then delivers SIGKILL at the N-th of each.
+After each kill the oracle looks at what is left, the library verifies it, and the work is done again to
 its end: what was acknowledged must come back as a duplicate at the same place.
 """
 import concurrent.futures
@@ -91,8 +91,8 @@ def sweep(worker, root, scenario, most):
                                      (*runs[run], problem)) from problem
     # Where threads race, a call may fall to another one and the count be a little off.
     need(met * 10 >= len(chosen) * 8, "only %d of %d points were met", met, len(chosen))
-    return "%d of %d points, %d killed, of %s" % (
-        len(chosen), sum(counts.values()), met, " ".join("%s %d" % c for c in sorted(counts.items())))
+    calls = " ".join("%s %d" % count for count in sorted(counts.items()))
+    return "%d of %d points, %d killed, of %s" % (len(chosen), sum(counts.values()), met, calls)
 
 
 def prepare(worker, directory, workload, takes=False):
@@ -175,7 +175,8 @@ def merged(worker, root):
 def checkpointing(worker, root):
     """Enough is appended for the log to be moved into the database more than once. Only that writes
     to the database file, so its calls alone are counted."""
-    place, oracle = prepare(worker, os.path.join(root, "checkpointing"), Workload(60, 40, 5, 6, 3000))
+    place, oracle = prepare(worker, os.path.join(root, "checkpointing"),
+                            Workload(60, 40, 5, 6, 3000))
     work = Workload(600, 40, 5, 7, 3000)
     return Scenario(place, with_workload(oracle, work), "append", work.args(), files=("",),
                     ledger=False, needs=("fdatasync",))
@@ -209,7 +210,8 @@ MISCHIEF = [
     "INSERT INTO outbox_queue VALUES ((1 << 48) + 121, 1)",
     "INSERT INTO outbox_queue VALUES ((1 << 48) + 1, 1)",
     "UPDATE outbox_queue SET partition = 99 WHERE id = (1 << 48) + 119",
-    "UPDATE outbox_mark SET position = 0 WHERE partition = (SELECT max(partition) FROM outbox_mark)",
+    "UPDATE outbox_mark SET position = 0"
+    " WHERE partition = (SELECT max(partition) FROM outbox_mark)",
     "DELETE FROM outbox_exception WHERE position = 7",
     "UPDATE outbox_exception SET status = 0 WHERE position = 7",
     "UPDATE outbox_exception SET first = 1 - first WHERE position = 7",
@@ -220,8 +222,8 @@ MISCHIEF = [
 
 
 def oracle_looks(worker, root):
-    """Each piece of mischief, done to a good journal, is seen by an oracle that knows nothing yet but
-    where each stream's rows belong."""
+    """Each piece of mischief, done to a good journal, is seen by an oracle that knows nothing yet
+    but where each stream's rows belong."""
     place, oracle = prepare(worker, os.path.join(root, "mischief"), Workload(120, 20, 30, 11), True)
     place.must("take", 2, 30, 60000, 60000)
     ledger = Ledger(place.ledger)

@@ -2,9 +2,9 @@
 
 #include "test.h"
 
-static const ef__watermark start = EF__WATERMARK_INIT;
+static const ef__stream_mark start = EF__WATERMARK_INIT;
 
-static void check_mark(int64_t applied_seq, int64_t expected_next_seq, ef__watermark mark)
+static void check_mark(int64_t applied_seq, int64_t expected_next_seq, ef__stream_mark mark)
 {
     CHECK_INT(applied_seq, mark.applied_seq);
     CHECK_INT(expected_next_seq, mark.expected_next_seq);
@@ -19,7 +19,7 @@ static void check_gap(ef__gap_kind kind, int64_t from_seq, int64_t to_seq, ef__g
 
 TEST(events_in_order_are_applied_one_by_one)
 {
-    ef__watermark mark = start;
+    ef__stream_mark mark = start;
 
     for (int64_t seq = 1; seq <= 100; seq++) {
         ef__step step = ef__watermark_step(mark, seq, EF__WATERMARK_ORDERED, false);
@@ -32,7 +32,7 @@ TEST(events_in_order_are_applied_one_by_one)
 
 TEST(what_was_taken_is_a_duplicate_and_moves_nothing)
 {
-    ef__watermark mark = {5, 6};
+    ef__stream_mark mark = {5, 6};
 
     for (int64_t seq = 1; seq <= 5; seq++) {
         for (int mode = EF__WATERMARK_ORDERED; mode <= EF__WATERMARK_REPAIR; mode++) {
@@ -45,7 +45,7 @@ TEST(what_was_taken_is_a_duplicate_and_moves_nothing)
 
 TEST(an_ordered_lane_refuses_to_pass_a_hole_and_names_it)
 {
-    ef__step step = ef__watermark_step((ef__watermark){5, 6}, 9, EF__WATERMARK_ORDERED, false);
+    ef__step step = ef__watermark_step((ef__stream_mark){5, 6}, 9, EF__WATERMARK_ORDERED, false);
 
     CHECK_INT(EF__STEP_HOLE, step.kind);
     CHECK_INT(6, step.hole_first);
@@ -64,7 +64,7 @@ TEST(the_first_event_may_be_the_hole)
 
 TEST(repairing_1_then_3_leaves_applied_3_and_expected_2)
 {
-    ef__watermark mark = ef__watermark_step(start, 1, EF__WATERMARK_REPAIR, false).mark;
+    ef__stream_mark mark = ef__watermark_step(start, 1, EF__WATERMARK_REPAIR, false).mark;
     ef__step step = ef__watermark_step(mark, 3, EF__WATERMARK_REPAIR, false);
 
     CHECK_INT(EF__STEP_APPLY, step.kind);
@@ -75,7 +75,7 @@ TEST(repairing_1_then_3_leaves_applied_3_and_expected_2)
 
 TEST(a_filled_hole_closes_over_what_was_noted_above_it)
 {
-    ef__watermark mark = {3, 2}; /* 1 and 3 were taken, and 3 was noted */
+    ef__stream_mark mark = {3, 2}; /* 1 and 3 were taken, and 3 was noted */
 
     ef__step filled = ef__watermark_step(mark, 2, EF__WATERMARK_ORDERED, false);
     CHECK_INT(EF__STEP_APPLY, filled.kind);
@@ -92,7 +92,7 @@ TEST(what_was_noted_above_a_hole_is_a_duplicate_and_leaves_the_hole)
 {
     for (int mode = EF__WATERMARK_ORDERED; mode <= EF__WATERMARK_REPAIR; mode++) {
         ef__step step =
-            ef__watermark_step((ef__watermark){5, 2}, 4, (ef__watermark_mode)mode, true);
+            ef__watermark_step((ef__stream_mark){5, 2}, 4, (ef__watermark_mode)mode, true);
         CHECK_INT(EF__STEP_DUPLICATE, step.kind);
         CHECK_INT(0, step.hole_first);
         check_mark(5, 2, step.mark);
@@ -116,7 +116,7 @@ TEST(what_is_no_seq_saves_nothing)
  * each is applied once, nothing ever goes back, and at the end there is no gap. */
 enum { EVENTS = 6, ROUNDS = 2 * EVENTS, ORDERS = 46656 /* 6^6 */ };
 
-static ef__watermark take(ef__watermark mark, int64_t seq, int applied[EVENTS + 1])
+static ef__stream_mark take(ef__stream_mark mark, int64_t seq, int applied[EVENTS + 1])
 {
     ef__step step = ef__watermark_step(mark, seq, EF__WATERMARK_REPAIR, applied[seq] > 0);
 
@@ -133,7 +133,7 @@ static ef__watermark take(ef__watermark mark, int64_t seq, int applied[EVENTS + 
 TEST(in_any_order_each_event_is_applied_once_and_nothing_goes_back)
 {
     for (int order = 0; order < ORDERS; order++) {
-        ef__watermark mark = start;
+        ef__stream_mark mark = start;
         int applied[EVENTS + 1] = {0};
         for (int i = 0, rest = order; i < EVENTS; i++, rest /= EVENTS)
             mark = take(mark, rest % EVENTS + 1, applied);
@@ -150,7 +150,7 @@ TEST(in_any_order_each_event_is_applied_once_and_nothing_goes_back)
 TEST(in_order_lanes_apply_exactly_the_prefix_whatever_comes)
 {
     for (int order = 0; order < ORDERS; order++) {
-        ef__watermark mark = start;
+        ef__stream_mark mark = start;
         int64_t next = 1;
         for (int i = 0, rest = order; i < EVENTS; i++, rest /= EVENTS) {
             int64_t seq = rest % EVENTS + 1;
@@ -168,7 +168,7 @@ TEST(in_order_lanes_apply_exactly_the_prefix_whatever_comes)
 
 TEST(a_stream_of_ignored_events_has_no_gap)
 {
-    ef__watermark mark = start;
+    ef__stream_mark mark = start;
 
     for (int64_t seq = 1; seq <= 50; seq++) /* an ignored event takes the same step */
         mark = ef__watermark_step(mark, seq, EF__WATERMARK_ORDERED, false).mark;
@@ -189,7 +189,7 @@ TEST(without_a_watermark_everything_is_missing_unless_it_is_queued)
 
 TEST(a_missing_end_is_a_gap_unless_it_is_queued)
 {
-    ef__watermark mark = {5, 6};
+    ef__stream_mark mark = {5, 6};
 
     check_gap(EF__GAP_TRAILING, 6, 7, ef__gap_find(&mark, 7, false));
     check_gap(EF__GAP_TRAILING, 6, 6, ef__gap_find(&mark, 6, false));
@@ -199,7 +199,7 @@ TEST(a_missing_end_is_a_gap_unless_it_is_queued)
 
 TEST(a_hole_is_a_gap_even_when_it_is_queued)
 {
-    ef__watermark first = {3, 1}, middle = {5, 3};
+    ef__stream_mark first = {3, 1}, middle = {5, 3};
 
     check_gap(EF__GAP_MID_STREAM, 1, 3, ef__gap_find(&first, 3, false));
     check_gap(EF__GAP_MID_STREAM, 3, 5, ef__gap_find(&middle, 5, false));
@@ -208,7 +208,7 @@ TEST(a_hole_is_a_gap_even_when_it_is_queued)
 
 TEST(more_than_the_journal_has_is_an_alarm_before_all_else)
 {
-    ef__watermark whole = {5, 6}, holed = {5, 3};
+    ef__stream_mark whole = {5, 6}, holed = {5, 3};
 
     for (int queued = 0; queued < 2; queued++) {
         check_gap(EF__GAP_AHEAD, 5, 5, ef__gap_find(&whole, 4, queued));

@@ -270,19 +270,35 @@ static ef_status compare_picture(sq_writer *w, const ef_journal_options *options
     return EF_OK;
 }
 
+/* Read the head file, then begin a transaction and bring the picture up to it. In this order, for
+ * the head file never leads the database, but what another process commits in between would make
+ * it lead our view of it. *out_seen says whether the head file could be read. */
+static ef_status look(sq_writer *w, const ef_journal_options *options, ef_status *out_seen,
+                      sq_head_record *out_head, ef_error *err)
+{
+    const char *path = sqlite3_db_filename(w->conn.db, "main");
+    ef_status st;
+
+    if (w->head.fd < 0)
+        (void)sq_headfile_open(&w->head, path, false, options->read_only, NULL);
+    *out_seen = w->head.fd >= 0 ? sq_headfile_read(&w->head, out_head, NULL) : EF_NOT_FOUND;
+    st = sq_run(&w->conn, SQ_BEGIN_READ, err);
+    return st == EF_OK ? sq_state_sync(w->state, &w->conn, err) : st;
+}
+
 ef_status sq_compare_head(sq_writer *w, const ef_journal_options *options, ef_error *err)
 {
     sq_head_record head = {0};
-    /* The head file is read before the transaction begins: it never leads the database, but what
-     * another process commits in between would make it lead our view of it. */
-    ef_status seen = w->head.fd >= 0 ? sq_headfile_read(&w->head, &head, NULL) : EF_NOT_FOUND;
-    ef_status st = sq_run(&w->conn, SQ_BEGIN_READ, err);
+    ef_status seen, st = look(w, options, &seen, &head, err);
 
-    if (st != EF_OK)
-        return st;
-    st = sq_state_sync(w->state, &w->conn, err);
+    /* Whoever makes a journal may have made the head file and appended between our two looks. */
+    if (st == EF_OK && seen != EF_OK && w->state->last > 0) {
+        (void)sq_run(&w->conn, SQ_ROLLBACK, NULL);
+        st = look(w, options, &seen, &head, err);
+    }
     if (st == EF_OK)
         st = compare_picture(w, options, seen, head, err);
-    (void)sq_run(&w->conn, SQ_ROLLBACK, NULL);
+    if (!sqlite3_get_autocommit(w->conn.db))
+        (void)sq_run(&w->conn, SQ_ROLLBACK, NULL);
     return st;
 }

@@ -83,6 +83,12 @@ ef_status sq_conn_use_log(sq_conn *conn, bool read_only, ef_error *err)
 
     if (rc == SQLITE_OK)
         rc = sqlite3_step(stmt);
+    /* Two that turn it on at once would wait for each other, so SQLite gives up without asking its
+     * busy handler: begin again. */
+    for (int tries = 0; (rc & 0xff) == SQLITE_BUSY && wait_for_lock(conn, tries); tries++) {
+        sqlite3_reset(stmt);
+        rc = sqlite3_step(stmt);
+    }
     if (rc != SQLITE_ROW)
         st = sq_fail(conn, rc == SQLITE_DONE ? SQLITE_IOERR : rc, "turning on the log", err);
     else if (strcmp((const char *)sqlite3_column_text(stmt, 0), "wal") != 0)

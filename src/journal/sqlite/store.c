@@ -151,12 +151,14 @@ static ef_status open_files(sq_store *store, ef_error *err)
     bool made = false;
     ef_status st = make_file(store->path, options->create && !options->read_only, err);
 
-    if (st == EF_OK && !options->read_only)
-        st = sq_guard_open(&store->writer.guard, store->path, err);
     if (st == EF_OK)
         st = open_writer(store, err);
     if (st == EF_OK)
         st = sq_schema_ready(&store->writer.conn, options, &made, err);
+    /* Only now, so that nothing is left beside a file that is not ours. Nobody checkpoints a journal
+     * that has yet to be made, so making it needs no guard. */
+    if (st == EF_OK && !options->read_only)
+        st = sq_guard_open(&store->writer.guard, store->path, err);
     if (st == EF_OK)
         st = open_head(store, made, err);
     if (st == EF_OK)

@@ -1,0 +1,89 @@
+/*
+ * cmd_fold_check.c - everfold fold check FILE…
+ *
+ * All files are looked at, whatever is wrong with the first.
+ */
+#include "commands.h"
+#include "program.h"
+
+#define REPORT_ARENA_BYTES (4 * 1024 * 1024)
+
+static int check_for_people(cli *c, const char *path, ef__buf *text)
+{
+    ef_error err = EF_ERROR_INIT;
+    bool shown = false;
+    ef_status st = cli_program_check(path, text, &shown, &err);
+
+    if (st == EF_OK) {
+        cli_escape(&c->out, ef_str_from(path));
+        ef__buf_add_text(&c->out, ": ok\n");
+        return 0;
+    }
+    return shown ? ef_status_exit(st) : cli_fail(c, &err, NULL);
+}
+
+/* The report of one file is an array; the items of all files make one list. */
+static ef_status print_items(cli *c, cli_list *list, const ef_text *report, ef_error *err)
+{
+    ef__arena arena = EF__ARENA_INIT(REPORT_ARENA_BYTES);
+    ef__json *items = NULL;
+    ef_status st = ef__json_parse((ef_str){report->ptr, report->len}, CLI_OUT_MAX, &arena, &items,
+                                  err);
+
+    for (const ef__json *item = st == EF_OK ? items->first : NULL; item; item = item->next) {
+        cli_list_next(c, list);
+        ef__buf_add_str(&c->out, item->text);
+        (void)cli_list_item_end(c, list);
+    }
+    ef__arena_release(&arena);
+    return st;
+}
+
+static int check_for_programs(cli *c, const char *path, ef__buf *text, cli_list *list)
+{
+    ef_error err = EF_ERROR_INIT, print_err = EF_ERROR_INIT;
+    ef_text report = {0};
+    ef_status st = cli_file_read(path, text, &err);
+    int rc;
+
+    if (st == EF_OK)
+        st = ef_program_check(path, ef__buf_str(text), EF_TEXT_JSON, &report, &err);
+    rc = st == EF_OK || report.len > 0 ? ef_status_exit(st) : cli_fail(c, &err, NULL);
+    if (report.len > 0 && print_items(c, list, &report, &print_err) != EF_OK)
+        rc = cli_fail(c, &print_err, NULL);
+    ef_text_release(&report);
+    return rc;
+}
+
+static int run_check(cli *c)
+{
+    cli_list list = {.lines = c->format == CLI_NDJSON};
+    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    int rc = 0;
+
+    for (size_t i = 0; i < c->argument_count; i++) {
+        int file_rc = c->format == CLI_TABLE
+                          ? check_for_people(c, c->arguments[i], &text)
+                          : check_for_programs(c, c->arguments[i], &text, &list);
+        rc = rc == 0 ? file_rc : rc;
+    }
+    if (c->format != CLI_TABLE)
+        cli_list_end(c, &list);
+    ef__buf_release(&text);
+    return rc;
+}
+
+static const cli_argument arguments[] = {
+    {"FILE", false, true, "@file", "a program; - is stdin"},
+    {NULL, false, false, NULL, NULL},
+};
+
+const cli_command cli_cmd_fold_check = {
+    .name = "fold check",
+    .summary = "say whether programs are right, and where not",
+    .arguments = arguments,
+    .more = "Mistakes and warnings go to stderr with file, line, column and a caret; with -o json\n"
+            "they are an array on stdout. The exit code is 2 when there is a mistake.",
+    .example = "everfold fold check shop/customer_orders.fold",
+    .run = run_check,
+};

@@ -1,0 +1,74 @@
+/*
+ * cmd_fold_explain.c - everfold fold explain FILE [-o json|dot]
+ */
+#include "commands.h"
+#include "program.h"
+
+/* -o is the command's own here, for `dot`; one before the command's words is the common one. */
+static ef_status read_form(cli *c, ef_text_form *out, ef_error *err)
+{
+    const char *asked = cli_value(c, "output");
+
+    *out = c->format == CLI_TABLE ? EF_TEXT_PLAIN : EF_TEXT_JSON;
+    if (!asked)
+        return EF_OK;
+    c->format = CLI_TABLE;
+    if (strcmp(asked, "text") == 0 || strcmp(asked, "table") == 0) {
+        *out = EF_TEXT_PLAIN;
+    } else if (strcmp(asked, "json") == 0 || strcmp(asked, "ndjson") == 0) {
+        *out = EF_TEXT_JSON;
+        c->format = CLI_JSON;
+    } else if (strcmp(asked, "dot") == 0) {
+        *out = EF_TEXT_DOT;
+    } else {
+        return ef_fail(err, EF_BAD_INPUT, "-o is '%s': text, json or dot is needed", asked);
+    }
+    return EF_OK;
+}
+
+static int run_explain(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_text_form form;
+    ef_text report = {0};
+    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    ef_status st = read_form(c, &form, &err);
+    int rc = 0;
+
+    if (st == EF_OK)
+        st = cli_file_read(c->arguments[0], &text, &err);
+    if (st == EF_OK)
+        st = ef_program_explain(c->arguments[0], ef__buf_str(&text), form, &report, &err);
+    if (st == EF_OK) {
+        ef__buf_add_str(&c->out, (ef_str){report.ptr, report.len});
+        if (report.len > 0 && report.ptr[report.len - 1] != '\n')
+            ef__buf_add_char(&c->out, '\n');
+    } else if (st == EF_BAD_INPUT && report.len > 0 && form != EF_TEXT_JSON) {
+        cli_lines_say((ef_str){report.ptr, report.len});
+        rc = ef_status_exit(st);
+    } else {
+        rc = cli_fail(c, &err, NULL);
+    }
+    ef_text_release(&report);
+    ef__buf_release(&text);
+    return rc;
+}
+
+static const cli_argument arguments[] = {
+    {"FILE", false, false, "@file", "a program; - is stdin"},
+    {NULL, false, false, NULL, NULL},
+};
+
+static const cli_option options[] = {
+    {"output", 'o', "FORMAT", NULL, "text,json,dot", "text, json or dot (for Graphviz)"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_fold_explain = {
+    .name = "fold explain",
+    .summary = "what a program does, as it was compiled",
+    .options = options,
+    .arguments = arguments,
+    .example = "everfold fold explain shop/customer_orders.fold -o dot | dot -Tsvg > orders.svg",
+    .run = run_explain,
+};

@@ -1,0 +1,108 @@
+/*
+ * cmd_projection_deploy.c - everfold projection deploy FILE…
+ *
+ * All files are checked before the first is deployed: a mistake in the last leaves nothing half
+ * done.
+ */
+#include "commands.h"
+#include "program.h"
+#include "projection.h"
+
+static int check_all(cli *c, ef__buf *text)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < c->argument_count; i++) {
+        ef_error err = EF_ERROR_INIT;
+        bool shown = false;
+        ef_status st = cli_program_check(c->arguments[i], text, &shown, &err);
+        int file_rc = st == EF_OK || (shown && c->format == CLI_TABLE)
+                          ? ef_status_exit(st)
+                          : cli_fail(c, &err, NULL);
+        rc = rc == 0 ? file_rc : rc;
+    }
+    if (rc != 0)
+        cli_say(c, "nothing was deployed");
+    return rc;
+}
+
+/* Mistakes that only the store shows, such as lookups that go in a circle. */
+static int refuse(cli *c, const char *path, const ef_text *report, const ef_error *err)
+{
+    if (report->len > 0)
+        cli_lines_say((ef_str){report->ptr, report->len});
+    if (err->status == EF_CONFLICT) {
+        ef__buf hint = EF__BUF_INIT(8192);
+        ef__buf_printf(&hint,
+                       "raise the version in the program's first line, then run: "
+                       "everfold projection deploy %s",
+                       path);
+        int rc = cli_fail(c, err, hint.ptr);
+        ef__buf_release(&hint);
+        return rc;
+    }
+    return cli_fail(c, err, NULL);
+}
+
+static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_projection_list deployed = {0};
+    ef_text report = {0};
+    ef_status st = cli_file_read(path, text, &err);
+    int rc;
+
+    if (st == EF_OK)
+        st = ef_projection_deploy(c->engine, path, ef__buf_str(text), &deployed, &report, &err);
+    rc = st == EF_OK ? 0 : refuse(c, path, &report, &err);
+    for (size_t i = 0; rc == 0 && i < deployed.count; i++) {
+        ef__json_writer w = EF__JSON_WRITER(&c->out);
+        if (c->format == CLI_TABLE) {
+            cli_table_projections(c, &deployed.items[i], 1);
+            continue;
+        }
+        if (c->argument_count > 1)
+            cli_list_next(c, list);
+        cli_json_projection(&w, &deployed.items[i]);
+        if (c->argument_count > 1)
+            (void)cli_list_item_end(c, list);
+        else
+            ef__buf_add_char(&c->out, '\n');
+    }
+    ef_text_release(&report);
+    ef_projection_list_release(&deployed);
+    return rc;
+}
+
+static int run_deploy(cli *c)
+{
+    cli_list list = {.lines = c->format == CLI_NDJSON};
+    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    int rc = check_all(c, &text);
+
+    if (rc == 0)
+        rc = cli_engine_need(c, false);
+    for (size_t i = 0; rc == 0 && i < c->argument_count; i++)
+        rc = deploy(c, c->arguments[i], &text, &list);
+    if (c->format != CLI_TABLE && c->argument_count > 1 && list.count > 0)
+        cli_list_end(c, &list);
+    ef__buf_release(&text);
+    return rc;
+}
+
+static const cli_argument arguments[] = {
+    {"FILE", false, true, "@file", "a program"},
+    {NULL, false, false, NULL, NULL},
+};
+
+const cli_command cli_cmd_projection_deploy = {
+    .name = "projection deploy",
+    .summary = "give programs to the engine; the same text again is harmless",
+    .arguments = arguments,
+    .more = "A new projection, or a new version of one, catches up from the journal's first event\n"
+            "(everfold work) and then goes on with the live ones. A program with a mistake is not\n"
+            "deployed, nor is another text under a version that is there. One FILE answers an\n"
+            "object with -o json, several an array.",
+    .example = "everfold projection deploy shop/customer_orders.fold",
+    .run = run_deploy,
+};

@@ -1,0 +1,32 @@
+/*
+ * cmd_projection_pause.c - everfold projection pause NAME
+ */
+#include "commands.h"
+#include "projection.h"
+
+static int run_pause(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_str name = ef_str_from(c->arguments[0]);
+    int rc = cli_engine_need(c, false);
+
+    if (rc != 0)
+        return rc;
+    if (ef_projection_pause(c->engine, name, &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    return cli_show_projection(c, name);
+}
+
+static const cli_argument arguments[] = {
+    {"NAME", false, false, NULL, "the projection"},
+    {NULL, false, false, NULL, NULL},
+};
+
+const cli_command cli_cmd_projection_pause = {
+    .name = "projection pause",
+    .summary = "stop folding into a projection; nothing is lost",
+    .arguments = arguments,
+    .more = "Its events wait. Go on with: everfold projection resume NAME",
+    .example = "everfold projection pause customer_orders",
+    .run = run_pause,
+};

@@ -1,0 +1,79 @@
+/*
+ * engine_session.c - the engine that the settings lead to.
+ *
+ * Only `init` makes stores: a mistyped --views must not become a new and empty one.
+ */
+#include "cli.h"
+
+#include <stdio.h>
+
+static ef_mode engine_mode(cli_mode mode)
+{
+    switch (mode) {
+    case CLI_MODE_INLINE_APPLY_ONLY:
+        return EF_MODE_INLINE_APPLY_ONLY;
+    case CLI_MODE_INLINE_THEN_OUTBOX:
+        return EF_MODE_INLINE_THEN_OUTBOX;
+    default:
+        return EF_MODE_OUTBOX_APPLY_ONLY;
+    }
+}
+
+ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err)
+{
+    bool in_memory = strncmp(c->views_url, "memory:", 7) == 0;
+    ef_engine_options options = {
+        .journal = c->journal,
+        .views_url = c->views_url,
+        .create = in_memory || create,
+        .read_only = !in_memory && read_only,
+        .mode = engine_mode(c->mode),
+        .busy_ms = ef__settings_int(c->settings, "store.busy"),
+        .log = &c->log,
+    };
+
+    return ef_engine_open(&options, &c->engine, err);
+}
+
+/* The same commands as for the journal, with the flag that leads to the views. */
+static const char *views_hint(const cli *c, ef_status status, char *room, size_t room_size)
+{
+    ef__setting_view url = cli_setting(c, "views");
+
+    if ((status != EF_NOT_FOUND && status != EF_MISUSE) || url.origin != EF__ORIGIN_FLAG)
+        return cli_journal_hint(c, status, room, room_size);
+    (void)snprintf(room, room_size, "run: everfold init --views %.*s", EF_STR_ARG(url.value));
+    return room;
+}
+
+static int need_engine(cli *c, bool read_only)
+{
+    ef_error err = EF_ERROR_INIT;
+    char hint[PATH_MAX + 128];
+    ef_status st = cli_engine_open(c, false, read_only, &err);
+
+    return st == EF_OK ? 0 : cli_fail(c, &err, views_hint(c, st, hint, sizeof(hint)));
+}
+
+int cli_engine_need(cli *c, bool read_only)
+{
+    int rc = cli_journal_need(c, read_only);
+
+    return rc == 0 ? need_engine(c, read_only) : rc;
+}
+
+int cli_append_need(cli *c)
+{
+    bool folds = c->mode == CLI_MODE_INLINE_APPLY_ONLY || c->mode == CLI_MODE_INLINE_THEN_OUTBOX;
+    int rc = cli_journal_need(c, false);
+
+    return rc == 0 && folds ? need_engine(c, false) : rc;
+}
+
+ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place *out_places,
+                     ef_error *err)
+{
+    if (c->engine)
+        return ef_engine_append(c->engine, events, count, out_places, err);
+    return ef_journal_append(c->journal, events, count, out_places, err);
+}

@@ -1,0 +1,97 @@
+/*
+ * projection.c - projections, for people and for programs.
+ */
+#include "projection.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void seconds_text(int64_t us, char out[32])
+{
+    int64_t ms = us < 0 ? 0 : us / 1000;
+
+    (void)snprintf(out, 32, "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
+}
+
+static void add_int(ef__json_writer *w, const char *key, int64_t value)
+{
+    ef__json_key(w, key);
+    ef__json_int(w, value);
+}
+
+void cli_json_projection(ef__json_writer *w, const ef_projection *p)
+{
+    char lag[32];
+
+    seconds_text(p->lag_us, lag);
+    ef__json_open(w, '{');
+    ef__json_key(w, "name");
+    ef__json_str(w, p->name);
+    add_int(w, "version", p->version);
+    add_int(w, "generation", p->generation);
+    ef__json_key(w, "order");
+    ef__json_str(w, p->by_log ? EF_STR("log") : EF_STR("stream"));
+    ef__json_key(w, "state");
+    ef__json_str(w, p->state);
+    add_int(w, "position", p->position);
+    add_int(w, "lag_events", p->lag_events);
+    ef__json_key(w, "lag_seconds");
+    ef__json_raw(w, ef_str_from(lag));
+    add_int(w, "views", p->views);
+    ef__json_key(w, "digest");
+    ef__json_str(w, ef_str_from(p->digest));
+    add_int(w, "unaccounted", p->unaccounted);
+    add_int(w, "failures", p->failures);
+    add_int(w, "quarantined", p->quarantined);
+    ef__json_close(w, '}');
+}
+
+void cli_table_projections(cli *c, const ef_projection *items, size_t count)
+{
+    static const char *const heads[] = {"NAME",  "VERSION",  "STATE",       "POSITION", "LAG",
+                                        "VIEWS", "FAILURES", "QUARANTINED", "DIGEST"};
+    cli_table table = CLI_TABLE_INIT(heads, 9, 0xFA);
+
+    for (size_t i = 0; i < count; i++) {
+        const ef_projection *p = &items[i];
+        char lag[32], text[80];
+        seconds_text(p->lag_us, lag);
+        (void)snprintf(text, sizeof(text), "%" PRId64 " (%s s)", p->lag_events, lag);
+        cli_table_text(&table, p->name);
+        cli_table_int(&table, p->version);
+        cli_table_text(&table, p->state);
+        cli_table_int(&table, p->position);
+        cli_table_text(&table, p->lag_events > 0 ? ef_str_from(text) : EF_STR("0"));
+        cli_table_int(&table, p->views);
+        cli_table_int(&table, p->failures);
+        cli_table_int(&table, p->quarantined);
+        cli_table_text(&table, ef_str_from(p->digest));
+    }
+    (void)cli_table_flush(c, &table);
+    cli_table_release(&table);
+}
+
+void cli_print_projection(cli *c, const ef_projection *projection)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+
+    if (c->format == CLI_TABLE) {
+        cli_table_projections(c, projection, 1);
+        return;
+    }
+    cli_json_projection(&w, projection);
+    ef__buf_add_char(&c->out, '\n');
+}
+
+int cli_show_projection(cli *c, ef_str name)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_projection_list list = {0};
+    ef_status st = ef_projection_ls(c->engine, name, &list, &err);
+    int rc = st == EF_OK ? 0 : cli_fail(c, &err, "see: everfold projection ls");
+
+    if (rc == 0)
+        cli_print_projection(c, &list.items[0]);
+    ef_projection_list_release(&list);
+    return rc;
+}
