@@ -61,7 +61,8 @@ class Faults:
         met = "(INJECTED)" in open(trace, encoding="utf-8", errors="replace").read()
         ledger = Ledger(place.ledger)
         need(done.returncode in range(0, 7) and "Sanitizer" not in done.stderr,
-             "%s: ended with %d: %s%s", inject, done.returncode, done.stdout[-300:], done.stderr[-2000:])
+             "%s: ended with %d: %s%s", inject, done.returncode, done.stdout[-300:],
+             done.stderr[-2000:])
         need(set(ledger.errors) <= NAMED, "%s: reported as %r", inject, ledger.errors)
         need(done.returncode == 0 or ledger.errors, "%s: failed without a name", inject)
         oracle.check(place.database, ledger, alone=False)

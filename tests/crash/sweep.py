@@ -2,8 +2,8 @@
 """SIGKILL before every call that changes a file, in every phase of the journal's life; then look.
 
 strace counts the calls in a run without a kill, and then delivers SIGKILL at the N-th of each.
-After each kill the oracle looks at what is left, the library verifies it, and the work is done again to
-its end: what was acknowledged must come back as a duplicate at the same place.
+After each kill the oracle looks at what is left, the library verifies it, and the work is done
+again to its end: what was acknowledged must come back as a duplicate at the same place.
 """
 import concurrent.futures
 import os
@@ -11,6 +11,7 @@ import shutil
 import signal
 import sqlite3
 import sys
+import time
 
 from harness import MUTATING, Place, Report, arguments, count_calls, sample, scratch, strace
 from oracle import Copy, Ledger, Oracle, Violation, Workload, need
@@ -66,7 +67,8 @@ def kill_at(worker, directory, scenario, call, number, again):
     return killed
 
 
-def sweep(worker, root, scenario, most):
+def sweep(worker, root, scenario, most, until=None):
+    """`until`: points that are not begun by then (on the monotonic clock) are left out."""
     trial = scenario.place(worker, os.path.join(root, "count"))
     counts = count_calls(trial, MUTATING, scenario.verb, *scenario.args, **scenario.trace)
     scenario.oracle.copy().check(trial.database, Ledger(trial.ledger))
@@ -74,25 +76,31 @@ def sweep(worker, root, scenario, most):
     if scenario.proof:
         scenario.proof(trial)
     trial.remove()
-    chosen, met = sample(counts, most), 0
+    chosen, met, left_out = sample(counts, most), 0, 0
+
+    def unless_late(*args):
+        return None if until and time.monotonic() > until else kill_at(*args)
+
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
         runs = {}
         for k, (call, n) in enumerate(chosen):
             again = 1 + k % 23 if k % 4 == 3 else 0
             place = os.path.join(root, "%s-%d" % (call, n))
-            runs[pool.submit(kill_at, worker, place, scenario, call, n, again)] = (call, n, again)
+            runs[pool.submit(unless_late, worker, place, scenario, call, n, again)] = (call, n, again)
         for run in concurrent.futures.as_completed(runs):
             try:
-                met += run.result()
+                met += run.result() or 0
+                left_out += run.result() is None
             except Exception as problem:
                 for other in runs:
                     other.cancel()
                 raise AssertionError("killed at %s %d (then at pwrite64 %d): %s" %
                                      (*runs[run], problem)) from problem
     # Where threads race, a call may fall to another one and the count be a little off.
-    need(met * 10 >= len(chosen) * 8, "only %d of %d points were met", met, len(chosen))
+    tried = len(chosen) - left_out
+    need(met * 10 >= tried * 8, "only %d of %d points were met", met, tried)
     calls = " ".join("%s %d" % count for count in sorted(counts.items()))
-    return "%d of %d points, %d killed, of %s" % (len(chosen), sum(counts.values()), met, calls)
+    return "%d of %d points, %d killed, of %s" % (tried, sum(counts.values()), met, calls)
 
 
 def prepare(worker, directory, workload, takes=False):
@@ -259,7 +267,7 @@ SCENARIOS = [
 ]
 
 
-def run(worker, everything, keep, report, only=None):
+def run(worker, everything, keep, report, only=None, until=None):
     root = scratch()
     if not only:
         report.test("the oracle sees what it is there to see", oracle_looks, worker, root)
@@ -269,7 +277,7 @@ def run(worker, everything, keep, report, only=None):
         room = os.path.join(root, make.__name__)
         os.makedirs(room)
         report.test(sentence, lambda room=room, make=make, most=most: sweep(
-            worker, room, make(worker, room), 0 if everything else most))
+            worker, room, make(worker, room), 0 if everything else most, until))
         if not report.failed:
             shutil.rmtree(room)
     if not (keep and report.failed):

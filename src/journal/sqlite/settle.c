@@ -142,8 +142,10 @@ static ef_status settle(sq_writer *w, size_t budget, ef_error *err)
         progress->heads_after = progress->ids_after = 0;
     }
     st = freeze(w->state, progress, err);
+    /* As many heads in proportion as ids, so that both end together and no slice stands out. */
     if (st == EF_OK)
-        st = settle_heads(w, budget, &heads_done, err);
+        st = settle_heads(w, budget * w->state->frozen_stream_count / w->state->frozen_id_count + 1,
+                          &heads_done, err);
     if (st == EF_OK)
         st = settle_ids(w, budget, &ids_done, err);
     if (st != EF_OK || !heads_done || !ids_done)
