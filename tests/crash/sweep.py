@@ -86,7 +86,8 @@ def sweep(worker, root, scenario, most, until=None):
         for k, (call, n) in enumerate(chosen):
             again = 1 + k % 23 if k % 4 == 3 else 0
             place = os.path.join(root, "%s-%d" % (call, n))
-            runs[pool.submit(unless_late, worker, place, scenario, call, n, again)] = (call, n, again)
+            run = pool.submit(unless_late, worker, place, scenario, call, n, again)
+            runs[run] = (call, n, again)
         for run in concurrent.futures.as_completed(runs):
             try:
                 met += run.result() or 0

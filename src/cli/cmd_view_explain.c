@@ -1,0 +1,52 @@
+/*
+ * cmd_view_explain.c - everfold view explain PROJECTION ID
+ */
+#include "commands.h"
+#include "../base/limits.h"
+
+static int run_explain(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_batch batch = EF_BATCH_INIT;
+    cli_events events;
+    int64_t limit = 1000;
+    ef_status st = cli_number(c, "limit", 1, EF_LIMIT_LIST_ROWS, &limit, &err);
+    int rc = st == EF_OK ? cli_engine_need(c, true) : cli_fail(c, &err, NULL);
+
+    if (rc != 0)
+        return rc;
+    st = ef_view_explain(c->engine, ef_str_from(c->arguments[0]), cli_tenant(c),
+                         ef_str_from(c->arguments[1]), (size_t)limit, &batch, &err);
+    if (st == EF_OK) {
+        cli_events_begin(&events, c, false, true);
+        (void)cli_events_print(c, &events, &batch);
+        cli_events_end(c, &events);
+        if (batch.more)
+            cli_say(c, "there are more than %lld events; see them with --limit N",
+                    (long long)limit);
+    } else {
+        rc = cli_fail(c, &err, NULL);
+    }
+    ef_batch_release(&batch);
+    return rc;
+}
+
+static const cli_argument arguments[] = {
+    {"PROJECTION", false, false, NULL, "the projection"},
+    {"ID", false, false, NULL, "the view's id"},
+    {NULL, false, false, NULL, NULL},
+};
+
+static const cli_option options[] = {
+    {"limit", 0, "N", NULL, NULL, "at most so many events (default 1000)"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_view_explain = {
+    .name = "view explain",
+    .summary = "the events that made a view, oldest first",
+    .options = options,
+    .arguments = arguments,
+    .example = "everfold view explain customer_orders ada",
+    .run = run_explain,
+};

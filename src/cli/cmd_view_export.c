@@ -1,0 +1,56 @@
+/*
+ * cmd_view_export.c - everfold view export PROJECTION
+ */
+#include "commands.h"
+#include "view.h"
+
+typedef struct export {
+    cli *c;
+    int64_t as_of; /* known before the first view comes */
+} export;
+
+static bool print_line(void *context, const ef_view *view)
+{
+    export *x = context;
+    ef__json_writer w = EF__JSON_WRITER(&x->c->out);
+
+    cli_json_view(&w, view, x->as_of);
+    ef__buf_add_char(&x->c->out, '\n');
+    return cli_flush_some(x->c);
+}
+
+static int run_export(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    export x = {.c = c};
+    bool any = cli_has(c, "all-tenants");
+
+    if (any && cli_value(c, "tenant"))
+        return cli_usage(c, "--tenant and --all-tenants exclude each other");
+    int rc = cli_engine_need(c, true);
+    if (rc != 0)
+        return rc;
+    ef_status st = ef_view_export(c->engine, ef_str_from(c->arguments[0]), cli_tenant(c), any,
+                                  print_line, &x, &x.as_of, &err);
+    return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
+}
+
+static const cli_argument arguments[] = {
+    {"PROJECTION", false, false, NULL, "the projection"},
+    {NULL, false, false, NULL, NULL},
+};
+
+static const cli_option options[] = {
+    {"all-tenants", 0, NULL, NULL, NULL, "the views of every tenant"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_view_export = {
+    .name = "view export",
+    .summary = "all views of a projection as NDJSON, by id",
+    .options = options,
+    .arguments = arguments,
+    .more = "A view a line, whatever -o says.",
+    .example = "everfold view export customer_orders > customer_orders.ndjson",
+    .run = run_export,
+};

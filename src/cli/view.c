@@ -1,0 +1,78 @@
+/*
+ * view.c - views, for people and for programs; and how fresh they have to be.
+ */
+#include "view.h"
+
+#define TIMEOUT_MS_DEFAULT 5000
+
+void cli_json_view(ef__json_writer *w, const ef_view *view, int64_t as_of)
+{
+    ef__json_open(w, '{');
+    ef__json_key(w, "view_type");
+    ef__json_str(w, view->view_type);
+    ef__json_key(w, "version");
+    ef__json_int(w, view->version);
+    ef__json_key(w, "tenant");
+    ef__json_str(w, view->tenant);
+    ef__json_key(w, "view_id");
+    ef__json_str(w, view->view_id);
+    ef__json_key(w, "last_event_sequence");
+    ef__json_int(w, view->last_event_sequence);
+    ef__json_key(w, "data");
+    ef__json_raw(w, view->data);
+    ef__json_key(w, "as_of");
+    ef__json_int(w, as_of);
+    ef__json_close(w, '}');
+}
+
+static void add_line(cli *c, const char *name, ef_str value)
+{
+    ef__buf_printf(&c->out, "%-21s", name);
+    cli_escape(&c->out, value);
+    ef__buf_add_char(&c->out, '\n');
+}
+
+static void add_number(cli *c, const char *name, int64_t value)
+{
+    ef__buf_printf(&c->out, "%-21s%lld\n", name, (long long)value);
+}
+
+void cli_print_view(cli *c, const ef_view *view, int64_t as_of)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+
+    if (c->format != CLI_TABLE) {
+        cli_json_view(&w, view, as_of);
+        ef__buf_add_char(&c->out, '\n');
+        return;
+    }
+    add_line(c, "view_type", view->view_type);
+    add_number(c, "version", view->version);
+    add_line(c, "tenant", view->tenant);
+    add_line(c, "view_id", view->view_id);
+    add_number(c, "last_event_sequence", view->last_event_sequence);
+    add_line(c, "data", view->data);
+    add_number(c, "as_of", as_of);
+}
+
+ef_status cli_freshness(const cli *c, ef_freshness *out, ef_error *err)
+{
+    int64_t position = 0;
+
+    *out = (ef_freshness){.at_least = ef_str_from(cli_value(c, "at-least")),
+                          .current = cli_has(c, "current")};
+    if (cli_has(c, "at-least") && out->current)
+        return ef_fail(err, EF_BAD_INPUT, "--at-least and --current exclude each other");
+    if (cli_has(c, "at-least") && ef_token_parse(out->at_least, &position, err) != EF_OK)
+        return err->status;
+    if (cli_has(c, "at-least") || out->current)
+        out->timeout_ms = TIMEOUT_MS_DEFAULT;
+    else if (cli_has(c, "timeout"))
+        return ef_fail(err, EF_BAD_INPUT, "--timeout is for --at-least and --current");
+    return cli_duration(c, "timeout", &out->timeout_ms, err);
+}
+
+const char *cli_view_hint(ef_status status)
+{
+    return status == EF_TIMEOUT ? "is a worker there? everfold work" : NULL;
+}
