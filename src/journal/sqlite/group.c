@@ -3,8 +3,8 @@
  *
  * A caller puts its job in the queue. When nobody leads, it leads: it takes all that is queued into
  * one transaction, in its own thread, so a lone caller never waits for another thread. Jobs that
- * come meanwhile gather behind it; when it is done it hands the lead to the first of them and only
- * then wakes those it served, so that the next commit is under way while they run.
+ * come meanwhile gather behind it; it takes them too, for a few groups, and then hands the lead to the
+ * first of those who wait.
  *
  *     waiting ─► done            served by somebody else's commit
  *        └─────► leading ─► done
@@ -22,6 +22,8 @@
 #include <limits.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define GROUPS_A_LEADER 16
 
 enum { PHASE_WAITING, PHASE_LEADING, PHASE_DONE };
 
@@ -183,6 +185,18 @@ static void run_group(sq_store *store, sq_job *jobs)
 /* --- leading ------------------------------------------------------------------------------------
  */
 
+/* May the leader go on? It serves others for a few groups more while its own caller waits, for handing
+ * on costs a thread's wake-up during which nobody commits. */
+static bool go_on_leading(sq_store *store, int groups)
+{
+    bool more;
+
+    pthread_mutex_lock(&store->queue_lock);
+    more = groups < GROUPS_A_LEADER && store->queue_head && !store->exclusive_wanted;
+    pthread_mutex_unlock(&store->queue_lock);
+    return more;
+}
+
 /* Hand the lead on, or leave it free. */
 static void pass_lead(sq_store *store)
 {
@@ -199,17 +213,25 @@ static void pass_lead(sq_store *store)
         set_phase(next, PHASE_LEADING);
 }
 
-static void lead(sq_store *store)
+static void tell_done(sq_job *jobs)
 {
-    sq_job *jobs = take_jobs(store), *next;
-
-    run_group(store, jobs);
-    pass_lead(store);
-    sq_checkpoint_look(store);
-    for (; jobs; jobs = next) {
+    for (sq_job *next; jobs; jobs = next) {
         next = jobs->next; /* once it is done the job is its owner's again */
         set_phase(jobs, PHASE_DONE);
     }
+}
+
+static void lead(sq_store *store)
+{
+    int groups = 0;
+
+    do {
+        sq_job *jobs = take_jobs(store);
+        run_group(store, jobs);
+        tell_done(jobs);
+        sq_checkpoint_look(store);
+    } while (go_on_leading(store, ++groups));
+    pass_lead(store);
 }
 
 ef_status sq_submit(sq_store *store, sq_job *job, ef_error *err)

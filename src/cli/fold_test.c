@@ -1,0 +1,306 @@
+/*
+ * fold_test.c - reading test files: docs/fold-testing.md.
+ *
+ * Line by line. A line that begins with { is the start of a JSON object, which may go on for several
+ * lines; any other line begins with a word.
+ */
+#include "fold_test.h"
+#include "import.h"
+#include "../base/limits.h"
+
+enum section { NOWHERE, GIVEN, EXPECT };
+
+typedef struct reader {
+    const char *path;
+    ef_str rest; /* of the text */
+    int32_t line;
+    ef__arena *arena;
+    cli_test_file *file;
+    enum section section;
+    cli_test_case *one; /* being read */
+    cli_test_program **program_end;
+    cli_test_case **case_end;
+    cli_test_event **event_end;
+    cli_test_view **view_end;
+    cli_test_fail **fail_end;
+    ef_error *err;
+} reader;
+
+static ef_status wrong(reader *r, int32_t line, const char *text)
+{
+    return ef_fail(r->err, EF_BAD_INPUT, "%s:%d: %s", r->path, (int)line, text);
+}
+
+static void *make(reader *r, size_t size)
+{
+    return ef__arena_zalloc(r->arena, 1, size);
+}
+
+static ef_status no_memory(reader *r)
+{
+    return ef_fail(r->err, EF_NO_MEMORY, "%s: there is no memory for it", r->path);
+}
+
+static ef_str trim(ef_str s)
+{
+    while (s.len > 0 && (*s.ptr == ' ' || *s.ptr == '\t' || *s.ptr == '\r')) {
+        s.ptr++;
+        s.len--;
+    }
+    while (s.len > 0 && (s.ptr[s.len - 1] == ' ' || s.ptr[s.len - 1] == '\t' ||
+                         s.ptr[s.len - 1] == '\r'))
+        s.len--;
+    return s;
+}
+
+static bool next_line(reader *r, ef_str *out)
+{
+    if (r->rest.len == 0)
+        return false;
+    const char *end = memchr(r->rest.ptr, '\n', r->rest.len);
+    size_t length = end ? (size_t)(end - r->rest.ptr) : r->rest.len;
+    *out = (ef_str){r->rest.ptr, length};
+    length += end ? 1 : 0;
+    r->rest.ptr += length;
+    r->rest.len -= length;
+    r->line++;
+    return true;
+}
+
+/* --- JSON objects ------------------------------------------------------------------------------ */
+
+/* Where brackets stand after this piece: strings do not count, and do not go over a line's end. */
+static int bracket_depth(ef_str piece, int depth)
+{
+    bool in_string = false;
+
+    for (size_t i = 0; i < piece.len; i++) {
+        char c = piece.ptr[i];
+        if (in_string && c == '\\')
+            i++;
+        else if (c == '"')
+            in_string = !in_string;
+        else if (!in_string && (c == '{' || c == '['))
+            depth++;
+        else if (!in_string && (c == '}' || c == ']'))
+            depth--;
+    }
+    return depth;
+}
+
+/* The whole object whose first line is `first`: the lines stand behind each other in the text. */
+static ef_str take_object(reader *r, ef_str first)
+{
+    ef_str object = trim(first), line;
+    int depth = bracket_depth(object, 0);
+
+    while (depth > 0 && next_line(r, &line)) {
+        object.len = (size_t)(line.ptr + line.len - object.ptr);
+        depth = bracket_depth(line, depth);
+    }
+    return trim(object);
+}
+
+static ef_status add_event(reader *r, ef_str json, int32_t line)
+{
+    ef_error inner = EF_ERROR_INIT;
+    cli_test_event *event = make(r, sizeof(*event));
+
+    if (!event)
+        return no_memory(r);
+    event->line = line;
+    ef_status st = cli_import_decode(json, EF_STR(""), r->arena, &event->event, &inner);
+    if (st == EF_OK)
+        st = ef_event_check(&event->event, 1, NULL, &inner);
+    if (st != EF_OK)
+        return wrong(r, line, inner.text);
+    *r->event_end = event;
+    r->event_end = &event->next;
+    return EF_OK;
+}
+
+static bool take_text(const ef__json *value, ef_str *out)
+{
+    *out = value->text;
+    return value->kind == EF__JSON_STRING;
+}
+
+static ef_status read_view(reader *r, const ef__json *object, cli_test_view *view)
+{
+    bool has_id = false;
+
+    for (const ef__json *m = object->first; m; m = m->next) {
+        bool fine = true;
+        if (ef_str_equal(m->key, EF_STR("projection")))
+            fine = take_text(m, &view->projection);
+        else if (ef_str_equal(m->key, EF_STR("tenant")))
+            fine = take_text(m, &view->tenant);
+        else if (ef_str_equal(m->key, EF_STR("view_id")))
+            fine = has_id = take_text(m, &view->view_id);
+        else if (ef_str_equal(m->key, EF_STR("data")))
+            view->data = m;
+        else
+            return wrong(r, view->line, "the keys of a view are projection, tenant, view_id, data");
+        if (!fine)
+            return wrong(r, view->line, "projection, tenant and view_id are strings");
+    }
+    if (!has_id || !view->data)
+        return wrong(r, view->line, "a view needs view_id and data; null says that there is none");
+    return EF_OK;
+}
+
+static ef_status add_view(reader *r, ef_str json, int32_t line)
+{
+    ef_error inner = EF_ERROR_INIT;
+    ef__json *object = NULL;
+    cli_test_view *view = make(r, sizeof(*view));
+
+    if (!view)
+        return no_memory(r);
+    view->line = line;
+    ef_status st = ef__json_parse(json, CLI_OUT_MAX, r->arena, &object, &inner);
+    if (st != EF_OK)
+        return wrong(r, line, inner.text);
+    st = read_view(r, object, view);
+    if (st != EF_OK)
+        return st;
+    *r->view_end = view;
+    r->view_end = &view->next;
+    return EF_OK;
+}
+
+static ef_status take_json(reader *r, ef_str first)
+{
+    int32_t line = r->line;
+    ef_str json = take_object(r, first);
+
+    if (r->section == GIVEN)
+        return add_event(r, json, line);
+    if (r->section == EXPECT)
+        return add_view(r, json, line);
+    return wrong(r, line, "an object stands below given (an event) or expect (a view)");
+}
+
+/* --- words ------------------------------------------------------------------------------------- */
+
+static ef_status add_program(reader *r, ef_str name)
+{
+    cli_test_program *program = make(r, sizeof(*program));
+    const char *slash = strrchr(r->path, '/');
+    ef__buf path = EF__BUF_INIT(PATH_MAX * 2);
+
+    if (name.len == 0 || r->one)
+        return wrong(r, r->line, name.len == 0 ? "program needs the name of a file"
+                                               : "program stands before the first case");
+    if (slash && name.ptr[0] != '/')
+        ef__buf_add(&path, r->path, (size_t)(slash - r->path) + 1);
+    ef__buf_add_str(&path, name);
+    if (program)
+        program->path = ef__arena_copy(r->arena, ef__buf_str(&path));
+    bool fine = program && program->path.ptr && !path.failed;
+    ef__buf_release(&path);
+    if (!fine)
+        return no_memory(r);
+    program->line = r->line;
+    *r->program_end = program;
+    r->program_end = &program->next;
+    return EF_OK;
+}
+
+/* A case that looks at nothing would pass whatever happens. */
+static ef_status end_case(reader *r)
+{
+    if (r->one && !r->one->views && !r->one->fails)
+        return wrong(r, r->one->line, "the case expects nothing: expect or fail is missing");
+    return EF_OK;
+}
+
+static ef_status begin_case(reader *r, ef_str name)
+{
+    ef_status st = end_case(r);
+    cli_test_case *one = make(r, sizeof(*one));
+
+    if (st != EF_OK)
+        return st;
+    if (!one)
+        return no_memory(r);
+    if (name.len == 0)
+        return wrong(r, r->line, "case needs a name");
+    if (!r->file->programs)
+        return wrong(r, r->line, "there is no program; say which: program FILE");
+    one->name = name;
+    one->line = r->line;
+    *r->case_end = r->one = one;
+    r->case_end = &one->next;
+    r->event_end = &one->events;
+    r->view_end = &one->views;
+    r->fail_end = &one->fails;
+    r->section = NOWHERE;
+    return EF_OK;
+}
+
+static ef_status add_fail(reader *r, ef_str text)
+{
+    cli_test_fail *fail = make(r, sizeof(*fail));
+
+    if (!fail)
+        return no_memory(r);
+    if (text.len == 0)
+        return wrong(r, r->line, "fail needs a part of the message that is expected");
+    fail->text = text;
+    fail->line = r->line;
+    *r->fail_end = fail;
+    r->fail_end = &fail->next;
+    return EF_OK;
+}
+
+static ef_status take_word(reader *r, ef_str line)
+{
+    size_t n = 0;
+
+    while (n < line.len && line.ptr[n] != ' ' && line.ptr[n] != '\t')
+        n++;
+    ef_str word = {line.ptr, n}, more = trim((ef_str){line.ptr + n, line.len - n});
+    bool given = ef_str_equal(word, EF_STR("given")), expect = ef_str_equal(word, EF_STR("expect"));
+    bool fail = ef_str_equal(word, EF_STR("fail"));
+
+    if (ef_str_equal(word, EF_STR("program")))
+        return add_program(r, more);
+    if (ef_str_equal(word, EF_STR("case")))
+        return begin_case(r, more);
+    if (!given && !expect && !fail)
+        return wrong(r, r->line, "expected program, case, given, expect, fail, { or a # comment");
+    if (!r->one)
+        return wrong(r, r->line, "there is no case yet; begin one: case NAME");
+    if (fail)
+        return add_fail(r, more);
+    if (more.len > 0)
+        return wrong(r, r->line, "given and expect stand alone on their line");
+    if (given && (r->one->views || r->section == EXPECT))
+        return wrong(r, r->line, "given stands before expect; make another case of it");
+    r->section = given ? GIVEN : EXPECT;
+    return EF_OK;
+}
+
+ef_status cli_test_parse(const char *path, ef_str text, ef__arena *arena, cli_test_file *out,
+                         ef_error *err)
+{
+    reader r = {.path = path, .rest = text, .arena = arena, .file = out, .err = err};
+    ef_status st = EF_OK;
+    ef_str line;
+
+    *out = (cli_test_file){0};
+    r.program_end = &out->programs;
+    r.case_end = &out->cases;
+    while (st == EF_OK && next_line(&r, &line)) {
+        ef_str words = trim(line);
+        if (words.len == 0 || words.ptr[0] == '#')
+            continue;
+        st = words.ptr[0] == '{' ? take_json(&r, line) : take_word(&r, words);
+    }
+    if (st == EF_OK)
+        st = end_case(&r);
+    if (st == EF_OK && !out->cases)
+        st = wrong(&r, r.line, "there is no case; begin one: case NAME");
+    return st;
+}

@@ -1,0 +1,263 @@
+/*
+ * fold_test_run.c - running one case: a journal and views in memory, by the same engine and the same
+ * calls as anywhere else.
+ */
+#include "fold_test.h"
+#include "program.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define TICKS_MAX 100000 /* a case is small: past this the engine is not getting anywhere */
+#define TIME_FIRST_US INT64_C(946684800000000) /* 2000-01-01: a test must not depend on the day */
+#define ROWS_MAX 1000
+
+typedef struct runner {
+    const cli_test_file *file;
+    const cli_test_case *one;
+    ef__arena *arena;
+    cli_test_result *result;
+    ef_journal *journal;
+    ef_engine *engine;
+    ef_str only; /* the projection, when there is one program */
+} runner;
+
+/* --- problems ---------------------------------------------------------------------------------- */
+
+static cli_test_problem *add_problem(runner *r, int32_t line)
+{
+    cli_test_problem *problem = ef__arena_zalloc(r->arena, 1, sizeof(*problem));
+
+    if (!problem)
+        return NULL;
+    problem->line = line;
+    *r->result->last = problem;
+    r->result->last = &problem->next;
+    return problem;
+}
+
+static void add_message(runner *r, int32_t line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void add_message(runner *r, int32_t line, const char *format, ...)
+{
+    cli_test_problem *problem = add_problem(r, line);
+    char text[2048];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (problem)
+        problem->message = ef__arena_copy(r->arena, ef_str_from(text));
+}
+
+static ef_str json_text(runner *r, const ef__json *value)
+{
+    ef__buf text = EF__BUF_INIT(CLI_OUT_MAX);
+    ef_str copy = {NULL, 0};
+
+    if (value && ef__json_canonical(value, &text))
+        copy = ef__arena_copy(r->arena, ef__buf_str(&text));
+    ef__buf_release(&text);
+    return copy;
+}
+
+/* --- the steps --------------------------------------------------------------------------------- */
+
+static ef_status open_all(runner *r, ef_error *err)
+{
+    ef_journal_options journal = {.url = "memory:", .create = true};
+    ef_status st = ef_journal_open(&journal, &r->journal, err);
+    ef_engine_options engine = {.journal = r->journal, .views_url = "memory:", .create = true};
+
+    return st == EF_OK ? ef_engine_open(&engine, &r->engine, err) : st;
+}
+
+static ef_status deploy(runner *r, ef_error *err)
+{
+    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    ef_status st = EF_OK;
+
+    for (const cli_test_program *p = r->file->programs; p && st == EF_OK; p = p->next) {
+        ef_projection_list deployed = {0};
+        st = cli_file_read(p->path.ptr, &text, err);
+        if (st == EF_OK)
+            st = ef_projection_deploy(r->engine, p->path.ptr, ef__buf_str(&text), &deployed,
+                                      &r->result->report, err);
+        if (st == EF_OK && !r->file->programs->next)
+            r->only = ef__arena_copy(r->arena, deployed.items[0].name);
+        ef_projection_list_release(&deployed);
+    }
+    ef__buf_release(&text);
+    return st;
+}
+
+static ef_status work(runner *r, ef_error *err)
+{
+    ef_work_options options = {.no_leasing = true};
+    ef_tick tick = {.more = true};
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && tick.more && i < TICKS_MAX; i++)
+        st = ef_engine_work(r->engine, &options, &tick, err);
+    if (st == EF_OK && tick.more)
+        st = ef_fail(err, EF_TIMEOUT, "the events were not folded within %d ticks", TICKS_MAX);
+    return st;
+}
+
+/* One by one, so that a refusal has a line. */
+static bool append(runner *r)
+{
+    int64_t time_us = TIME_FIRST_US;
+
+    for (const cli_test_event *e = r->one->events; e; e = e->next, time_us += 1000000) {
+        ef_error err = EF_ERROR_INIT;
+        ef_new_event event = e->event;
+        ef_place place;
+        event.time_us = event.time_us == 0 ? time_us : event.time_us;
+        if (ef_engine_append(r->engine, &event, 1, &place, &err) != EF_OK) {
+            add_message(r, e->line, "the event was refused: %s", err.text);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- looking ------------------------------------------------------------------------------------ */
+
+typedef struct view_diff {
+    runner *r;
+    const cli_test_view *view;
+    ef_str projection;
+} view_diff;
+
+static void add_difference(void *context, ef_str path, const ef__json *expected,
+                           const ef__json *found)
+{
+    view_diff *d = context;
+    cli_test_problem *problem = add_problem(d->r, d->view->line);
+
+    if (!problem)
+        return;
+    problem->projection = d->projection;
+    problem->tenant = d->view->tenant;
+    problem->view_id = d->view->view_id;
+    problem->path = ef__arena_copy(d->r->arena, path);
+    problem->expected = json_text(d->r, expected);
+    problem->found = json_text(d->r, found);
+}
+
+static ef_status look_at_view(runner *r, const cli_test_view *view, ef_error *err)
+{
+    ef_freshness any = {0};
+    ef_view_list found = {0};
+    ef__json *data = NULL;
+    view_diff d = {r, view, view->projection.len > 0 ? view->projection : r->only};
+    bool wanted = view->data->kind != EF__JSON_NULL;
+
+    if (d.projection.len == 0) {
+        add_message(r, view->line, "there are several programs: say which \"projection\" it is of");
+        return EF_OK;
+    }
+    ef_status st = ef_view_get(r->engine, d.projection, view->tenant, view->view_id, &any, &found,
+                               err);
+    if (st == EF_OK)
+        st = ef__json_parse(found.items[0].data, CLI_OUT_MAX, r->arena, &data, err);
+    else if (st == EF_NOT_FOUND)
+        st = EF_OK;
+    if (st == EF_OK && wanted && data)
+        st = cli_json_diff(view->data, data, add_difference, &d) ? EF_OK : EF_NO_MEMORY;
+    else if (st == EF_OK && (wanted || data))
+        add_difference(&d, EF_STR(""), wanted ? view->data : NULL, data);
+    ef_view_list_release(&found);
+    return st;
+}
+
+static bool is_known(runner *r, ef_str projection)
+{
+    ef_projection_list list = {0};
+    ef_status st = ef_projection_ls(r->engine, projection, &list, NULL);
+
+    ef_projection_list_release(&list);
+    return st == EF_OK;
+}
+
+static ef_status look_at_views(runner *r, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (const cli_test_view *v = r->one->views; v && st == EF_OK; v = v->next) {
+        if (v->projection.len > 0 && !is_known(r, v->projection))
+            add_message(r, v->line, "there is no projection \"%.*s\" in the programs",
+                        EF_STR_ARG(v->projection));
+        else
+            st = look_at_view(r, v, err);
+    }
+    return st;
+}
+
+static bool holds(ef_str text, ef_str part)
+{
+    return memmem(text.ptr ? text.ptr : "", text.len, part.ptr, part.len) != NULL;
+}
+
+/* Every failure is expected by some `fail`, and every `fail` has happened. */
+static void match_failures(runner *r, const ef_row_list *rows)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        const ef_row *row = &rows->items[i];
+        bool expected = row->last_error.len == 0; /* it only waits behind one that failed */
+        for (const cli_test_fail *f = r->one->fails; f; f = f->next)
+            expected = expected || holds(row->last_error, f->text);
+        if (!expected)
+            add_message(r, r->one->line, "%.*s seq %lld (%.*s) failed: %.*s",
+                        EF_STR_ARG(row->stream), (long long)row->seq, EF_STR_ARG(row->event_type),
+                        EF_STR_ARG(row->last_error));
+    }
+    for (const cli_test_fail *f = r->one->fails; f; f = f->next) {
+        bool happened = false;
+        for (size_t i = 0; i < rows->count; i++)
+            happened = happened || holds(rows->items[i].last_error, f->text);
+        if (!happened)
+            add_message(r, f->line, "no event failed with a message that holds: %.*s",
+                        EF_STR_ARG(f->text));
+    }
+}
+
+static ef_status look_at_failures(runner *r, ef_error *err)
+{
+    ef_outbox_query query = {.any_tenant = true, .limit = ROWS_MAX};
+    ef_row_list rows = {0};
+    ef_status st = ef_outbox_ls(r->journal, &query, &rows, err);
+
+    if (st == EF_OK)
+        match_failures(r, &rows);
+    ef_row_list_release(&rows);
+    return st;
+}
+
+ef_status cli_test_run(const cli_test_file *file, const cli_test_case *one, ef__arena *arena,
+                       cli_test_result *out, ef_error *err)
+{
+    runner r = {.file = file, .one = one, .arena = arena, .result = out};
+    ef_status st;
+
+    *out = (cli_test_result){0};
+    out->last = &out->first;
+    st = open_all(&r, err);
+    if (st == EF_OK)
+        st = deploy(&r, err);
+    if (st == EF_OK)
+        st = work(&r, err); /* so that the projections are live when the events come */
+    if (st == EF_OK && append(&r)) {
+        st = work(&r, err);
+        if (st == EF_OK)
+            st = look_at_failures(&r, err);
+        if (st == EF_OK)
+            st = look_at_views(&r, err);
+    }
+    ef_engine_close(r.engine);
+    ef_journal_close(r.journal);
+    return st;
+}
