@@ -27,8 +27,8 @@ static ef_status print_items(cli *c, cli_list *list, const ef_text *report, ef_e
 {
     ef__arena arena = EF__ARENA_INIT(REPORT_ARENA_BYTES);
     ef__json *items = NULL;
-    ef_status st = ef__json_parse((ef_str){report->ptr, report->len}, CLI_OUT_MAX, &arena, &items,
-                                  err);
+    ef_status st =
+        ef__json_parse((ef_str){report->ptr, report->len}, CLI_OUT_MAX, &arena, &items, err);
 
     for (const ef__json *item = st == EF_OK ? items->first : NULL; item; item = item->next) {
         cli_list_next(c, list);
@@ -62,9 +62,8 @@ static int run_check(cli *c)
     int rc = 0;
 
     for (size_t i = 0; i < c->argument_count; i++) {
-        int file_rc = c->format == CLI_TABLE
-                          ? check_for_people(c, c->arguments[i], &text)
-                          : check_for_programs(c, c->arguments[i], &text, &list);
+        int file_rc = c->format == CLI_TABLE ? check_for_people(c, c->arguments[i], &text)
+                                             : check_for_programs(c, c->arguments[i], &text, &list);
         rc = rc == 0 ? file_rc : rc;
     }
     if (c->format != CLI_TABLE)

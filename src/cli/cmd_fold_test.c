@@ -13,7 +13,8 @@ typedef struct totals {
     cli_list list;
 } totals;
 
-/* --- for people -------------------------------------------------------------------------------- */
+/* --- for people --------------------------------------------------------------------------------
+ */
 
 static void show_value(cli *c, const char *label, ef_str json)
 {
@@ -67,7 +68,8 @@ static void show_case(cli *c, const char *path, const cli_test_case *one,
     (void)cli_flush(c);
 }
 
-/* --- for programs ------------------------------------------------------------------------------ */
+/* --- for programs ------------------------------------------------------------------------------
+ */
 
 static void write_text(ef__json_writer *w, const char *key, ef_str text, bool there)
 {
@@ -126,7 +128,8 @@ static void write_case(cli *c, totals *t, const char *path, const cli_test_case 
     (void)cli_list_item_end(c, &t->list);
 }
 
-/* --- running ----------------------------------------------------------------------------------- */
+/* --- running -----------------------------------------------------------------------------------
+ */
 
 static int run_case(cli *c, totals *t, const char *path, const cli_test_file *file,
                     const cli_test_case *one)

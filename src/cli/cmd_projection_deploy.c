@@ -16,9 +16,8 @@ static int check_all(cli *c, ef__buf *text)
         ef_error err = EF_ERROR_INIT;
         bool shown = false;
         ef_status st = cli_program_check(c->arguments[i], text, &shown, &err);
-        int file_rc = st == EF_OK || (shown && c->format == CLI_TABLE)
-                          ? ef_status_exit(st)
-                          : cli_fail(c, &err, NULL);
+        int file_rc = st == EF_OK || (shown && c->format == CLI_TABLE) ? ef_status_exit(st)
+                                                                       : cli_fail(c, &err, NULL);
         rc = rc == 0 ? file_rc : rc;
     }
     if (rc != 0)
@@ -44,6 +43,20 @@ static int refuse(cli *c, const char *path, const ef_text *report, const ef_erro
     return cli_fail(c, err, NULL);
 }
 
+/* The answer lists all versions of the projection; this text is one of them. */
+static const ef_projection *find_deployed(const ef_projection_list *list, ef_str text)
+{
+    const ef_projection *newest = &list->items[0];
+
+    for (size_t i = 0; i < list->count; i++) {
+        if (ef_str_equal(list->items[i].program, text))
+            return &list->items[i];
+        if (list->items[i].version > newest->version)
+            newest = &list->items[i];
+    }
+    return newest;
+}
+
 static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
 {
     ef_error err = EF_ERROR_INIT;
@@ -55,19 +68,13 @@ static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
     if (st == EF_OK)
         st = ef_projection_deploy(c->engine, path, ef__buf_str(text), &deployed, &report, &err);
     rc = st == EF_OK ? 0 : refuse(c, path, &report, &err);
-    for (size_t i = 0; rc == 0 && i < deployed.count; i++) {
+    if (rc == 0 && c->argument_count > 1 && c->format != CLI_TABLE) {
         ef__json_writer w = EF__JSON_WRITER(&c->out);
-        if (c->format == CLI_TABLE) {
-            cli_table_projections(c, &deployed.items[i], 1);
-            continue;
-        }
-        if (c->argument_count > 1)
-            cli_list_next(c, list);
-        cli_json_projection(&w, &deployed.items[i]);
-        if (c->argument_count > 1)
-            (void)cli_list_item_end(c, list);
-        else
-            ef__buf_add_char(&c->out, '\n');
+        cli_list_next(c, list);
+        cli_json_projection(&w, find_deployed(&deployed, ef__buf_str(text)));
+        (void)cli_list_item_end(c, list);
+    } else if (rc == 0) {
+        cli_print_projection(c, find_deployed(&deployed, ef__buf_str(text)));
     }
     ef_text_release(&report);
     ef_projection_list_release(&deployed);

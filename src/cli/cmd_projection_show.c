@@ -61,13 +61,13 @@ static int run_show(cli *c)
     if (rc != 0)
         return rc;
     if (ef_projection_ls(c->engine, ef_str_from(c->arguments[0]), &found, &err) != EF_OK)
-        return cli_fail(c, &err, "see: everfold projection ls");
-    if (c->format == CLI_TABLE)
+        rc = cli_fail(c, &err, NULL);
+    else if (c->format == CLI_TABLE)
         write_lines(c, &found.items[0]);
     else
         cli_print_projection(c, &found.items[0]);
     ef_projection_list_release(&found);
-    return 0;
+    return rc;
 }
 
 static const cli_argument arguments[] = {

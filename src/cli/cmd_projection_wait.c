@@ -99,8 +99,9 @@ const cli_command cli_cmd_projection_wait = {
     .summary = "wait until a projection has got somewhere",
     .options = options,
     .arguments = arguments,
-    .more = "It waits and does no work itself: everfold work does. The exit code is 5 when it took\n"
-            "too long.",
+    .more =
+        "It waits and does no work itself: everfold work does. The exit code is 5 when it took\n"
+        "too long.",
     .example = "everfold projection wait customer_orders --timeout 10s",
     .run = run_wait,
 };

@@ -4,14 +4,14 @@
 #include "commands.h"
 #include "view.h"
 
-typedef struct export {
+typedef struct exporting {
     cli *c;
     int64_t as_of; /* known before the first view comes */
-} export;
+} exporting;
 
 static bool print_line(void *context, const ef_view *view)
 {
-    export *x = context;
+    exporting *x = context;
     ef__json_writer w = EF__JSON_WRITER(&x->c->out);
 
     cli_json_view(&w, view, x->as_of);
@@ -22,7 +22,7 @@ static bool print_line(void *context, const ef_view *view)
 static int run_export(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
-    export x = {.c = c};
+    exporting x = {.c = c};
     bool any = cli_has(c, "all-tenants");
 
     if (any && cli_value(c, "tenant"))

@@ -166,8 +166,9 @@ static void write_summary(work *w)
 static ef_status check_mode(const cli *c, ef_error *err)
 {
     if (c->mode == CLI_MODE_SHADOW_ONLY)
-        return ef_fail(err, EF_UNSUPPORTED, "mode is shadow_only, and this version has no shadow "
-                                            "worker");
+        return ef_fail(err, EF_UNSUPPORTED,
+                       "mode is shadow_only, and this version has no shadow "
+                       "worker");
     if (c->mode == CLI_MODE_ENQUEUE_ONLY)
         return ef_fail(err, EF_BAD_INPUT, "mode is enqueue_only, in which nobody works");
     return EF_OK;

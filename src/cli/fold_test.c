@@ -1,8 +1,8 @@
 /*
  * fold_test.c - reading test files: docs/fold-testing.md.
  *
- * Line by line. A line that begins with { is the start of a JSON object, which may go on for several
- * lines; any other line begins with a word.
+ * Line by line. A line that begins with { is the start of a JSON object, which may go on for
+ * several lines; any other line begins with a word.
  */
 #include "fold_test.h"
 #include "import.h"
@@ -47,8 +47,8 @@ static ef_str trim(ef_str s)
         s.ptr++;
         s.len--;
     }
-    while (s.len > 0 && (s.ptr[s.len - 1] == ' ' || s.ptr[s.len - 1] == '\t' ||
-                         s.ptr[s.len - 1] == '\r'))
+    while (s.len > 0 &&
+           (s.ptr[s.len - 1] == ' ' || s.ptr[s.len - 1] == '\t' || s.ptr[s.len - 1] == '\r'))
         s.len--;
     return s;
 }
@@ -67,7 +67,8 @@ static bool next_line(reader *r, ef_str *out)
     return true;
 }
 
-/* --- JSON objects ------------------------------------------------------------------------------ */
+/* --- JSON objects ------------------------------------------------------------------------------
+ */
 
 /* Where brackets stand after this piece: strings do not count, and do not go over a line's end. */
 static int bracket_depth(ef_str piece, int depth)
@@ -181,7 +182,8 @@ static ef_status take_json(reader *r, ef_str first)
     return wrong(r, line, "an object stands below given (an event) or expect (a view)");
 }
 
-/* --- words ------------------------------------------------------------------------------------- */
+/* --- words -------------------------------------------------------------------------------------
+ */
 
 static ef_status add_program(reader *r, ef_str name)
 {
@@ -190,8 +192,9 @@ static ef_status add_program(reader *r, ef_str name)
     ef__buf path = EF__BUF_INIT(PATH_MAX * 2);
 
     if (name.len == 0 || r->one)
-        return wrong(r, r->line, name.len == 0 ? "program needs the name of a file"
-                                               : "program stands before the first case");
+        return wrong(r, r->line,
+                     name.len == 0 ? "program needs the name of a file"
+                                   : "program stands before the first case");
     if (slash && name.ptr[0] != '/')
         ef__buf_add(&path, r->path, (size_t)(slash - r->path) + 1);
     ef__buf_add_str(&path, name);

@@ -73,8 +73,8 @@ typedef struct cli_test_result {
 } cli_test_result;
 
 /*
- * Run a case in memory. EF_OK also when it does not pass: then there are problems. EF_BAD_INPUT with
- * a report: a program has a mistake.
+ * Run a case in memory. EF_OK also when it does not pass: then there are problems. EF_BAD_INPUT
+ * with a report: a program has a mistake.
  */
 ef_status cli_test_run(const cli_test_file *file, const cli_test_case *one, ef__arena *arena,
                        cli_test_result *out, ef_error *err);

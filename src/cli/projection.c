@@ -88,7 +88,7 @@ int cli_show_projection(cli *c, ef_str name)
     ef_error err = EF_ERROR_INIT;
     ef_projection_list list = {0};
     ef_status st = ef_projection_ls(c->engine, name, &list, &err);
-    int rc = st == EF_OK ? 0 : cli_fail(c, &err, "see: everfold projection ls");
+    int rc = st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 
     if (rc == 0)
         cli_print_projection(c, &list.items[0]);

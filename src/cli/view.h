@@ -21,6 +21,8 @@ const char *cli_view_hint(ef_status status);
 #define CLI_FRESHNESS_OPTIONS                                                                      \
     {"at-least", 0, "TOKEN", NULL, NULL, "wait until the append that gave TOKEN is in"},           \
         {"current", 0, NULL, NULL, NULL, "wait until it is as new as the journal is now"},         \
-        {"timeout", 0, "D", NULL, NULL, "how long to wait, as 500ms or 10s (default 5s)"}
+    {                                                                                              \
+        "timeout", 0, "D", NULL, NULL, "how long to wait, as 500ms or 10s (default 5s)"            \
+    }
 
 #endif

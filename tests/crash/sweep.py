@@ -186,7 +186,7 @@ def checkpointing(worker, root):
     to the database file, so its calls alone are counted."""
     place, oracle = prepare(worker, os.path.join(root, "checkpointing"),
                             Workload(60, 40, 5, 6, 3000))
-    work = Workload(600, 40, 5, 7, 3000)
+    work = Workload(1200, 40, 5, 7, 3000)
     return Scenario(place, with_workload(oracle, work), "append", work.args(), files=("",),
                     ledger=False, needs=("fdatasync",))
 
@@ -262,7 +262,7 @@ SCENARIOS = [
     ("settling the tail survives a kill anywhere", settling, 24),
     ("beginning to merge id runs survives a kill anywhere", merging, 3),
     ("ending a merge of id runs survives a kill anywhere", merged, 3),
-    ("a checkpoint survives a kill anywhere", checkpointing, 24),
+    ("a checkpoint survives a kill anywhere", checkpointing, 16),
     ("taking and marking survives a kill anywhere", taking, 70),
     ("putting dead rows back survives a kill anywhere", putting_back, 50),
 ]

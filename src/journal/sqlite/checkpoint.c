@@ -21,9 +21,9 @@ static ef_status move_log(sq_store *store, ef_error *err)
     int log = 0, moved = 0;
     int rc = sqlite3_wal_checkpoint_v2(conn->db, "main", SQLITE_CHECKPOINT_PASSIVE, &log, &moved);
 
-    /* Where a reader is in the way less is moved, and nothing is wrong: wait for the log to grow as
-     * much again before the next try. */
-    atomic_store(&store->checkpoint.due_pages, moved >= log ? SQ_WAL_PAGES : log + SQ_WAL_PAGES);
+    /* Where a reader is in the way less is moved, and nothing is wrong: the next try waits for the
+     * log to grow. Once all of it is moved the next commit starts it anew. */
+    atomic_store(&store->checkpoint.due_pages, (moved >= log ? 0 : log) + SQ_WAL_STEP);
     return rc == SQLITE_BUSY ? EF_OK : sq_fail(conn, rc, "moving the log into the database", err);
 }
 
@@ -75,56 +75,47 @@ static ef_status move_rest(sq_store *store, ef_error *err)
     return st;
 }
 
-/* The three steps. The guard's locks belong to the process, so between steps 1 and 3 the writer of
- * this process uses them as before; within them nobody of this process may write. */
-static ef_status checkpoint(sq_store *store, bool alone_already, ef_error *err)
+/* The three steps. The guard's locks belong to the process: within steps 1 and 3 nobody of this
+ * process may write, between them its writer uses the locks as before. */
+static ef_status checkpoint(sq_store *store, ef_error *err)
 {
+    bool whole = atomic_load(&store->wal_pages) >= SQ_WAL_WHOLE;
     ef_status st = open_connections(store, err);
 
     if (st != EF_OK)
         return st;
-    if (!alone_already)
-        sq_exclusive_begin(store);
+    sq_exclusive_begin(store);
     st = set_pin(store, err);
-    if (!alone_already)
-        sq_exclusive_end(store);
+    sq_exclusive_end(store);
     if (st == EF_OK)
         st = move_log(store, err);
     if (st == EF_OK)
         st = sync_database(store, err);
     drop_pin(store);
-    if (st != EF_OK)
+    if (st != EF_OK || !whole)
         return st;
-    if (!alone_already)
-        sq_exclusive_begin(store);
+    sq_exclusive_begin(store);
     st = move_rest(store, err);
-    if (!alone_already)
-        sq_exclusive_end(store);
+    sq_exclusive_end(store);
     return st;
 }
 
-static ef_status checkpoint_counted(sq_store *store, bool alone_already, ef_error *err)
+static void checkpoint_counted(sq_store *store)
 {
-    ef_error scratch = EF_ERROR_INIT;
+    ef_error err = EF_ERROR_INIT;
     ef_status st;
 
     if (!sq_guard_checkpointer_begin(&store->writer.guard))
-        return EF_OK;
-    st = checkpoint(store, alone_already, err ? err : &scratch);
+        return; /* another process is at it */
+    st = checkpoint(store, &err);
     sq_guard_checkpointer_end(&store->writer.guard);
     if (st == EF_OK || st == EF_BUSY) {
         atomic_fetch_add(&store->checkpoints, 1);
-        return EF_OK;
+        return;
     }
     atomic_fetch_add(&store->checkpoint_errors, 1);
     ef__log(store->base.options.log, EF_LOG_ERROR, "checkpoint failed",
-            EF_LOG_TEXT_FIELD("error", ef_str_from((err ? err : &scratch)->text)));
-    return st;
-}
-
-ef_status sq_checkpoint_run(sq_store *store, ef_error *err)
-{
-    return checkpoint_counted(store, false, err);
+            EF_LOG_TEXT_FIELD("error", ef_str_from(err.text)));
 }
 
 static void *checkpoint_loop(void *context)
@@ -138,7 +129,7 @@ static void *checkpoint_loop(void *context)
             continue;
         }
         pthread_mutex_unlock(&store->checkpoint.lock);
-        (void)sq_checkpoint_run(store, NULL);
+        checkpoint_counted(store);
         /* Whether it worked or not, a commit has to say how long the log is now. */
         atomic_store(&store->wal_pages, 0);
         pthread_mutex_lock(&store->checkpoint.lock);

@@ -9,6 +9,7 @@
  * the pin is held no commit of any process can wrap the log.
  *   2. together   checkpoint up to the pin while commits go on behind it. This is the long part.
  *   3. alone      drop the pin, move the little that came since. The next commit wraps the log.
+ * This is the moment that others notice, so it is left out until the log is long.
  *
  * "Alone" is the lock file's (guard.h), for all processes, and is as short as one commit. Every
  * result is checked. One process checkpoints at a time.
@@ -18,13 +19,13 @@
 
 #include "store.h"
 
-#define SQ_WAL_PAGES 512 /* 2 MB of log start a checkpoint: its sync is short */
+/* Pages of log that start a checkpoint: 2 MB, so that its sync is short. */
+#define SQ_WAL_STEP 512
+/* Pages of log that make it a whole one, with step 3: 8 MB, so that it is rare. */
+#define SQ_WAL_WHOLE 2048
 
 /* After a commit: wake the checkpointer when the log is long enough. */
 void sq_checkpoint_look(sq_store *store);
-
-/* One whole checkpoint, now. EF_OK also when another process is at it. */
-ef_status sq_checkpoint_run(sq_store *store, ef_error *err);
 
 void sq_checkpoint_stop(sq_store *store);
 

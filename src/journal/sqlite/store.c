@@ -189,7 +189,7 @@ static void init_locks(sq_store *store)
     pthread_mutex_init(&store->readers_lock, NULL);
     pthread_mutex_init(&store->checkpoint.lock, NULL);
     pthread_cond_init(&store->checkpoint.wake, NULL);
-    atomic_store(&store->checkpoint.due_pages, SQ_WAL_PAGES);
+    atomic_store(&store->checkpoint.due_pages, SQ_WAL_STEP);
 }
 
 ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char *path,

@@ -1,0 +1,139 @@
+"""projection deploy, ls, show, pause, resume, wait."""
+import threading
+
+from support import Case
+from test_fold import COUNTER, SHOP, WRONG
+
+PROJECTION_KEYS = ["name", "version", "generation", "order", "state", "position", "lag_events",
+                   "lag_seconds", "views", "digest", "unaccounted", "failures", "quarantined"]
+
+
+class Projection(Case):
+    def setUp(self):
+        super().setUp()
+        self.init()
+        self.path = self.write("counter.fold", COUNTER)
+
+    def deploy(self):
+        return self.ok("projection", "deploy", self.path, "-o", "json").json()
+
+    def count(self, who="ada", by=1):
+        return self.append("s", "counted", f'{{"who":"{who}","by":{by}}}')
+
+    def show(self):
+        return self.ok("projection", "show", "counter", "-o", "json").json()
+
+    def test_deploy_answers_the_projection(self):
+        answer = self.deploy()
+        self.assertEqual(PROJECTION_KEYS, list(answer))
+        self.assertEqual(("counter", 1, "stream", 0, 0), tuple(answer[k] for k in
+                         ("name", "version", "order", "position", "views")))
+        self.assertRegex(answer["digest"], "^[0-9a-f]{32}$")
+
+    def test_the_same_text_again_is_harmless(self):
+        first = self.deploy()
+        self.assertEqual(first["generation"], self.deploy()["generation"])
+        self.assertEqual(1, len(self.ok("projection", "ls", "-o", "json").json()))
+
+    def test_several_files_answer_an_array(self):
+        answer = self.ok("projection", "deploy", SHOP / "customer_orders.fold",
+                         SHOP / "products.fold", "-o", "json").json()
+        self.assertEqual(["customer_orders", "products"], [p["name"] for p in answer])
+
+    def test_a_program_with_a_mistake_is_not_deployed_nor_the_others_of_the_call(self):
+        wrong = self.write("wrong.fold", WRONG)
+        self.refused(2, "projection", "deploy", self.path, wrong, saying=f"{wrong}:5:10: error: ")
+        self.assertEqual([], self.ok("projection", "ls", "-o", "json").json())
+        problem = self.refused(2, "projection", "deploy", wrong, "--quiet", "-o", "json").problem()
+        self.assertEqual("bad_input", problem["code"])
+
+    def test_another_text_under_a_version_is_refused_with_the_command_to_run(self):
+        self.deploy()
+        self.path.write_text(COUNTER.replace("data.by", "data.by * 2"))
+        answer = self.refused(4, "projection", "deploy", self.path, saying="version 2")
+        self.assertIn(f"run: everfold projection deploy {self.path}", answer.err)
+
+    def test_a_new_version_stands_beside_the_old_one(self):
+        self.deploy()
+        self.path.write_text(COUNTER.replace("version 1", "version 2"))
+        self.assertEqual(2, self.deploy()["version"])
+        self.assertEqual({1, 2}, {p["version"] for p in
+                                  self.ok("projection", "ls", "-o", "ndjson").lines()})
+        self.assertEqual(1, self.show()["version"])
+
+    def test_ls_is_a_table_for_people(self):
+        self.assertIn("no projections", self.ok("projection", "ls").err)
+        self.deploy()
+        out = self.ok("projection", "ls").out
+        self.assertIn("NAME", out)
+        self.assertIn("counter", out)
+
+    def test_show_has_the_program(self):
+        self.deploy()
+        out = self.ok("projection", "show", "counter").out
+        self.assertIn("    projection counter version 1\n", out)
+        self.assertIn("    on counted\n", out)
+
+    def test_an_unknown_one_is_not_found(self):
+        for verb in ("show", "pause", "resume", "wait"):
+            self.refused(3, "projection", verb, "nothing", saying="nothing")
+
+    def test_a_paused_one_stands_still_and_goes_on_from_there(self):
+        self.deploy()
+        self.count()
+        self.ok("work", "--drain")
+        paused = self.ok("projection", "pause", "counter", "-o", "json").json()
+        self.assertEqual(("paused", 1), (paused["state"], paused["position"]))
+        self.count()
+        self.ok("work", "--drain")
+        self.assertEqual(1, self.ok("view", "get", "counter", "ada", "-o", "json").json()["data"]["n"])
+        self.ok("projection", "resume", "counter")
+        self.ok("work", "--drain")
+        self.assertEqual(2, self.ok("view", "get", "counter", "ada", "-o", "json").json()["data"]["n"])
+        live = self.show()
+        self.assertEqual(("live", 2, 0, 0), tuple(live[k] for k in
+                         ("state", "position", "lag_events", "unaccounted")))
+
+    def test_wait_returns_once_it_is_there(self):
+        self.deploy()
+        self.count()
+        worker = threading.Timer(0.3, lambda: self.ok("work", "--drain"))
+        worker.start()
+        answer = self.ok("projection", "wait", "counter", "--timeout", "60s", "-o", "json").json()
+        worker.join()
+        self.assertEqual(1, answer["position"])
+        self.ok("projection", "wait", "counter", "--position", "1", "--timeout", "0")
+
+    def test_wait_times_out_and_says_where_it_is(self):
+        self.deploy()
+        self.count()
+        problem = self.refused(5, "projection", "wait", "counter", "--timeout", "50ms", "-o",
+                               "json").problem()
+        self.assertEqual(("timeout", 1, 0), tuple(problem[k] for k in ("code", "asked", "found")))
+        self.refused(5, "projection", "wait", "counter", "--position", "9", "--timeout", "10ms")
+        self.refused(2, "projection", "wait", "counter", "--timeout", "soon", saying="10s")
+
+    def test_a_failure_is_counted_and_told(self):
+        self.deploy()
+        self.count(by='"x"')
+        self.ok("work", "--drain")
+        self.assertEqual(1, self.show()["failures"])
+        row, = self.ok("outbox", "report", "--lane", "counter", "-o", "json").json()["rows"]
+        self.assertIn("data.by", row["last_error"])
+
+    def test_without_a_view_store_it_says_what_to_run(self):
+        for path in self.data.glob("views.db*"):
+            path.unlink()
+        self.refused(3, "projection", "ls", saying="run: everfold init")
+        self.init()
+        self.assertEqual([], self.ok("projection", "ls", "-o", "json").json())
+
+    def test_status_tells_of_projections(self):
+        self.deploy()
+        self.count()
+        found, = self.ok("status", "-o", "json").json()["projections"]
+        self.assertEqual(PROJECTION_KEYS, list(found))
+        self.assertIn("counter version 1", self.ok("status").out)
+        for path in self.data.glob("views.db*"):
+            path.unlink()
+        self.assertEqual([], self.ok("status", "-o", "json").json()["projections"])

@@ -1,0 +1,127 @@
+"""work, and the modes in which an append folds at once."""
+import json
+import signal
+import time
+
+from support import TIME, Case, interrupt
+from test_fold import COUNTER, SHOP
+
+TICK_KEYS = ["claimed", "applied", "published", "failed", "dead", "duration_ms", "backoff_ms",
+             "renewed_heartbeat", "purged_stale", "active_workers", "desired_count", "owned_count",
+             "leased_count", "released_count", "ts"]
+
+
+class Counter(Case):
+    def setUp(self):
+        super().setUp()
+        self.init()
+        self.path = self.write("counter.fold", COUNTER)
+        self.ok("projection", "deploy", self.path)
+
+    def count(self, *more, **options):
+        return self.ok("event", "append", "s", "--type", "counted", "--data",
+                       '{"who":"ada","by":1}', "-o", "json", *more, **options).json()
+
+    def found(self):
+        answer = self.run_it("view", "get", "counter", "ada", "-o", "json")
+        return answer.json()["data"]["n"] if answer.code == 0 else None
+
+
+class Work(Counter):
+    def test_drain_folds_everything_and_ends(self):
+        for _ in range(5):
+            self.count()
+        self.assertIn("applied 5", self.ok("work", "--drain").out)
+        self.assertEqual(5, self.found())
+        self.assertEqual(0, self.ok("outbox", "report", "-o", "json").json()["summary"]["pending"])
+        self.assertIn("applied 0", self.ok("work", "--drain").out)
+
+    def test_a_tick_is_a_line(self):
+        self.count()
+        ticks = self.ok("work", "--drain", "-o", "json").lines()
+        for tick in ticks:
+            self.assertEqual(TICK_KEYS, list(tick))
+            self.assertRegex(tick["ts"], TIME)
+        self.assertEqual(1, sum(t["applied"] for t in ticks))
+
+    def test_once_is_one_tick(self):
+        self.assertEqual(1, len(self.ok("work", "--once", "-o", "ndjson").lines()))
+        self.refused(2, "work", "--once", "--drain", saying="exclude each other")
+        self.refused(2, "work", "--interval-ms", "0", saying="--interval-ms")
+
+    def test_silent_prints_nothing(self):
+        self.count()
+        for form in ("table", "json"):
+            answer = self.ok("work", "--drain", "--silent", "-o", form)
+            self.assertEqual(("", ""), (answer.out, answer.err))
+        self.assertEqual(1, self.found())
+
+    def wait_until(self, condition):
+        for _ in range(600):
+            if condition():
+                return
+            time.sleep(0.1)
+        self.fail("it did not happen")
+
+    def test_it_runs_until_it_is_stopped_and_sees_new_events_at_once(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            worker = self.start("work", "--interval-ms", "60000", "-o", "json")
+            before = self.found() or 0
+            self.count()
+            self.wait_until(lambda: self.found() == before + 1)
+            self.count()
+            self.wait_until(lambda: self.found() == before + 2)
+            answer = interrupt(worker, number)
+            self.assertEqual((0, ""), (answer.code, answer.err))
+            self.assertEqual(2, sum(json.loads(t)["applied"] for t in answer.out.splitlines()))
+
+    def test_a_mode_without_a_worker_is_refused(self):
+        self.refused(2, "work", "--once", env={"EVERFOLD_MODE": "enqueue_only"}, saying="nobody")
+        self.refused(2, "work", "--once", env={"EVERFOLD_MODE": "shadow_only"}, saying="shadow")
+
+    def test_a_new_projection_catches_up_with_what_was_there(self):
+        self.ok("event", "import", SHOP / "events.ndjson")
+        self.ok("work", "--drain")
+        self.ok("projection", "deploy", SHOP / "products.fold")
+        self.ok("work", "--drain")
+        live = self.ok("projection", "show", "products", "-o", "json").json()
+        self.assertEqual(("live", 200, 0, 0), tuple(live[k] for k in
+                         ("state", "position", "lag_events", "unaccounted")))
+        self.assertEqual(5, live["views"])
+
+
+class Inline(Counter):
+    """Appending in the modes that fold at once."""
+
+    def go_live(self):
+        self.ok("work", "--drain")
+
+    def test_append_folds_at_once(self):
+        self.go_live()
+        for n, mode in enumerate(("inline_apply_only", "inline_then_outbox"), 1):
+            self.count(env={"EVERFOLD_MODE": mode})
+            self.assertEqual(n, self.found())
+
+    def test_import_folds_at_once(self):
+        self.go_live()
+        lines = "".join(f'{{"stream":"s{i % 3}","type":"counted","id":"e{i}",'
+                        f'"data":{{"who":"ada","by":1}}}}\n' for i in range(50))
+        for mode in ("inline_apply_only", "inline_then_outbox"):
+            self.ok("event", "import", "-", "--batch", "7", stdin=lines,
+                    env={"EVERFOLD_MODE": mode})
+            self.assertEqual(50, self.found())
+
+    def test_a_worker_behind_it_does_nothing_twice(self):
+        self.go_live()
+        self.count(env={"EVERFOLD_MODE": "inline_then_outbox"})
+        self.ok("work", "--drain")
+        self.assertEqual(1, self.found())
+
+    def test_an_event_that_cannot_be_folded_is_appended_all_the_same(self):
+        self.go_live()
+        place = self.ok("event", "append", "s", "--type", "counted", "--data",
+                        '{"who":"ada","by":"x"}', "-o", "json",
+                        env={"EVERFOLD_MODE": "inline_then_outbox"}).json()
+        self.assertEqual(1, place["position"])
+        self.assertIsNone(self.found())
+        self.assertEqual(1, self.ok("projection", "show", "counter", "-o", "json").json()["failures"])
