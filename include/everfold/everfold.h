@@ -5,15 +5,19 @@
 #define EVERFOLD_EVERFOLD_H
 
 #include <everfold/clock.h>
+#include <everfold/engine.h>
 #include <everfold/event.h>
+#include <everfold/fold.h>
 #include <everfold/journal.h>
 #include <everfold/lease.h>
 #include <everfold/log.h>
 #include <everfold/outbox.h>
+#include <everfold/projection.h>
 #include <everfold/run.h>
 #include <everfold/status.h>
 #include <everfold/str.h>
 #include <everfold/version.h>
+#include <everfold/view.h>
 #include <everfold/worker.h>
 
 #endif

@@ -153,7 +153,7 @@ const char *cli_journal_hint(const cli *c, ef_status status, char *room, size_t 
 /* Open, or say why not: 0, or the exit code. */
 int cli_journal_need(cli *c, bool read_only);
 
-/* --- the engine (engine_session.c) ------------------------------------------------------------ */
+/* --- the engine (engine_session.c) ----------------------------------------------------------- */
 
 /* Open c->engine on c->journal, which is open; `create` makes the view store. */
 ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err);
@@ -165,7 +165,7 @@ int cli_append_need(cli *c);
 ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place *out_places,
                      ef_error *err);
 
-/* --- files (file.c) ---------------------------------------------------------------------------- */
+/* --- files (file.c) -------------------------------------------------------------------------- */
 
 /* All of a file, or of stdin when `path` is "-", up to the maximum of `out`. EF_NOT_FOUND,
  * EF_TOO_LARGE, EF_IO */
@@ -173,7 +173,7 @@ ef_status cli_file_read(const char *path, ef__buf *out, ef_error *err);
 /* Text that has lines of its own and went through no escape yet: on stderr, line by line. */
 void cli_lines_say(ef_str text);
 
-/* --- modes (mode.c) ----------------------------------------------------------------------------- */
+/* --- modes (mode.c) -------------------------------------------------------------------------- */
 
 /* What the mode rule looks at; a setting that was not set has `set` false. */
 typedef struct cli_mode_flag {

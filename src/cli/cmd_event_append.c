@@ -141,9 +141,9 @@ static int run_append(cli *c)
     ef_status st = read_options(c, &event, &data, &err);
     if (st == EF_OK)
         st = ef_event_check(&event, 1, NULL, &err);
-    rc = st == EF_OK ? cli_journal_need(c, false) : cli_fail(c, &err, NULL);
+    rc = st == EF_OK ? cli_append_need(c) : cli_fail(c, &err, NULL);
     if (rc == 0) {
-        st = ef_journal_append(c->journal, &event, 1, &place, &err);
+        st = cli_append(c, &event, 1, &place, &err);
         if (st == EF_OK)
             write_answer(c, &event, &place);
         else

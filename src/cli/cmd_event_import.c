@@ -142,7 +142,7 @@ static ef_status append_singly(import *in, ef_error *err)
     for (size_t i = 0; i < in->count; i++) {
         ef_error line_err = EF_ERROR_INIT;
         ef_place place = {0};
-        ef_status st = ef_journal_append(in->c->journal, &in->events[i], 1, &place, &line_err);
+        ef_status st = cli_append(in->c, &in->events[i], 1, &place, &line_err);
         ef_next next = ef_status_next(st);
         if (st == EF_OK) {
             count_places(in, &place, 1);
@@ -247,7 +247,7 @@ static ef_status append_batch(import *in, ef_error *err)
     if (in->dry_run) {
         in->imported += (int64_t)in->count;
     } else {
-        st = ef_journal_append(in->c->journal, in->events, in->count, in->places, err);
+        st = cli_append(in->c, in->events, in->count, in->places, err);
         ef_next next = ef_status_next(st);
         if (st == EF_OK)
             count_places(in, in->places, in->count);
@@ -414,7 +414,7 @@ import in = {.c = c, .fd = - 1, .dry_run = cli_has(c, "dry-run"), .skip_bad = cl
         st = make_room(&in, &err);
     int rc = st == EF_OK ? 0 : cli_fail(c, &err, NULL);
     if (rc == 0 && !in.dry_run)
-        rc = cli_journal_need(c, false);
+        rc = cli_append_need(c);
     if (rc == 0) {
         cli_progress_begin(&in.progress, c, in.dry_run ? "checking" : "importing", "events", true);
         rc = finish(&in, import_all(&in, &err), &err);

@@ -43,6 +43,8 @@ static ef_status open_or_make(cli *c, bool *out_made, ef_error *err)
         *err = (ef_error)EF_ERROR_INIT;
         st = cli_journal_open(c, &create, err);
     }
+    if (st == EF_OK)
+        st = cli_engine_open(c, true, false, err);
     return st;
 }
 
@@ -54,6 +56,7 @@ static void write_answer(cli *c, const char *data, const ef_store_facts *facts, 
         ef__buf_printf(&c->out,
                        made ? "made %s (%d partitions)\n" : "%s is there already (%d partitions)\n",
                        c->journal_url, (int)facts->partitions);
+        ef__buf_printf(&c->out, "views are in %s\n", c->views_url);
         return;
     }
     ef__json_open(&w, '{');
@@ -67,6 +70,8 @@ static void write_answer(cli *c, const char *data, const ef_store_facts *facts, 
     ef__json_int(&w, facts->partitions);
     ef__json_key(&w, "created");
     ef__json_bool(&w, made);
+    ef__json_key(&w, "views");
+    ef__json_str(&w, ef_str_from(c->views_url));
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
 }
@@ -106,7 +111,7 @@ static const cli_option options[] = {
 
 const cli_command cli_cmd_init = {
     .name = "init",
-    .summary = "make the data directory and the journal; again is harmless",
+    .summary = "make the data directory and the stores; again is harmless",
     .options = options,
     .example = "everfold init --data /srv/shop",
     .run = run_init,

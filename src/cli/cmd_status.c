@@ -2,6 +2,7 @@
  * cmd_status.c - everfold status: the journal, its outbox and who is at work, on one screen.
  */
 #include "commands.h"
+#include "projection.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +14,23 @@ typedef struct overview {
     int64_t lag_ms; /* age of the oldest row that is not blocked; -1 when there is none */
     size_t workers_live;
     size_t workers;
+    ef_projection_list projections; /* none when there is no view store */
 } overview;
+
+/* A journal without views is whole: somebody else may keep them, or nobody wants any. */
+static ef_status look_at_projections(cli *c, overview *o, ef_error *err)
+{
+    ef_error open_err = EF_ERROR_INIT;
+    ef_status st = cli_engine_open(c, false, true, &open_err);
+
+    if (st == EF_NOT_FOUND)
+        return EF_OK;
+    if (st != EF_OK) {
+        *err = open_err;
+        return st;
+    }
+    return ef_projection_ls(c->engine, EF_STR(""), &o->projections, err);
+}
 
 static ef_status look(cli *c, overview *o, ef_error *err)
 {
@@ -52,6 +69,17 @@ static void add_size(cli *c, const char *name, int64_t bytes)
     ef__buf_printf(&c->out, "  %s %s", name, text);
 }
 
+static void write_projection(cli *c, const ef_projection *p, bool first)
+{
+    const char *colour = p->failures > 0 ? cli_colour(c, CLI_RED) : "";
+
+    ef__buf_add_text(&c->out, first ? "projections " : "            ");
+    cli_escape(&c->out, p->name);
+    ef__buf_printf(&c->out, " version %d  %.*s  lag %" PRId64 " events  failures %s%" PRId64 "%s\n",
+                   (int)p->version, EF_STR_ARG(p->state), p->lag_events, colour, p->failures,
+                   colour[0] ? cli_colour(c, CLI_PLAIN) : "");
+}
+
 static void write_text(cli *c, const overview *o)
 {
     ef__buf *out = &c->out;
@@ -87,6 +115,8 @@ static void write_text(cli *c, const overview *o)
     ef__buf_printf(out, "mode        %s\n", cli_mode_name(c->mode));
     ef__buf_printf(out, "partitions  %d\n", (int)o->facts.partitions);
     ef__buf_printf(out, "workers     %zu live of %zu\n", o->workers_live, o->workers);
+    for (size_t i = 0; i < o->projections.count; i++)
+        write_projection(c, &o->projections.items[i], i == 0);
 }
 
 static void add_number(ef__json_writer *w, const char *key, int64_t number)
@@ -153,6 +183,11 @@ static void write_json(cli *c, const overview *o)
     add_number(&w, "live", (int64_t)o->workers_live);
     add_number(&w, "known", (int64_t)o->workers);
     ef__json_close(&w, '}');
+    ef__json_key(&w, "projections");
+    ef__json_open(&w, '[');
+    for (size_t i = 0; i < o->projections.count; i++)
+        cli_json_projection(&w, &o->projections.items[i]);
+    ef__json_close(&w, ']');
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
 }
@@ -165,19 +200,20 @@ static int run_status(cli *c)
 
     if (rc != 0)
         return rc;
-    if (look(c, &o, &err) != EF_OK)
+    if (look(c, &o, &err) != EF_OK || look_at_projections(c, &o, &err) != EF_OK)
         rc = cli_fail(c, &err, NULL);
     else if (c->format == CLI_TABLE)
         write_text(c, &o);
     else
         write_json(c, &o);
     ef_row_list_release(&o.outbox.oldest);
+    ef_projection_list_release(&o.projections);
     return rc;
 }
 
 const cli_command cli_cmd_status = {
     .name = "status",
-    .summary = "the journal, its outbox and who is at work",
+    .summary = "the journal, its outbox, the projections and who is at work",
     .more = "Over all tenants. For what is wrong and what to do about it: everfold doctor.",
     .example = "everfold status -o json",
     .run = run_status,

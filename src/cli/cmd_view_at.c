@@ -12,7 +12,7 @@ static int run_at(cli *c)
 
     if (!cli_has(c, "position"))
         return cli_usage(c, "view at needs --position");
-    ef_status st = cli_number(c, "position", 0, INT64_MAX, &position, &err);
+    ef_status st = cli_number(c, "position", 1, INT64_MAX, &position, &err);
     int rc = st == EF_OK ? cli_engine_need(c, true) : cli_fail(c, &err, NULL);
     if (rc != 0)
         return rc;

@@ -40,8 +40,8 @@ const cli_command cli_cmd_view_get = {
     .summary = "one view by its id",
     .options = options,
     .arguments = arguments,
-    .more = "as_of is the journal's position that the view reflects. Without --at-least or\n"
-            "--current it is what there is.",
+    .more = "as_of is the journal's position that the view reflects: wherever the projection is,\n"
+            "unless --at-least or --current asks for more.",
     .example = "everfold view get customer_orders ada --current",
     .run = run_get,
 };

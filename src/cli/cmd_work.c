@@ -218,7 +218,7 @@ const cli_command cli_cmd_work = {
     .name = "work",
     .summary = "fold what was appended into the views, until interrupted",
     .options = options,
-    .more = "-o json prints an object a tick, each on a line. New events are seen at once; the\n"
+    .more = "With -o json a tick is an object on a line. New events are seen at once; the\n"
             "interval is for what has to be tried again. What fails is told by: everfold outbox\n"
             "report. An interrupt ends it after the tick, with the leases given back.",
     .example = "everfold work --drain",

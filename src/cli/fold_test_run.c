@@ -236,6 +236,20 @@ static void match_failures(runner *r, const ef_row_list *rows)
     }
 }
 
+/* A log-ordered projection has no lane: it stops at the event, and only says that it did. */
+static ef_status look_at_stopped(runner *r, ef_error *err)
+{
+    ef_projection_list list = {0};
+    ef_status st = ef_projection_ls(r->engine, EF_STR(""), &list, err);
+
+    for (size_t i = 0; st == EF_OK && i < list.count; i++)
+        if (list.items[i].by_log && list.items[i].failures > 0)
+            add_message(r, r->one->line, "projection \"%.*s\" failed at position %lld and stopped",
+                        EF_STR_ARG(list.items[i].name), (long long)list.items[i].position + 1);
+    ef_projection_list_release(&list);
+    return st;
+}
+
 static ef_status look_at_failures(runner *r, ef_error *err)
 {
     ef_outbox_query query = {.any_tenant = true, .limit = ROWS_MAX};
@@ -245,7 +259,7 @@ static ef_status look_at_failures(runner *r, ef_error *err)
     if (st == EF_OK)
         match_failures(r, &rows);
     ef_row_list_release(&rows);
-    return st;
+    return st == EF_OK ? look_at_stopped(r, err) : st;
 }
 
 ef_status cli_test_run(const cli_test_file *file, const cli_test_case *one, ef__arena *arena,

@@ -13,6 +13,9 @@
 const cli_group cli_groups[] = {
     {"event", "append, import and read events"},
     {"type", "event types and what they are for"},
+    {"fold", "programs: check, explain and test them"},
+    {"projection", "programs that are deployed, and how far they are"},
+    {"view", "what the projections made of the events"},
     {"outbox", "what still has to be taken, and what went wrong"},
     {"config", "settings and where they came from"},
     {NULL, NULL},
@@ -27,6 +30,21 @@ const cli_command *const cli_commands[] = {
     &cli_cmd_event_show,
     &cli_cmd_type_ls,
     &cli_cmd_type_set,
+    &cli_cmd_fold_check,
+    &cli_cmd_fold_explain,
+    &cli_cmd_fold_test,
+    &cli_cmd_projection_deploy,
+    &cli_cmd_projection_ls,
+    &cli_cmd_projection_show,
+    &cli_cmd_projection_pause,
+    &cli_cmd_projection_resume,
+    &cli_cmd_projection_wait,
+    &cli_cmd_view_get,
+    &cli_cmd_view_query,
+    &cli_cmd_view_export,
+    &cli_cmd_view_explain,
+    &cli_cmd_view_at,
+    &cli_cmd_work,
     &cli_cmd_outbox_report,
     &cli_cmd_outbox_requeue,
     &cli_cmd_outbox_requeue_dead,
@@ -173,6 +191,7 @@ int main(int argc, char **argv)
     (void)setlocale(LC_CTYPE, "C.UTF-8"); /* for the width of characters only */
     (void)signal(SIGPIPE, SIG_IGN);
     int rc = run(&c, argc, argv);
+    ef_engine_close(c.engine);
     ef_journal_close(c.journal);
     rc = finish_output(&c, rc);
     ef__settings_close(c.settings);

@@ -1,9 +1,10 @@
 /*
  * view_table.c - views as a table: view_id, then a column for every field of their data.
  *
- * What the columns are is known only when all views of the page have been looked at. Cells are cut
- * and columns left out where the terminal ends; without a terminal only the number of columns is
- * limited. What was left out is said on stderr.
+ * What the columns are is known only when all views of the page have been looked at. Fields that
+ * hold objects or arrays come last, for they are long. Cells are cut and columns left out where the
+ * terminal ends; without a terminal only the number of columns is limited. What was left out is
+ * said on stderr.
  */
 #include "view.h"
 #include "../base/limits.h"
@@ -13,6 +14,7 @@
 
 #define ARENA_BYTES (512 * 1024 * 1024) /* trees of a page of views, which may be large ones */
 #define CELL_COLUMNS 32                 /* of a field on a terminal, so that several fit */
+#define LAST_COLUMNS 12                 /* a last column is worth showing from here on */
 
 typedef struct view_table {
     ef__arena arena;
@@ -85,6 +87,33 @@ static ef_status read_trees(view_table *t, ef_error *err)
     return st;
 }
 
+static bool is_container(const view_table *t, size_t column)
+{
+    for (size_t row = 0; row < t->count; row++) {
+        ef_str text = cell_of(t, row, column);
+        if (text.len > 0 && (text.ptr[0] == '{' || text.ptr[0] == '['))
+            return true;
+    }
+    return false;
+}
+
+/* Containers go behind the others; otherwise the order stays. */
+static void put_containers_last(view_table *t)
+{
+    size_t plain = 1;
+
+    for (size_t i = 1; i < t->columns; i++) {
+        const char *head = t->heads[i];
+        ef_str field = t->fields[i];
+        if (is_container(t, i))
+            continue;
+        memmove(&t->heads[plain + 1], &t->heads[plain], (i - plain) * sizeof(t->heads[0]));
+        memmove(&t->fields[plain + 1], &t->fields[plain], (i - plain) * sizeof(t->fields[0]));
+        t->heads[plain] = head;
+        t->fields[plain++] = field;
+    }
+}
+
 /* How wide each column is, and whether it holds numbers only. */
 static void measure(view_table *t)
 {
@@ -110,8 +139,8 @@ static void fit(view_table *t, size_t line)
 
     while (keep < t->columns && used + 2 + t->widths[keep] <= line)
         used += 2 + t->widths[keep++];
-    if (keep == 1 && t->columns > 1)
-        keep = 2; /* the table cuts the last column itself */
+    if (keep < t->columns && (keep == 1 || used + 2 + LAST_COLUMNS <= line))
+        keep++; /* the table cuts the last column itself */
     t->left_out += t->columns - keep;
     t->columns = keep;
 }
@@ -150,6 +179,7 @@ ef_status cli_table_views(cli *c, const ef_view *items, size_t count, ef_error *
     ef_status st = read_trees(&t, err);
 
     if (st == EF_OK) {
+        put_containers_last(&t);
         measure(&t);
         if (line > 0)
             fit(&t, line);

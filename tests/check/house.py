@@ -63,7 +63,8 @@ MAY_INCLUDE = {
     'core': {'base'},
     'fold': {'base'},
     'journal': {'core', 'base'},
-    'views': {'core', 'fold', 'base'},
+    'sqlite': {'base'},
+    'views': {'core', 'fold', 'sqlite', 'base'},
     'bus': {'core', 'base'},
     'engine': {'journal', 'views', 'bus', 'fold', 'core', 'base'},
     'server': {'base'},
@@ -73,7 +74,7 @@ MAY_INCLUDE = {
 
 # The only folders of src/ that may know a library. A folder stands for all below it.
 LIBRARY_FOLDERS = [
-    (r'sqlite3(ext)?\.h', ['journal/sqlite', 'views/sqlite']),
+    (r'sqlite3(ext)?\.h', ['journal/sqlite', 'views/sqlite', 'sqlite']),
     (r'(postgresql/)?libpq.*', ['journal/postgres', 'views/postgres']),
     (r'(mysql|mariadb)[/.].*', ['journal/mariadb', 'views/mariadb']),
     (r'nats([/.].*)', ['bus/nats', 'journal/jetstream']),

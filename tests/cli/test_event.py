@@ -10,7 +10,8 @@ from support import APPEND_KEYS, EVENT_KEYS, TIME, Case, interrupt
 class Init(Case):
     def test_it_makes_the_data_directory_for_its_owner_only(self):
         answer = self.ok("init", "-o", "json").json()
-        self.assertEqual(["data", "journal", "journal_id", "partitions", "created"], list(answer))
+        self.assertEqual(["data", "journal", "journal_id", "partitions", "created", "views"],
+                         list(answer))
         self.assertEqual((True, 16), (answer["created"], answer["partitions"]))
         self.assertEqual(0o700, stat.S_IMODE(os.stat(self.data).st_mode))
 

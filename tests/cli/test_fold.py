@@ -165,6 +165,14 @@ class Test(Case):
         self.assertEqual(1, answer.code)
         self.assertIn(f"{path}:7: no event failed with a message that holds: no number", answer.out)
 
+    def test_a_projection_by_log_that_stops_fails_the_case(self):
+        self.write("counter.fold", COUNTER.replace("  view", "  order by log\n  view"))
+        text = TESTED.replace('"by":1}', '"by":"x"}').replace('{"n":%s}', "null")
+        answer = self.run_it("fold", "test", self.write("a.test", text))
+        self.assertEqual(1, answer.code)
+        self.assertIn('projection "counter" failed at position 1 and stopped', answer.out)
+        self.ok("fold", "test", self.write("b.test", TESTED % "1.5"))
+
     def test_an_event_that_is_refused_fails_the_case(self):
         path = self.write("a.test", (TESTED % "1").replace('"by":1}}', '"by":1},"expected_seq":7}'))
         answer = self.run_it("fold", "test", path)

@@ -11,8 +11,8 @@ class Status(Case):
         self.append("a")
         self.append("b")
         answer = self.ok("status", "-o", "json").json()
-        self.assertEqual(["version", "mode", "journal", "outbox", "partitions", "workers"],
-                         list(answer))
+        self.assertEqual(["version", "mode", "journal", "outbox", "partitions", "workers",
+                          "projections"], list(answer))
         self.assertEqual(["url", "id", "backend", "version", "schema", "durability", "position",
                           "recorded_at", "events", "streams", "store_bytes", "wal_bytes",
                           "free_bytes"], list(answer["journal"]))

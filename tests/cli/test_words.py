@@ -9,7 +9,10 @@ import support
 from support import Case
 
 COMMANDS = ["init", "event append", "event import", "event ls", "event log", "event show",
-            "type ls", "type set", "outbox report", "outbox requeue", "outbox requeue-dead",
+            "type ls", "type set", "fold check", "fold explain", "fold test", "projection deploy",
+            "projection ls", "projection show", "projection pause", "projection resume",
+            "projection wait", "view get", "view query", "view export", "view explain", "view at",
+            "work", "outbox report", "outbox requeue", "outbox requeue-dead",
             "outbox skip", "status", "doctor", "config show", "config check", "completion", "help"]
 
 

@@ -1,0 +1,67 @@
+/*
+ * engine.h - a journal and a view store with the engine between them: events become views.
+ *
+ * An engine folds every event, in order and exactly once, into the views of every deployed
+ * projection. It does a bounded piece of work when it is asked to (ef_engine_work); threads, signals
+ * and sleep are the caller's. A handle may be used by any number of threads.
+ */
+#ifndef EVERFOLD_ENGINE_H
+#define EVERFOLD_ENGINE_H
+
+#include <everfold/journal.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ef_engine ef_engine;
+
+typedef enum ef_mode {
+    EF_MODE_OUTBOX_APPLY_ONLY, /* appends queue, workers fold */
+    EF_MODE_INLINE_APPLY_ONLY, /* appends fold at once; nothing is queued */
+    EF_MODE_INLINE_THEN_OUTBOX /* appends fold at once; what fails is left to the workers */
+} ef_mode;
+
+typedef struct ef_engine_options {
+    ef_journal *journal;   /* borrowed for as long as the engine is open */
+    const char *views_url; /* "sqlite:PATH" or "memory:" */
+    bool create;           /* make the view store when it is not there */
+    bool read_only;
+    ef_mode mode;
+    ef_str worker;         /* name of this worker; "" makes one */
+    int64_t busy_ms;       /* default 10,000 */
+    const ef_clock *clock; /* default: the system's */
+    const ef_log *log;
+} ef_engine_options;
+
+ef_status ef_engine_open(const ef_engine_options *options, ef_engine **out, ef_error *err);
+void ef_engine_close(ef_engine *engine); /* releases its leases; NULL is fine */
+
+/* As ef_journal_append; in the inline modes the events are folded before it returns. A projection
+ * that fails never fails the append: it is recorded, and told in the log. */
+ef_status ef_engine_append(ef_engine *engine, const ef_new_event *events, size_t count,
+                           ef_place *out_places, ef_error *err);
+
+typedef struct ef_work_options {
+    size_t batch;       /* events at a time; default 1,000 */
+    bool no_leasing;    /* a single worker: takes every partition whoever holds it */
+    int64_t lease_ms;   /* default 10,000 */
+} ef_work_options;
+
+/* What one tick did. */
+typedef struct ef_tick {
+    int64_t claimed, applied, ignored, failed, dead;
+    int64_t caught_up;   /* events read by cursor for projections that catch up or follow the log */
+    int64_t owned_count; /* partitions held */
+    int64_t duration_us;
+    bool more; /* there is more to do at once */
+} ef_tick;
+
+/* One tick: lease partitions, catch projections up, take, fold, mark, retry what is due. */
+ef_status ef_engine_work(ef_engine *engine, const ef_work_options *options, ef_tick *out,
+                         ef_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,82 @@
+/*
+ * view.h - reading views.
+ *
+ * Every answer says as of which position it is: all events up to there that the projection wants are
+ * in it. A read sees one tenant only.
+ */
+#ifndef EVERFOLD_VIEW_H
+#define EVERFOLD_VIEW_H
+
+#include <everfold/projection.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ef_view {
+    ef_str view_type; /* the projection */
+    int32_t version;
+    ef_str tenant;
+    ef_str view_id;
+    int64_t last_event_sequence; /* position of the event that changed it last */
+    ef_str data;                 /* JSON */
+} ef_view;
+
+/* How fresh the answer must be. Zero: whatever there is. */
+typedef struct ef_freshness {
+    ef_str at_least;    /* a token from an append: wait until its position is in */
+    bool current;       /* as of the journal's head when the call began */
+    int64_t timeout_ms; /* how long to wait; EF_TIMEOUT after that; 0 means not at all */
+} ef_freshness;
+
+typedef struct ef_view_list {
+    const ef_view *items;
+    size_t count;
+    ef_str next; /* cursor of the next page; "" at the end */
+    int64_t as_of;
+    int64_t total;   /* count_only: how many match */
+    int64_t looked;  /* rows looked at */
+    ef_str plan;     /* explain: how it was found */
+    struct ef__batch_room *room;
+} ef_view_list;
+
+void ef_view_list_release(ef_view_list *list);
+
+/* EF_NOT_FOUND: no such projection, or no such view. */
+ef_status ef_view_get(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
+                      const ef_freshness *freshness, ef_view_list *out, ef_error *err);
+
+typedef struct ef_view_query {
+    ef_str projection;
+    ef_str tenant;
+    ef_str where; /* an expression over the view's fields; "" all */
+    ef_str sort;  /* "total,-name"; "" by view id */
+    ef_str fields; /* "total,name"; "" all */
+    size_t limit; /* 0 means 100; at most 10,000 */
+    ef_str after; /* cursor */
+    bool count_only;
+    bool explain;
+    ef_freshness freshness;
+} ef_view_query;
+
+/* EF_BAD_INPUT: a mistake in an expression; the message has the place and a caret. */
+ef_status ef_view_find(ef_engine *engine, const ef_view_query *query, ef_view_list *out,
+                       ef_error *err);
+
+/* All views of a projection, one call each, by tenant and id. `each` returns false to stop. */
+ef_status ef_view_export(ef_engine *engine, ef_str projection, ef_str tenant, bool any_tenant,
+                         bool (*each)(void *context, const ef_view *view), void *context,
+                         int64_t *out_as_of, ef_error *err);
+
+/* The events that made a view, oldest first, up to `limit`. */
+ef_status ef_view_explain(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
+                          size_t limit, ef_batch *out, ef_error *err);
+
+/* The view as it was when the journal was at `position`. EF_NOT_FOUND: it was not there then. */
+ef_status ef_view_at(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
+                     int64_t position, ef_view_list *out, ef_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,67 @@
+/*
+ * apply.h - the one function that applies events, whoever drives it.
+ *
+ * Programs are pure, so a batch is folded in memory first and written once: the views it touches
+ * are read, each event is folded in order, and one transaction of the view store writes views,
+ * index entries, digest, watermarks and cursor, after it has compared fence, live set, generation
+ * and watermarks with what was read. Whoever comes second finds another watermark and starts over;
+ * then its events are duplicates. A crash before the commit leaves nothing; one after it is
+ * repaired by the watermarks when the events come again.
+ */
+#ifndef EF_ENGINE_APPLY_H
+#define EF_ENGINE_APPLY_H
+
+#include "engine_priv.h"
+
+typedef enum ef__verdict {
+    EF__VERDICT_APPLIED,
+    EF__VERDICT_IGNORED,   /* no handler wants it, or it is not for folding: moves the watermark too
+                            */
+    EF__VERDICT_SKIPPED,   /* an operator let it pass: moves the watermark */
+    EF__VERDICT_DUPLICATE, /* was applied before */
+    EF__VERDICT_FAILED,    /* the program cannot digest it: nothing of it is written */
+    EF__VERDICT_DEFERRED   /* an earlier event of its stream has yet to be applied */
+} ef__verdict;
+
+typedef struct ef__apply_event {
+    const ef_event *event;
+    bool skip;
+} ef__apply_event;
+
+typedef struct ef__applied {
+    ef__verdict verdict;
+    ef_str message; /* FAILED, DEFERRED: why; lives in the apply's arena */
+} ef__applied;
+
+typedef struct ef__apply {
+    const ef__live *generations;
+    size_t generation_count;
+    const ef__apply_event *events; /* in order of position */
+    size_t event_count;
+    const ef__fence *fences;
+    size_t fence_count;
+    int64_t live_set; /* 0: does not matter */
+    /* the cursor driver's, for one generation */
+    bool moves_cursor;
+    int64_t cursor_after;
+    bool go_live;
+    /* out */
+    bool went_live;
+    ef__applied *results; /* [generation * event_count + event], in `arena` */
+    int64_t applied, ignored, failed;
+    ef__arena arena;
+} ef__apply;
+
+#define EF__APPLY_ARENA_MAX (512ul << 20)
+
+/*
+ * EF_CONFLICT    the live set has changed: read it again
+ * EF_LEASE_LOST  a fence has seen a higher token: nothing changed
+ * EF_DAMAGED     an event is not the one that was applied under its seq: nothing changed
+ */
+ef_status ef__apply_run(ef_engine *engine, ef__apply *apply, ef_error *err);
+/* Apply to the live generations what was just appended; what they lack before it comes first. */
+ef_status ef__apply_live(ef_engine *engine, const ef_event *events, size_t count, ef_error *err);
+void ef__apply_release(ef__apply *apply);
+
+#endif

@@ -1,0 +1,352 @@
+/*
+ * deploy.c - deploying programs, and what there is to say about projections.
+ */
+#include "engine_priv.h"
+
+#include "../base/hash.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *state_name(ef__generation_state state)
+{
+    static const char *const names[] = {"catching_up", "live", "paused", "failed", "retired"};
+
+    return names[state];
+}
+
+/* --- what there is to say
+ * -------------------------------------------------------------------------- */
+
+static ef_status count_lane(ef_engine *e, ef_str lane, ef_outbox_summary *out, ef_error *err)
+{
+    *out = (ef_outbox_summary){0};
+    return ef_outbox_summarise(e->journal, &(ef_outbox_query){.lane = lane, .any_tenant = true},
+                               out, err);
+}
+
+/* Nobody has failed there yet: the lane was never made. */
+static bool never_failed(ef_status st)
+{
+    return st == EF_NOT_FOUND;
+}
+
+ef_status ef__engine_as_of(ef_engine *e, const ef__generation *g, int64_t *out, ef_error *err)
+{
+    ef_head head;
+    ef_outbox_summary queue = {0}, own = {0};
+    ef_status st = ef_journal_head(e->journal, &head, err);
+
+    *out = g->position;
+    if (st != EF_OK || g->by_log || g->state == EF__GENERATION_CATCHING_UP)
+        return st;
+    /* The head was read first: whatever is waiting now and came later is above it anyway. */
+    *out = head.position;
+    st = count_lane(e, EF_STR(EF_LANE_APPLY), &queue, err);
+    if (st == EF_OK && queue.oldest.count && queue.oldest.items[0].position <= *out)
+        *out = queue.oldest.items[0].position - 1;
+    if (st == EF_OK && queue.processing) {
+        ef_row_list rows = {0};
+        st = ef_outbox_ls(
+            e->journal,
+            &(ef_outbox_query){.lane = EF_STR(EF_LANE_APPLY), .any_tenant = true, .limit = 1},
+            &rows, err);
+        if (st == EF_OK && rows.count && rows.items[0].position <= *out)
+            *out = rows.items[0].position - 1;
+        ef_row_list_release(&rows);
+    }
+    if (st == EF_OK) {
+        ef_row_list rows = {0};
+        st = ef_outbox_ls(e->journal,
+                          &(ef_outbox_query){.lane = g->name, .any_tenant = true, .limit = 1},
+                          &rows, err);
+        if (st == EF_OK && rows.count && rows.items[0].position <= *out)
+            *out = rows.items[0].position - 1;
+        if (never_failed(st))
+            st = EF_OK;
+        ef_row_list_release(&rows);
+    }
+    ef_row_list_release(&queue.oldest);
+    ef_row_list_release(&own.oldest);
+    return st;
+}
+
+/* Events of the queue and of the own lane that have yet to be applied. */
+static ef_status count_waiting(ef_engine *e, const ef__generation *g, int64_t head, int64_t *out,
+                               int64_t *out_dead, ef_error *err)
+{
+    ef_outbox_summary s;
+    ef_status st;
+
+    *out_dead = 0;
+    *out = head - g->position;
+    if (g->by_log || g->state == EF__GENERATION_CATCHING_UP)
+        return EF_OK;
+    st = count_lane(e, EF_STR(EF_LANE_APPLY), &s, err);
+    *out = s.pending + s.processing;
+    ef_row_list_release(&s.oldest);
+    if (st != EF_OK)
+        return st;
+    st = count_lane(e, g->name, &s, err);
+    if (st == EF_OK) {
+        *out += s.pending + s.failed + s.dead;
+        *out_dead = s.dead;
+    }
+    ef_row_list_release(&s.oldest);
+    return never_failed(st) ? EF_OK : st;
+}
+
+static ef_status describe(ef_engine *e, const ef__generation *g, ef__arena *arena,
+                          ef_projection *out, ef_error *err)
+{
+    ef__failure_list failures = {0};
+    ef_head head;
+    int64_t waiting = 0;
+    ef_status st = ef_journal_head(e->journal, &head, err);
+
+    *out = (ef_projection){.name = ef__arena_copy(arena, g->name),
+                           .version = g->version,
+                           .generation = g->number,
+                           .by_log = g->by_log,
+                           .routed = g->routed,
+                           .state = ef_str_from(state_name(g->state)),
+                           .views = g->views,
+                           .program = ef__arena_copy(arena, g->program)};
+    ef__hex(g->digest, sizeof g->digest, out->digest);
+    if (st == EF_OK)
+        st = ef__engine_as_of(e, g, &out->position, err);
+    if (st == EF_OK)
+        st = count_waiting(e, g, head.position, &waiting, &out->quarantined, err);
+    out->lag_events = waiting;
+    out->unaccounted = head.position - g->applied - g->ignored - g->skipped - waiting;
+    if (st == EF_OK)
+        st = ef__room_ready(&failures.room, err);
+    if (st == EF_OK)
+        st = e->views->ops->failure_ls(e->views, g->id, true, 10000, &failures, err);
+    out->failures = (int64_t)failures.count;
+    ef__room_release(&failures.room);
+    if (st == EF_OK && waiting > 0) {
+        ef_batch batch = EF_BATCH_INIT;
+        st = ef_journal_read_log(
+            e->journal, &(ef_log_query){.any_tenant = true, .after = out->position, .limit = 1},
+            &batch, err);
+        if (st == EF_OK && batch.count)
+            out->lag_us = ef__engine_now(e) - batch.events[0].recorded_us;
+        ef_batch_release(&batch);
+    }
+    return st == EF_OK && (!out->name.ptr || !out->program.ptr) ? ef__room_full(err) : st;
+}
+
+ef_status ef_projection_ls(ef_engine *e, ef_str name, ef_projection_list *out, ef_error *err)
+{
+    ef__generation_list list = {0};
+    ef_projection *items = NULL;
+    ef_status st;
+
+    if (!e || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
+    out->items = NULL;
+    out->count = 0;
+    st = ef__room_ready(&out->room, err);
+    if (st == EF_OK)
+        st = ef__room_ready(&list.room, err);
+    if (st == EF_OK)
+        st = e->views->ops->generation_ls(e->views, name, &list, err);
+    if (st == EF_OK && name.len && !list.count)
+        st = ef_fail(err, EF_NOT_FOUND,
+                     "there is no projection \"%.*s\"; see: everfold projection ls",
+                     EF_STR_ARG(name));
+    if (st == EF_OK) {
+        items = ef__arena_zalloc(&out->room->arena, list.count + 1, sizeof *items);
+        st = items ? EF_OK : ef__room_full(err);
+    }
+    out->items = items;
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        if (list.items[i].state == EF__GENERATION_RETIRED)
+            continue;
+        st = describe(e, &list.items[i], &out->room->arena, &items[out->count], err);
+        out->count += st == EF_OK;
+    }
+    ef__room_release(&list.room);
+    return st;
+}
+
+void ef_projection_list_release(ef_projection_list *list)
+{
+    if (!list)
+        return;
+    ef__room_release(&list->room);
+    list->items = NULL;
+    list->count = 0;
+}
+
+/* --- deploying
+ * ------------------------------------------------------------------------------------- */
+
+static uint64_t hash_of(const ef__program *program)
+{
+    return ef__xxh3(ef__program_hash(program), 0);
+}
+
+/* What is deployed under this name, and may the program join it? *out_same: it is there already. */
+static ef_status compare_deployed(ef_engine *e, const ef__program *program, bool *out_same,
+                                  bool *out_first, ef_error *err)
+{
+    ef__generation_list list = {0};
+    ef_str name = ef__program_name(program);
+    int64_t version = ef__program_version(program), newest = 0;
+    ef_status st = ef__room_ready(&list.room, err);
+
+    *out_same = false;
+    if (st == EF_OK)
+        st = e->views->ops->generation_ls(e->views, name, &list, err);
+    *out_first = list.count == 0;
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        const ef__generation *g = &list.items[i];
+        newest = g->version > newest ? g->version : newest;
+        if (g->version != version || g->state == EF__GENERATION_RETIRED)
+            continue;
+        if (g->program_hash == hash_of(program))
+            *out_same = true;
+        else
+            st = ef_fail_numbers(err, EF_CONFLICT, version, version,
+                                 "projection \"%.*s\" version %" PRId64
+                                 " is deployed with another text: write \"version %" PRId64
+                                 "\" in the program and deploy it again",
+                                 EF_STR_ARG(name), version, newest + 1);
+    }
+    ef__room_release(&list.room);
+    return st;
+}
+
+static ef_status check_lookups(ef_engine *e, const ef__program *program, ef_error *err)
+{
+    ef__live_set set;
+    const ef__program **programs;
+    size_t count = 1;
+    ef_status st = ef__live_set_read(e, false, &set, err);
+
+    if (st != EF_OK)
+        return st;
+    programs = malloc((set.count + 1) * sizeof *programs);
+    if (!programs)
+        st = ef_fail(err, EF_NO_MEMORY, "memory ran out while deploying");
+    if (st == EF_OK) {
+        programs[0] = program;
+        for (size_t i = 0; i < set.count; i++)
+            if (!ef_str_equal(set.items[i].generation->name, ef__program_name(program)))
+                programs[count++] = set.items[i].program;
+        st = ef__fold_check_cycles(programs, count, err);
+    }
+    free(programs);
+    ef__live_set_release(&set);
+    return st;
+}
+
+static ef_status add_generation(ef_engine *e, const ef__program *program, bool first, ef_error *err)
+{
+    ef__buf paths = EF__BUF_INIT(65536);
+    int64_t id;
+    ef_status st;
+
+    for (size_t i = 0; i < ef__program_index_count(program); i++) {
+        if (i)
+            (void)ef__buf_add_char(&paths, ',');
+        (void)ef__buf_add_str(&paths, ef__program_index(program, i));
+    }
+    st = paths.failed ? ef_fail(err, EF_NO_MEMORY, "memory ran out while deploying") : EF_OK;
+    if (st == EF_OK)
+        st = e->views->ops->generation_add(
+            e->views,
+            &(ef__generation){.name = ef__program_name(program),
+                              .version = (int32_t)ef__program_version(program),
+                              .by_log = ef__program_by_log(program),
+                              .program = ef__program_source(program),
+                              .program_hash = hash_of(program),
+                              .index_paths = ef__buf_str(&paths),
+                              .schema = (int32_t)ef__program_schema(program),
+                              .state = EF__GENERATION_CATCHING_UP,
+                              .routed = first},
+            &id, err);
+    ef__buf_release(&paths);
+    return st;
+}
+
+ef_status ef_projection_deploy(ef_engine *e, const char *file_name, ef_str text,
+                               ef_projection_list *out, ef_text *out_report, ef_error *err)
+{
+    ef__diagnostics *diagnostics;
+    ef__program *program = NULL;
+    bool same = false, first = false;
+    ef_status st;
+
+    if (!e || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
+    if (e->options.read_only)
+        return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
+    if (out_report)
+        *out_report = (ef_text){0};
+    st = out_report ? ef_program_check(file_name, text, EF_TEXT_PLAIN, out_report, err) : EF_OK;
+    diagnostics = malloc(sizeof *diagnostics);
+    if (st == EF_OK && !diagnostics)
+        st = ef_fail(err, EF_NO_MEMORY, "memory ran out while deploying");
+    if (st == EF_OK)
+        st = ef__program_compile(ef_str_from(file_name), text, &program, diagnostics, err);
+    free(diagnostics);
+    if (st == EF_OK)
+        st = compare_deployed(e, program, &same, &first, err);
+    if (st == EF_OK && !same)
+        st = check_lookups(e, program, err);
+    if (st == EF_OK && !same)
+        st = add_generation(e, program, first, err);
+    if (st == EF_OK)
+        st = ef_projection_ls(e, ef__program_name(program), out, err);
+    ef__program_close(program);
+    return st;
+}
+
+/* --- pause and resume
+ * ------------------------------------------------------------------------------ */
+
+/* Pausing stops the feed; resuming catches up by cursor from where it stood, over the seam again.
+ */
+static ef_status set_state(ef_engine *e, ef_str name, bool pause, ef_error *err)
+{
+    ef__generation_list list = {0};
+    size_t changed = 0;
+    ef_status st;
+
+    if (!e)
+        return ef_fail(err, EF_BAD_INPUT, "engine is NULL");
+    st = ef__room_ready(&list.room, err);
+    if (st == EF_OK)
+        st = e->views->ops->generation_ls(e->views, name, &list, err);
+    if (st == EF_OK && !list.count)
+        st = ef_fail(err, EF_NOT_FOUND,
+                     "there is no projection \"%.*s\"; see: everfold projection ls",
+                     EF_STR_ARG(name));
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        const ef__generation *g = &list.items[i];
+        bool stopped = g->state == EF__GENERATION_PAUSED || g->state == EF__GENERATION_FAILED;
+        if (g->state == EF__GENERATION_RETIRED ||
+            (pause ? g->state == EF__GENERATION_PAUSED : !stopped))
+            continue;
+        st = e->views->ops->generation_set_state(
+            e->views, g->id, pause ? EF__GENERATION_PAUSED : EF__GENERATION_CATCHING_UP, err);
+        changed++;
+    }
+    (void)changed;
+    ef__room_release(&list.room);
+    return st;
+}
+
+ef_status ef_projection_pause(ef_engine *e, ef_str name, ef_error *err)
+{
+    return set_state(e, name, true, err);
+}
+
+ef_status ef_projection_resume(ef_engine *e, ef_str name, ef_error *err)
+{
+    return set_state(e, name, false, err);
+}

@@ -1,0 +1,260 @@
+/*
+ * engine.c - opening and closing an engine, its programs, and the inline modes.
+ */
+#include "apply.h"
+
+#include "../base/hash.h"
+#include "../base/logger.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int64_t ef__engine_now(const ef_engine *engine)
+{
+    return engine->options.clock->wall_us(engine->options.clock->context);
+}
+
+static ef_status read_partitions(ef_engine *e, ef_error *err)
+{
+    ef_store_facts facts;
+    ef_status st = ef_journal_facts(e->journal, &facts, err);
+
+    if (st != EF_OK)
+        return st;
+    e->partitions = facts.partitions;
+    e->tokens = calloc((size_t)e->partitions, sizeof *e->tokens);
+    return e->tokens ? EF_OK
+                     : ef_fail(err, EF_NO_MEMORY, "memory ran out while opening the engine");
+}
+
+static void name_worker(ef_engine *e)
+{
+    char host[40] = "", id[EF_EVENT_ID_TEXT_MAX] = "";
+
+    if (e->options.worker.len && e->options.worker.len < sizeof e->worker) {
+        memcpy(e->worker, e->options.worker.ptr, e->options.worker.len);
+        return;
+    }
+    (void)gethostname(host, sizeof host - 1);
+    (void)ef__uuid7(ef__engine_now(e), id);
+    /* The end of the id: a process that is started again must not pass for the one before it. */
+    (void)snprintf(e->worker, sizeof e->worker, "%s-%ld-%s", host, (long)getpid(), id + 24);
+}
+
+ef_status ef_engine_open(const ef_engine_options *options, ef_engine **out, ef_error *err)
+{
+    ef_engine *e;
+    ef_status st;
+
+    if (!out)
+        return ef_fail(err, EF_BAD_INPUT, "out is NULL");
+    *out = NULL;
+    if (!options || !options->journal || !options->views_url)
+        return ef_fail(err, EF_BAD_INPUT, "an engine needs a journal and views_url");
+    e = calloc(1, sizeof *e);
+    if (!e)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening the engine");
+    e->options = *options;
+    e->options.clock = options->clock ? options->clock : ef_clock_system();
+    e->journal = options->journal;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->working, NULL);
+    name_worker(e);
+    st = ef__views_open(&(ef__views_options){.url = options->views_url,
+                                             .create = options->create,
+                                             .read_only = options->read_only,
+                                             .busy_ms = options->busy_ms ? options->busy_ms : 10000,
+                                             .clock = e->options.clock,
+                                             .log = options->log},
+                        &e->views, err);
+    if (st == EF_OK)
+        st = read_partitions(e, err);
+    if (st != EF_OK) {
+        ef_engine_close(e);
+        return st;
+    }
+    *out = e;
+    return EF_OK;
+}
+
+static void release_leases(ef_engine *e)
+{
+    for (int32_t p = 0; e->tokens && p < e->partitions; p++) {
+        ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = p};
+        if (e->tokens[p])
+            (void)ef_lease_release(e->journal, &key, e->tokens[p], NULL);
+    }
+}
+
+void ef_engine_close(ef_engine *e)
+{
+    if (!e)
+        return;
+    release_leases(e);
+    while (e->compiled) {
+        ef__compiled *next = e->compiled->next;
+        ef__program_close(e->compiled->program);
+        free(e->compiled);
+        e->compiled = next;
+    }
+    ef__views_close(e->views);
+    pthread_mutex_destroy(&e->lock);
+    pthread_mutex_destroy(&e->working);
+    free(e->tokens);
+    free(e);
+}
+
+/* --- programs ------------------------------------------------------------------------------------
+ */
+
+static const ef__program *find_compiled(const ef_engine *e, int64_t generation)
+{
+    for (const ef__compiled *c = e->compiled; c; c = c->next)
+        if (c->generation == generation)
+            return c->program;
+    return NULL;
+}
+
+static ef_status compile(ef_engine *e, const ef__generation *g, const ef__program **out,
+                         ef_error *err)
+{
+    ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
+    ef__compiled *c = calloc(1, sizeof *c);
+    ef_status st = diagnostics && c
+                       ? ef__program_compile(g->name, g->program, &c->program, diagnostics, err)
+                       : ef_fail(err, EF_NO_MEMORY, "memory ran out while compiling a program");
+
+    free(diagnostics);
+    if (st != EF_OK) {
+        free(c);
+        return st;
+    }
+    c->generation = g->id;
+    c->next = e->compiled;
+    e->compiled = c;
+    *out = c->program;
+    return EF_OK;
+}
+
+ef_status ef__engine_program(ef_engine *e, const ef__generation *g, const ef__program **out,
+                             ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    pthread_mutex_lock(&e->lock);
+    *out = find_compiled(e, g->id);
+    if (!*out)
+        st = compile(e, g, out, err);
+    pthread_mutex_unlock(&e->lock);
+    return st;
+}
+
+ef_status ef__live_set_read(ef_engine *e, bool stream_ordered_live, ef__live_set *out,
+                            ef_error *err)
+{
+    ef_status st;
+
+    *out = (ef__live_set){0};
+    /* The number first: a generation that goes live between the two makes the apply start over. */
+    st = e->views->ops->live_set_get(e->views, &out->number, err);
+    if (st == EF_OK)
+        st = ef__room_ready(&out->list.room, err);
+    if (st == EF_OK)
+        st = e->views->ops->generation_ls(e->views, (ef_str){0}, &out->list, err);
+    if (st == EF_OK) {
+        out->items = calloc(out->list.count + 1, sizeof *out->items);
+        st = out->items ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    }
+    for (size_t i = 0; st == EF_OK && i < out->list.count; i++) {
+        const ef__generation *g = &out->list.items[i];
+        bool wanted = stream_ordered_live ? g->state == EF__GENERATION_LIVE && !g->by_log
+                                          : g->state != EF__GENERATION_RETIRED;
+        if (!wanted)
+            continue;
+        out->items[out->count].generation = g;
+        st = ef__engine_program(e, g, &out->items[out->count].program, err);
+        out->count += st == EF_OK;
+    }
+    if (st != EF_OK)
+        ef__live_set_release(out);
+    return st;
+}
+
+void ef__live_set_release(ef__live_set *set)
+{
+    free(set->items);
+    ef__room_release(&set->list.room);
+    *set = (ef__live_set){0};
+}
+
+ef_status ef__engine_routed(ef_engine *e, ef_str name, ef__generation_list *list,
+                            const ef__generation **out, ef_error *err)
+{
+    ef_status st = ef__room_ready(&list->room, err);
+
+    if (st == EF_OK)
+        st = e->views->ops->generation_ls(e->views, name, list, err);
+    *out = NULL;
+    for (size_t i = 0; st == EF_OK && i < list->count; i++)
+        if (list->items[i].routed)
+            *out = &list->items[i];
+    if (st == EF_OK && !*out)
+        st = ef_fail(err, EF_NOT_FOUND,
+                     "there is no projection \"%.*s\"; see: everfold projection ls",
+                     EF_STR_ARG(name));
+    return st;
+}
+
+/* --- inline --------------------------------------------------------------------------------------
+ */
+
+/* Fold what was just appended. Failures are recorded by the apply; the journal has the events. */
+static ef_status fold_inline(ef_engine *e, const ef_place *places, size_t count, ef_error *err)
+{
+    int64_t first = INT64_MAX, last = 0;
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; i < count; i++) {
+        first = places[i].position < first ? places[i].position : first;
+        last = places[i].position > last ? places[i].position : last;
+    }
+    for (int64_t after = first - 1; st == EF_OK && after < last;) {
+        ef_batch batch = EF_BATCH_INIT;
+        int64_t reached = after;
+        st = ef_journal_read_log(e->journal,
+                                 &(ef_log_query){.any_tenant = true,
+                                                 .after = after,
+                                                 .limit = EF__ENGINE_BATCH,
+                                                 .out_reached = &reached},
+                                 &batch, err);
+        size_t n = batch.count;
+        while (n > 0 && batch.events[n - 1].position > last)
+            n--;
+        if (st == EF_OK && n)
+            st = ef__apply_live(e, batch.events, n, err);
+        ef_batch_release(&batch);
+        if (reached == after)
+            break;
+        after = reached;
+    }
+    return st;
+}
+
+ef_status ef_engine_append(ef_engine *e, const ef_new_event *events, size_t count,
+                           ef_place *out_places, ef_error *err)
+{
+    ef_error scratch = EF_ERROR_INIT;
+    ef_status st;
+
+    if (!e)
+        return ef_fail(err, EF_BAD_INPUT, "engine is NULL");
+    st = ef_journal_append(e->journal, events, count, out_places, err);
+    if (st != EF_OK || count == 0 || e->options.mode == EF_MODE_OUTBOX_APPLY_ONLY)
+        return st;
+    if (fold_inline(e, out_places, count, &scratch) != EF_OK)
+        ef__log(e->options.log, EF_LOG_WARN, "folding at once failed; a worker will do it",
+                EF_LOG_TEXT_FIELD("error", ef_str_from(scratch.text)));
+    return EF_OK;
+}

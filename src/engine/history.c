@@ -1,0 +1,236 @@
+/*
+ * history.c - a view's past: which events made it, and what it was like at a position.
+ *
+ * Both fold the journal anew, in memory and aside. Programs are pure, so what comes out is what
+ * was.
+ */
+#include "engine_priv.h"
+
+#include "../fold/folder.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define REFOLD_BATCH 1000
+#define REFOLD_BYTES_MAX (512ul << 20)
+
+struct past {
+    ef_engine *engine;
+    ef__generation_list list;
+    const ef__generation *generation;
+    ef__folder *folder;
+    ef_str tenant, id;
+    int64_t upto;
+    /* what is looked for */
+    bool (*changed)(struct past *past, const ef_event *event, const ef__folded_view *view);
+    void *context;
+    ef__buf data; /* the view as it is so far; "" when it is not there */
+    int64_t last_position;
+    bool there;
+};
+
+/* Did the event change the view? The folder is settled after each event, so that its changes are
+ * this event's. */
+static ef_status look(struct past *p, const ef_event *event, bool *out_go_on, ef_error *err)
+{
+    ef__folded_view v;
+    size_t at = 0;
+    ef_status st;
+
+    while ((st = ef__folder_next(p->folder, &at, &v, err)) == EF_OK && v.view_id.len) {
+        if (!ef_str_equal(v.view_id, p->id) || !ef_str_equal(v.tenant, p->tenant))
+            continue;
+        p->there = !v.deleted;
+        p->last_position = event->position;
+        ef__buf_reset(&p->data);
+        (void)ef__buf_add_str(&p->data, v.data);
+        if (p->changed)
+            *out_go_on = p->changed(p, event, &v);
+    }
+    ef__folder_settle(p->folder);
+    return st;
+}
+
+static ef_status refold_batch(struct past *p, const ef_batch *batch, bool *out_go_on, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && *out_go_on && i < batch->count; i++) {
+        ef__outcome outcome;
+        if (batch->events[i].position > p->upto) {
+            *out_go_on = false;
+            break;
+        }
+        st = ef__folder_apply(p->folder, &batch->events[i], &outcome, err);
+        if (st == EF_OK && outcome.result == EF__FOLD_APPLIED)
+            st = look(p, &batch->events[i], out_go_on, err);
+    }
+    return st;
+}
+
+static ef_status refold(struct past *p, ef_error *err)
+{
+    int64_t after = 0;
+    bool go_on = true;
+    ef_status st = EF_OK;
+
+    while (st == EF_OK && go_on && after < p->upto) {
+        ef_batch batch = EF_BATCH_INIT;
+        int64_t reached = after;
+        st = ef_journal_read_log(p->engine->journal,
+                                 &(ef_log_query){.tenant = p->tenant,
+                                                 .after = after,
+                                                 .limit = REFOLD_BATCH,
+                                                 .out_reached = &reached},
+                                 &batch, err);
+        if (st == EF_OK)
+            st = refold_batch(p, &batch, &go_on, err);
+        go_on = go_on && reached > after;
+        after = reached;
+        ef_batch_release(&batch);
+    }
+    return st;
+}
+
+static ef_status open_past(struct past *p, ef_str projection, ef_error *err)
+{
+    const ef__program *program;
+    ef_status st = ef__engine_routed(p->engine, projection, &p->list, &p->generation, err);
+
+    p->data = (ef__buf)EF__BUF_INIT(64u << 20);
+    if (st == EF_OK)
+        st = ef__engine_program(p->engine, p->generation, &program, err);
+    if (st == EF_OK)
+        st = ef__folder_open(
+            &(ef__folder_options){.program = program, .max_bytes = REFOLD_BYTES_MAX}, &p->folder,
+            err);
+    return st;
+}
+
+static void close_past(struct past *p)
+{
+    ef__folder_close(p->folder);
+    ef__buf_release(&p->data);
+    ef__room_release(&p->list.room);
+}
+
+/* --- explain
+ * ---------------------------------------------------------------------------------------- */
+
+struct positions {
+    int64_t *at;
+    size_t count, limit;
+};
+
+static bool keep_position(struct past *p, const ef_event *event, const ef__folded_view *view)
+{
+    struct positions *found = p->context;
+
+    (void)view;
+    found->at[found->count++] = event->position;
+    return found->count < found->limit;
+}
+
+/* Copy one event into the batch. */
+static ef_status add_event(ef_engine *e, int64_t position, ef_event *events, ef_batch *out,
+                           ef_error *err)
+{
+    ef_batch one = EF_BATCH_INIT;
+    ef_status st = ef_journal_read_log(
+        e->journal, &(ef_log_query){.any_tenant = true, .after = position - 1, .limit = 1}, &one,
+        err);
+
+    if (st == EF_OK && one.count) {
+        ef_event *to = &events[out->count++];
+        ef_str *texts[] = {&to->tenant, &to->stream, &to->id, &to->type, &to->data, &to->meta};
+        *to = one.events[0];
+        for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+            *texts[i] = ef__arena_copy(&out->room->arena, *texts[i]);
+            if (!texts[i]->ptr)
+                st = ef__room_full(err);
+        }
+    }
+    ef_batch_release(&one);
+    return st;
+}
+
+ef_status ef_view_explain(ef_engine *e, ef_str projection, ef_str tenant, ef_str id, size_t limit,
+                          ef_batch *out, ef_error *err)
+{
+    struct past p = {.engine = e, .tenant = tenant, .id = id, .changed = keep_position};
+    struct positions found = {.limit = limit && limit < 10000 ? limit : 10000};
+    ef_event *events = NULL;
+    ef_status st;
+
+    if (!e || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
+    p.context = &found;
+    found.at = malloc(found.limit * sizeof *found.at);
+    out->events = NULL;
+    out->count = 0;
+    out->more = false;
+    st = found.at ? ef__room_ready(&out->room, err) : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    if (st == EF_OK)
+        st = open_past(&p, projection, err);
+    if (st == EF_OK)
+        st = ef__engine_as_of(e, p.generation, &p.upto, err);
+    if (st == EF_OK)
+        st = refold(&p, err);
+    if (st == EF_OK && !found.count)
+        st = ef_fail(err, EF_NOT_FOUND, "no event has made a view \"%.*s\" of projection \"%.*s\"",
+                     EF_STR_ARG(id), EF_STR_ARG(projection));
+    if (st == EF_OK) {
+        events = ef__arena_alloc(&out->room->arena, found.count * sizeof *events);
+        st = events ? EF_OK : ef__room_full(err);
+        out->events = events;
+    }
+    for (size_t i = 0; st == EF_OK && i < found.count; i++)
+        st = add_event(e, found.at[i], events, out, err);
+    close_past(&p);
+    free(found.at);
+    return st;
+}
+
+/* --- at
+ * ---------------------------------------------------------------------------------------------- */
+
+ef_status ef_view_at(ef_engine *e, ef_str projection, ef_str tenant, ef_str id, int64_t position,
+                     ef_view_list *out, ef_error *err)
+{
+    struct past p = {.engine = e, .tenant = tenant, .id = id, .upto = position};
+    struct ef__batch_room *room;
+    ef_view *item;
+    ef_status st;
+
+    if (!e || !out || position < 1)
+        return ef_fail(err, EF_BAD_INPUT, "position is %" PRId64 ", at least 1 is needed",
+                       position);
+    room = out->room;
+    *out = (ef_view_list){.room = room};
+    st = ef__room_ready(&out->room, err);
+    if (st == EF_OK)
+        st = open_past(&p, projection, err);
+    if (st == EF_OK)
+        st = refold(&p, err);
+    if (st == EF_OK && !p.there)
+        st = ef_fail(err, EF_NOT_FOUND,
+                     "projection \"%.*s\" had no view \"%.*s\" at position %" PRId64,
+                     EF_STR_ARG(projection), EF_STR_ARG(id), position);
+    if (st == EF_OK) {
+        ef__arena *arena = &out->room->arena;
+        item = ef__arena_alloc(arena, sizeof *item);
+        if (item)
+            *item = (ef_view){.view_type = ef__arena_copy(arena, p.generation->name),
+                              .version = p.generation->version,
+                              .tenant = ef__arena_copy(arena, tenant),
+                              .view_id = ef__arena_copy(arena, id),
+                              .last_event_sequence = p.last_position,
+                              .data = ef__arena_copy(arena, ef__buf_str(&p.data))};
+        st = item && item->data.ptr && item->view_id.ptr ? EF_OK : ef__room_full(err);
+        out->items = item;
+        out->count = st == EF_OK;
+        out->as_of = position;
+    }
+    close_past(&p);
+    return st;
+}

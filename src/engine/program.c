@@ -1,0 +1,102 @@
+/*
+ * program.c - checking and explaining programs for people who are writing them.
+ */
+#include "engine_priv.h"
+
+#include <stdlib.h>
+
+#define REPORT_BYTES_MAX (16u << 20)
+
+void ef_text_release(ef_text *text)
+{
+    if (!text)
+        return;
+    free(text->ptr);
+    *text = (ef_text){0};
+}
+
+/* The buffer's memory becomes the text's. */
+static ef_status give_text(ef__buf *buf, ef_text *out, ef_error *err)
+{
+    if (buf->failed || (!buf->ptr && !ef__buf_add(buf, "", 0) && !buf->ptr)) {
+        ef__buf_release(buf);
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while writing a report");
+    }
+    *out = (ef_text){buf->ptr, buf->len};
+    return EF_OK;
+}
+
+static ef_status compile(const char *file_name, ef_str text, ef__program **out,
+                         ef__diagnostics *diagnostics, ef_error *err)
+{
+    return ef__program_compile(ef_str_from(file_name), text, out, diagnostics, err);
+}
+
+static ef_status report(const ef__diagnostics *diagnostics, ef_str text, ef_text_form form,
+                        ef_text *out, ef_error *err)
+{
+    ef__buf buf = EF__BUF_INIT(REPORT_BYTES_MAX);
+
+    (void)ef__buf_reserve(&buf, 1);
+    if (form == EF_TEXT_JSON) {
+        ef__json_writer w = EF__JSON_WRITER(&buf);
+        ef__diagnostics_json(diagnostics, &w);
+    } else {
+        (void)ef__diagnostics_render(diagnostics, text, &buf);
+    }
+    (void)ef__buf_add(&buf, "", 0);
+    return give_text(&buf, out, err);
+}
+
+ef_status ef_program_check(const char *file_name, ef_str text, ef_text_form form,
+                           ef_text *out_report, ef_error *err)
+{
+    ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
+    ef__program *program = NULL;
+    ef_error scratch = EF_ERROR_INIT;
+    ef_status st, told;
+
+    if (!out_report || !diagnostics) {
+        free(diagnostics);
+        return ef_fail(err, out_report ? EF_NO_MEMORY : EF_BAD_INPUT, "out_report is NULL");
+    }
+    *out_report = (ef_text){0};
+    ef__diagnostics_init(diagnostics, ef_str_from(file_name));
+    st = compile(file_name, text, &program, diagnostics, err);
+    told = report(diagnostics, text, form, out_report, &scratch);
+    if (st == EF_OK && told != EF_OK && err)
+        *err = scratch;
+    ef__program_close(program);
+    free(diagnostics);
+    return st != EF_OK ? st : told;
+}
+
+ef_status ef_program_explain(const char *file_name, ef_str text, ef_text_form form,
+                             ef_text *out_report, ef_error *err)
+{
+    static const ef__explain_as as[] = {EF__EXPLAIN_TEXT, EF__EXPLAIN_JSON, EF__EXPLAIN_DOT};
+    ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
+    ef__buf buf = EF__BUF_INIT(REPORT_BYTES_MAX);
+    ef__program *program = NULL;
+    ef_status st;
+
+    if (!out_report || !diagnostics) {
+        free(diagnostics);
+        return ef_fail(err, out_report ? EF_NO_MEMORY : EF_BAD_INPUT, "out_report is NULL");
+    }
+    *out_report = (ef_text){0};
+    ef__diagnostics_init(diagnostics, ef_str_from(file_name));
+    st = compile(file_name, text, &program, diagnostics, err);
+    if (st != EF_OK)
+        (void)report(diagnostics, text, form == EF_TEXT_DOT ? EF_TEXT_PLAIN : form, out_report,
+                     NULL);
+    else
+        st = ef__program_explain(program, as[form], &buf, err);
+    if (st == EF_OK)
+        st = give_text(&buf, out_report, err);
+    else
+        ef__buf_release(&buf);
+    ef__program_close(program);
+    free(diagnostics);
+    return st;
+}

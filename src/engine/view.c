@@ -1,0 +1,339 @@
+/*
+ * view.c - reading views: one, many, all.
+ */
+#include "engine_priv.h"
+
+#include "../views/query.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+
+static ef_status list_ready(ef_view_list *out, ef_error *err)
+{
+    struct ef__batch_room *room = out->room;
+
+    *out = (ef_view_list){.room = room};
+    return ef__room_ready(&out->room, err);
+}
+
+void ef_view_list_release(ef_view_list *list)
+{
+    if (!list)
+        return;
+    ef__room_release(&list->room);
+    *list = (ef_view_list){0};
+}
+
+/* --- how fresh
+ * ------------------------------------------------------------------------------------ */
+
+static ef_status wanted_position(ef_engine *e, const ef_freshness *f, int64_t *out, ef_error *err)
+{
+    ef_head head;
+    ef_status st = EF_OK;
+
+    *out = 0;
+    if (f->at_least.len)
+        st = ef_token_parse(f->at_least, out, err);
+    if (st == EF_OK && f->current) {
+        st = ef_journal_head(e->journal, &head, err);
+        if (st == EF_OK && head.position > *out)
+            *out = head.position;
+    }
+    return st;
+}
+
+/* The routed generation once it is fresh enough. Others fold; whoever waits looks again and again.
+ */
+static ef_status fresh_generation(ef_engine *e, ef_str name, const ef_freshness *f,
+                                  ef__generation_list *list, const ef__generation **out,
+                                  int64_t *out_as_of, ef_error *err)
+{
+    static const ef_freshness any = {0};
+    const ef_clock *clock = ef_clock_system();
+    int64_t wanted, end_us;
+    ef_status st;
+
+    f = f ? f : &any;
+    end_us = clock->mono_us(clock->context) + f->timeout_ms * 1000;
+    st = wanted_position(e, f, &wanted, err);
+    while (st == EF_OK) {
+        st = ef__engine_routed(e, name, list, out, err);
+        if (st == EF_OK)
+            st = ef__engine_as_of(e, *out, out_as_of, err);
+        if (st != EF_OK || *out_as_of >= wanted)
+            return st;
+        if (clock->mono_us(clock->context) >= end_us)
+            return ef_fail_numbers(err, EF_TIMEOUT, wanted, *out_as_of,
+                                   "projection \"%.*s\" is at position %" PRId64
+                                   ", not yet at %" PRId64,
+                                   EF_STR_ARG(name), *out_as_of, wanted);
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+    return st;
+}
+
+static ef_view view_of(const ef__generation *g, ef_str tenant, ef_str id, ef_str data,
+                       int64_t position, ef__arena *arena)
+{
+    return (ef_view){.view_type = ef__arena_copy(arena, g->name),
+                     .version = g->version,
+                     .tenant = ef__arena_copy(arena, tenant),
+                     .view_id = ef__arena_copy(arena, id),
+                     .last_event_sequence = position,
+                     .data = ef__arena_copy(arena, data)};
+}
+
+static bool is_whole(const ef_view *view)
+{
+    return view->view_type.ptr && view->tenant.ptr && view->view_id.ptr && view->data.ptr;
+}
+
+/* --- one
+ * -------------------------------------------------------------------------------------------- */
+
+ef_status ef_view_get(ef_engine *e, ef_str projection, ef_str tenant, ef_str id,
+                      const ef_freshness *freshness, ef_view_list *out, ef_error *err)
+{
+    ef__generation_list list = {0};
+    const ef__generation *g;
+    ef__view view;
+    bool found = false;
+    ef_view *item;
+    ef_status st;
+
+    if (!e || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
+    st = list_ready(out, err);
+    if (st == EF_OK)
+        st = fresh_generation(e, projection, freshness, &list, &g, &out->as_of, err);
+    if (st == EF_OK)
+        st = e->views->ops->view_get(e->views, g->id, tenant, id, &out->room->arena, &view, &found,
+                                     err);
+    if (st == EF_OK && !found)
+        st = ef_fail(err, EF_NOT_FOUND, "projection \"%.*s\" has no view \"%.*s\"",
+                     EF_STR_ARG(projection), EF_STR_ARG(id));
+    if (st == EF_OK) {
+        item = ef__arena_alloc(&out->room->arena, sizeof *item);
+        if (item)
+            *item = view_of(g, tenant, id, view.data, view.last_position, &out->room->arena);
+        st = item && is_whole(item) ? EF_OK : ef__room_full(err);
+        out->items = item;
+        out->count = st == EF_OK;
+    }
+    ef__room_release(&list.room);
+    return st;
+}
+
+/* --- many
+ * ------------------------------------------------------------------------------------------- */
+
+/* The compiled parts of a question. */
+struct question {
+    ef__filter *where;
+    ef__filter *sorts[EF__QUERY_SORTS_MAX];
+    ef__query_sort order[EF__QUERY_SORTS_MAX];
+    size_t sort_count;
+    ef__filter *fields[64];
+    size_t field_count;
+    ef__query query;
+};
+
+static void close_question(struct question *q)
+{
+    ef__filter_close(q->where);
+    for (size_t i = 0; i < q->sort_count; i++)
+        ef__filter_close(q->sorts[i]);
+    for (size_t i = 0; i < q->field_count; i++)
+        ef__filter_close(q->fields[i]);
+}
+
+/* Compile an expression; a mistake is shown with its place and a caret. */
+static ef_status compile(const char *what, ef_str text, ef__filter **out, ef_error *err)
+{
+    ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
+    ef__buf shown = EF__BUF_INIT(4096);
+    ef_status st;
+
+    if (!diagnostics)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out in a query");
+    st = ef__filter_compile(text, out, diagnostics, err);
+    if (st == EF_BAD_INPUT && diagnostics->count) {
+        (void)ef__diagnostic_render(diagnostics, 0, text, &shown);
+        while (shown.len && shown.ptr[shown.len - 1] == '\n')
+            shown.ptr[--shown.len] = '\0';
+        st = ef_fail(err, EF_BAD_INPUT, "%s: %.*s", what, EF_STR_ARG(ef__buf_str(&shown)));
+    }
+    ef__buf_release(&shown);
+    free(diagnostics);
+    return st;
+}
+
+/* The next of a comma list, trimmed; "" at the end. */
+static ef_str next_of(ef_str *list)
+{
+    const char *comma = list->len ? memchr(list->ptr, ',', list->len) : NULL;
+    ef_str part = {list->ptr, comma ? (size_t)(comma - list->ptr) : list->len};
+
+    list->ptr += part.len + (comma != NULL);
+    list->len -= part.len + (comma != NULL);
+    while (part.len && part.ptr[0] == ' ')
+        part = (ef_str){part.ptr + 1, part.len - 1};
+    while (part.len && part.ptr[part.len - 1] == ' ')
+        part.len--;
+    return part;
+}
+
+static ef_status compile_lists(struct question *q, const ef_view_query *query, ef_error *err)
+{
+    ef_str sorts = query->sort, fields = query->fields;
+    ef_status st = EF_OK;
+
+    while (st == EF_OK && sorts.len) {
+        ef_str by = next_of(&sorts);
+        bool down = by.len && by.ptr[0] == '-';
+        if (q->sort_count == EF__QUERY_SORTS_MAX)
+            return ef_fail(err, EF_BAD_INPUT, "sort: at most %d fields", EF__QUERY_SORTS_MAX);
+        by = down ? (ef_str){by.ptr + 1, by.len - 1} : by;
+        st = compile("sort", by, &q->sorts[q->sort_count], err);
+        q->order[q->sort_count] = (ef__query_sort){q->sorts[q->sort_count], down};
+        q->sort_count += st == EF_OK;
+    }
+    while (st == EF_OK && fields.len) {
+        if (q->field_count == 64)
+            return ef_fail(err, EF_BAD_INPUT, "fields: at most 64 fields");
+        st = compile("fields", next_of(&fields), &q->fields[q->field_count], err);
+        q->field_count += st == EF_OK;
+    }
+    return st;
+}
+
+static ef_status compile_question(struct question *q, const ef_view_query *query, ef_error *err)
+{
+    ef_status st = query->where.len ? compile("where", query->where, &q->where, err) : EF_OK;
+
+    return st == EF_OK ? compile_lists(q, query, err) : st;
+}
+
+static ef_status take_rows(const ef__generation *g, const ef_view_query *query,
+                           const ef__query_result *result, ef_view_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef_view *items = ef__arena_alloc(arena, (result->count + 1) * sizeof *items);
+
+    if (!items)
+        return ef__room_full(err);
+    out->items = items;
+    out->looked = result->looked_at;
+    out->total = result->total;
+    out->next = ef__arena_copy(arena, result->cursor);
+    for (size_t i = 0; i < result->count && !query->count_only; i++) {
+        const ef__query_row *row = &result->rows[i];
+        items[i] = view_of(g, query->tenant, row->id, row->data, row->last_position, arena);
+        if (!is_whole(&items[i]))
+            return ef__room_full(err);
+        out->count++;
+    }
+    return out->next.ptr ? EF_OK : ef__room_full(err);
+}
+
+static ef_status explain(const ef__query *query, ef_view_list *out, ef_error *err)
+{
+    ef__buf words = EF__BUF_INIT(65536);
+    ef_status st = ef__query_explain(query, &words, err);
+
+    if (st == EF_OK) {
+        out->plan = ef__arena_copy(&out->room->arena, ef__buf_str(&words));
+        st = out->plan.ptr ? EF_OK : ef__room_full(err);
+    }
+    ef__buf_release(&words);
+    return st;
+}
+
+ef_status ef_view_find(ef_engine *e, const ef_view_query *query, ef_view_list *out, ef_error *err)
+{
+    ef__generation_list list = {0};
+    ef__query_result result = EF__QUERY_RESULT_INIT;
+    const ef__generation *g;
+    struct question q = {0};
+    ef_status st;
+
+    if (!e || !query || !out)
+        return ef_fail(err, EF_BAD_INPUT, "an argument is NULL");
+    st = list_ready(out, err);
+    if (st == EF_OK)
+        st = compile_question(&q, query, err);
+    if (st == EF_OK)
+        st = fresh_generation(e, query->projection, &query->freshness, &list, &g, &out->as_of, err);
+    if (st == EF_OK) {
+        q.query = (ef__query){.generation = g->id,
+                              .tenant = query->tenant,
+                              .index_paths = g->index_paths,
+                              .filter = q.where,
+                              .sorts = q.order,
+                              .sort_count = q.sort_count,
+                              .fields = (const ef__filter *const *)q.fields,
+                              .field_count = q.field_count,
+                              .limit = query->limit,
+                              .cursor = query->after,
+                              .count = query->count_only};
+        st = ef__query_run(e->views, &q.query, &result, err);
+    }
+    if (st == EF_OK)
+        st = take_rows(g, query, &result, out, err);
+    if (st == EF_OK && query->explain)
+        st = explain(&q.query, out, err);
+    ef__query_result_release(&result);
+    ef__room_release(&list.room);
+    close_question(&q);
+    return st;
+}
+
+/* --- all
+ * -------------------------------------------------------------------------------------------- */
+
+struct export
+{
+    const ef__generation *generation;
+    bool (*each)(void *context, const ef_view *view);
+    void *context;
+};
+
+static bool export_one(void *context, ef_str key, const ef__view *v)
+{
+    const struct export *x = context;
+
+    (void)key;
+    return x->each(x->context, &(ef_view){.view_type = x->generation->name,
+                                          .version = x->generation->version,
+                                          .tenant = v->tenant,
+                                          .view_id = v->id,
+                                          .last_event_sequence = v->last_position,
+                                          .data = v->data});
+}
+
+ef_status ef_view_export(ef_engine *e, ef_str projection, ef_str tenant, bool any_tenant,
+                         bool (*each)(void *context, const ef_view *view), void *context,
+                         int64_t *out_as_of, ef_error *err)
+{
+    ef__generation_list list = {0};
+    struct export x = {.each = each, .context = context};
+    int64_t as_of = 0;
+    ef_status st;
+
+    if (!e || !each)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "each" : "engine");
+    st = fresh_generation(e, projection, NULL, &list, &x.generation, &as_of, err);
+    if (st == EF_OK)
+        st = e->views->ops->view_scan(e->views,
+                                      &(ef__view_scan){.generation = x.generation->id,
+                                                       .tenant = tenant,
+                                                       .any_tenant = any_tenant,
+                                                       .index = -1},
+                                      export_one, &x, err);
+    if (out_as_of)
+        *out_as_of = as_of;
+    ef__room_release(&list.room);
+    return st;
+}

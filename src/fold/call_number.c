@@ -1,0 +1,138 @@
+/*
+ * call_number.c - functions of numbers.
+ */
+#include "call.h"
+
+static ef_status answer(ef__call *c, ef_status st, const ef__number *number, const ef_error *err,
+                        ef__value *out)
+{
+    if (st != EF_OK)
+        return ef__eval_wrong(c->ev, c->expr, out, "%s", err->text);
+    return ef__eval_number(c->ev, number, out);
+}
+
+static int sign_of(const ef__number *n)
+{
+    return n->coefficient < 0 ? -1 : n->coefficient > 0;
+}
+
+ef_status ef__call_abs(ef__call *c, ef__value *out)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef__number n;
+    ef_status st = ef__value_number(c->args[0], &n, &err);
+
+    if (st == EF_OK && n.coefficient < 0)
+        n.coefficient = -n.coefficient;
+    return answer(c, st, &n, &err, out);
+}
+
+ef_status ef__call_sign(ef__call *c, ef__value *out)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef__number n;
+    ef_status st = ef__value_number(c->args[0], &n, &err);
+
+    if (st == EF_OK)
+        n = ef__number_from_int64(sign_of(&n));
+    return answer(c, st, &n, &err, out);
+}
+
+/* The least (by -1) or greatest (by 1) argument. */
+static ef_status extreme(ef__call *c, int by, ef__value *out)
+{
+    ef__value best = c->args[0];
+
+    for (size_t i = 1; i < c->count; i++) {
+        if (ef__value_is_number(c->args[i]) != ef__value_is_number(best))
+            return ef__eval_mistake(c->ev, c->exprs[i], c->args[i], out,
+                                    "%s compares numbers with numbers and texts with texts",
+                                    c->expr->function->name);
+        if (ef__value_compare(c->args[i], best) * by > 0)
+            best = c->args[i];
+    }
+    *out = best;
+    return EF_OK;
+}
+
+ef_status ef__call_min(ef__call *c, ef__value *out)
+{
+    return extreme(c, -1, out);
+}
+
+ef_status ef__call_max(ef__call *c, ef__value *out)
+{
+    return extreme(c, 1, out);
+}
+
+typedef enum rounding { ROUND_HALF_EVEN, ROUND_DOWN, ROUND_UP } rounding;
+
+/* To at most `decimals` behind the point. */
+static ef_status round_to(ef__number *n, int32_t decimals, rounding how, ef_error *err)
+{
+    __int128 unit = 1;
+    ef__number zero = {0, 0};
+
+    if (n->scale <= decimals)
+        return EF_OK;
+    for (int32_t i = decimals; i < n->scale; i++)
+        unit *= 10; /* 10^38 at most */
+    __int128 rest = n->coefficient % unit;
+    __int128 whole = n->coefficient / unit;
+    int away = n->coefficient < 0 ? -1 : 1;
+    __int128 size = rest < 0 ? -rest : rest;
+    bool up = how == ROUND_UP ? rest > 0 : how == ROUND_DOWN ? rest < 0 : false;
+    if (how == ROUND_HALF_EVEN)
+        up = size > unit - size || (size == unit - size && whole % 2 != 0);
+    ef__number rounded = {whole + (up ? away : 0), decimals};
+    return ef__number_add(&rounded, &zero, n, err); /* to lowest terms */
+}
+
+static ef_status round_call(ef__call *c, int32_t decimals, rounding how, ef__value *out)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef__number n;
+    ef_status st = ef__value_number(c->args[0], &n, &err);
+
+    if (st == EF_OK)
+        st = round_to(&n, decimals, how, &err);
+    return answer(c, st, &n, &err, out);
+}
+
+ef_status ef__call_round(ef__call *c, ef__value *out)
+{
+    int64_t decimals = 0;
+    bool ok = true;
+    ef_status st = EF_OK;
+
+    *out = EF__NULL;
+    if (c->count > 1)
+        st = ef__call_int(c, 1, 0, 38, &decimals, &ok);
+    return ok ? round_call(c, (int32_t)decimals, ROUND_HALF_EVEN, out) : st;
+}
+
+ef_status ef__call_floor(ef__call *c, ef__value *out)
+{
+    return round_call(c, 0, ROUND_DOWN, out);
+}
+
+ef_status ef__call_ceil(ef__call *c, ef__value *out)
+{
+    return round_call(c, 0, ROUND_UP, out);
+}
+
+ef_status ef__call_number(ef__call *c, ef__value *out)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef__number n;
+
+    if (c->args[0].kind != EF__VALUE_STRING) {
+        *out = c->args[0];
+        return EF_OK;
+    }
+    if (ef__number_parse(ef__value_text(c->args[0]), &n, &err) != EF_OK)
+        return ef__eval_mistake(c->ev, c->exprs[0], c->args[0], out, "%s",
+                                err.status == EF_TOO_LARGE ? "it has more than 38 digits"
+                                                           : "it is not a number");
+    return ef__eval_number(c->ev, &n, out);
+}

@@ -1,0 +1,162 @@
+/*
+ * call_time.c - functions of times as events carry them: RFC 3339 texts, and dates (2026-11-16).
+ * Parts are those of the time in UTC. No function knows what time it is.
+ */
+#include "call.h"
+
+#include <everfold/clock.h>
+
+#include <stdio.h>
+
+typedef struct parts {
+    int year, month, day, hour, minute, second;
+} parts;
+
+/* Argument `i` as a time, cut to UTC and split; `text` is in the form of ef_time_format. */
+static ef_status read_time(ef__call *c, size_t i, char text[EF_TIME_TEXT_MAX], bool *out_ok,
+                           ef__value *out)
+{
+    ef_str given = ef__value_text(c->args[i]);
+    char padded[sizeof("2026-11-16T00:00:00Z")];
+    int64_t time_us = 0;
+
+    *out_ok = ef_time_parse(given.ptr, given.len, &time_us) == 0;
+    if (!*out_ok && given.len == 10) {
+        (void)snprintf(padded, sizeof(padded), "%.10sT00:00:00Z", given.ptr);
+        *out_ok = ef_time_parse(padded, sizeof(padded) - 1, &time_us) == 0;
+    }
+    if (!*out_ok)
+        return ef__eval_mistake(c->ev, c->exprs[i], c->args[i], out,
+                                "%s needs a time like 2026-11-16T09:30:00Z",
+                                c->expr->function->name);
+    ef_time_format(time_us, text);
+    return EF_OK;
+}
+
+static int digits(const char *text, int count)
+{
+    int value = 0;
+
+    for (int i = 0; i < count; i++)
+        value = value * 10 + (text[i] - '0');
+    return value;
+}
+
+/* 2026-11-16T09:30:00.000000Z */
+static parts parts_of(const char *text)
+{
+    return (parts){.year = digits(text, 4),
+                   .month = digits(text + 5, 2),
+                   .day = digits(text + 8, 2),
+                   .hour = digits(text + 11, 2),
+                   .minute = digits(text + 14, 2),
+                   .second = digits(text + 17, 2)};
+}
+
+static int day_of_year(parts p)
+{
+    static const int before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
+    bool leap = (p.year % 4 == 0 && p.year % 100 != 0) || p.year % 400 == 0;
+
+    return before[p.month - 1] + p.day + (leap && p.month > 2);
+}
+
+/* 1 is Monday. Days are counted from 0001-01-01, which was one. */
+static int weekday(parts p)
+{
+    int years = p.year - 1;
+    int days = years * 365 + years / 4 - years / 100 + years / 400 + day_of_year(p) - 1;
+
+    return days % 7 + 1;
+}
+
+static ef_status cut(ef__call *c, size_t len, ef__value *out)
+{
+    char text[EF_TIME_TEXT_MAX];
+    bool ok;
+    ef_status st = read_time(c, 0, text, &ok, out);
+
+    return ok ? ef__eval_text(c->ev, c->expr, (ef_str){text, len}, out) : st;
+}
+
+ef_status ef__call_date(ef__call *c, ef__value *out)
+{
+    return cut(c, sizeof("2026-11-16") - 1, out);
+}
+
+ef_status ef__call_to_day(ef__call *c, ef__value *out)
+{
+    return cut(c, sizeof("2026-11-16") - 1, out);
+}
+
+ef_status ef__call_to_hour(ef__call *c, ef__value *out)
+{
+    return cut(c, sizeof("2026-11-16T09") - 1, out);
+}
+
+ef_status ef__call_to_month(ef__call *c, ef__value *out)
+{
+    return cut(c, sizeof("2026-11") - 1, out);
+}
+
+static bool part_named(parts p, ef_str name, int *out)
+{
+    const struct {
+        const char *name;
+        int value;
+    } all[] = {
+        {"year", p.year},        {"month", p.month},
+        {"day", p.day},          {"hour", p.hour},
+        {"minute", p.minute},    {"second", p.second},
+        {"weekday", weekday(p)}, {"day_of_year", day_of_year(p)},
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (ef_str_equal(name, ef_str_from(all[i].name))) {
+            *out = all[i].value;
+            return true;
+        }
+    return false;
+}
+
+static ef_status part(ef__call *c, size_t time_arg, ef_str name, ef__value *out)
+{
+    char text[EF_TIME_TEXT_MAX];
+    bool ok;
+    int value;
+    ef_status st = read_time(c, time_arg, text, &ok, out);
+
+    if (!ok)
+        return st;
+    if (!part_named(parts_of(text), name, &value))
+        return ef__eval_mistake(c->ev, c->exprs[0], c->args[0], out,
+                                "date_part knows year, month, day, hour, minute, second, weekday "
+                                "and day_of_year");
+    *out = ef__value_int(value);
+    return EF_OK;
+}
+
+ef_status ef__call_year(ef__call *c, ef__value *out)
+{
+    return part(c, 0, EF_STR("year"), out);
+}
+
+ef_status ef__call_month(ef__call *c, ef__value *out)
+{
+    return part(c, 0, EF_STR("month"), out);
+}
+
+ef_status ef__call_day(ef__call *c, ef__value *out)
+{
+    return part(c, 0, EF_STR("day"), out);
+}
+
+ef_status ef__call_hour(ef__call *c, ef__value *out)
+{
+    return part(c, 0, EF_STR("hour"), out);
+}
+
+ef_status ef__call_date_part(ef__call *c, ef__value *out)
+{
+    return part(c, 1, ef__value_text(c->args[0]), out);
+}

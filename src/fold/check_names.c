@@ -1,0 +1,162 @@
+/*
+ * check_names.c - a name that is read and that nothing writes.
+ *
+ * A view has no schema but the program: a field that no statement writes is never there, so reading
+ * it is a slip of the pen. Programs that write computed fields of the view itself (view[data.key] =
+ * …, view = …) can have any field, and are not checked.
+ */
+#include "check.h"
+
+#include "dag.h"
+#include "expr.h"
+
+#include "../base/settings.h"
+
+#include <stdlib.h>
+
+enum { WORDS_MAX = 500 }; /* names that a slip is compared with */
+
+typedef struct names {
+    ef__arena arena;
+    ef_str *items; /* sorted */
+    size_t count;
+    bool anything; /* fields cannot be told from the text */
+} names;
+
+typedef struct reader {
+    const names *written;
+    ef__diagnostics *diagnostics;
+} reader;
+
+static int compare_names(const void *a, const void *b)
+{
+    const ef_str *x = a;
+    const ef_str *y = b;
+    int order = memcmp(x->ptr, y->ptr, x->len < y->len ? x->len : y->len);
+
+    return order ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+static void collect_block(const ef__block *block, names *out)
+{
+    ef__stmt_walk walk;
+    const ef__stmt *stmt;
+
+    ef__stmt_walk_init(&walk, block->first);
+    while ((stmt = ef__stmt_walk_next(&walk)) != NULL) {
+        if (!stmt->target || stmt->kind == EF__STMT_UNSET)
+            continue;
+        if (!stmt->target->steps || !stmt->target->steps->field.ptr)
+            out->anything = true;
+        else
+            out->items[out->count++] = stmt->target->steps->field;
+    }
+}
+
+static bool collect(const ef__program *program, names *out)
+{
+    size_t max = 1;
+
+    for (const ef__handler *h = program->handlers; h; h = h->next)
+        max += (size_t)h->block.stmt_count;
+    for (const ef__migration *m = program->migrations; m; m = m->next)
+        max += (size_t)m->block.stmt_count;
+    out->items = ef__arena_zalloc(&out->arena, max, sizeof *out->items);
+    if (!out->items)
+        return false;
+    for (const ef__handler *h = program->handlers; h; h = h->next)
+        collect_block(&h->block, out);
+    for (const ef__migration *m = program->migrations; m; m = m->next)
+        collect_block(&m->block, out);
+    qsort(out->items, out->count, sizeof *out->items, compare_names);
+    return true;
+}
+
+/* Names of the view first: they are what people mistype most. */
+static const char *guess(const reader *r, ef_str name, char *out, size_t size)
+{
+    const char *words[WORDS_MAX + EF__ROOT_ID];
+    char copies[WORDS_MAX][EF_FOLD_LIMIT_NAME_BYTES + 1];
+    size_t count = 0;
+    const char *found;
+
+    for (size_t i = 0; i < r->written->count && count < WORDS_MAX; i++) {
+        ef_str word = r->written->items[i];
+        if (word.len > EF_FOLD_LIMIT_NAME_BYTES ||
+            (count > 0 && ef_str_equal(word, ef_str_from(words[count - 1]))))
+            continue;
+        memcpy(copies[count], word.ptr, word.len);
+        copies[count][word.len] = '\0';
+        words[count] = copies[count];
+        count++;
+    }
+    for (ef__root root = EF__ROOT_DATA; root <= EF__ROOT_ID; root++)
+        words[count++] = ef__root_name(root);
+    found = ef__suggest(name, words, count);
+    if (!found)
+        return NULL;
+    size_t len = strlen(found);
+    len = len < size ? len : size - 1;
+    memcpy(out, found, len);
+    out[len] = '\0';
+    return out;
+}
+
+static void check_read(const reader *r, ef_str name, ef__span span)
+{
+    char word[EF_FOLD_LIMIT_NAME_BYTES + 1];
+
+    if (bsearch(&name, r->written->items, r->written->count, sizeof name, compare_names))
+        return;
+    const char *suggestion = r->diagnostics->count < EF_FOLD_LIMIT_DIAGNOSTICS
+                                 ? guess(r, name, word, sizeof word)
+                                 : NULL;
+    ef__diagnostics_add(r->diagnostics, EF__SEVERITY_ERROR, span, suggestion,
+                        "there is no \"%.*s\" in the event fields, and nothing writes it to the "
+                        "view",
+                        EF_STR_ARG(name));
+}
+
+static void check_expr(const reader *r, const ef__expr *expr)
+{
+    ef__expr_children children = ef__expr_children_of(expr);
+    const ef__expr *child;
+
+    if (expr->kind == EF__EXPR_PATH && expr->root == EF__ROOT_VIEW && expr->steps &&
+        expr->steps->field.ptr)
+        check_read(r, expr->steps->field, expr->span);
+    while ((child = ef__expr_child_next(&children)) != NULL)
+        check_expr(r, child);
+}
+
+/* unset of what nothing writes is a slip too; other targets are written by being there. */
+static void check_handler(reader *r, const ef__handler *handler)
+{
+    ef__stmt_walk walk;
+    const ef__stmt *stmt;
+
+    if (handler->when)
+        check_expr(r, handler->when);
+    ef__stmt_walk_init(&walk, handler->block.first);
+    while ((stmt = ef__stmt_walk_next(&walk)) != NULL) {
+        ef__stmt_exprs exprs = ef__stmt_exprs_of(stmt);
+        for (size_t i = 0; i < exprs.count; i++)
+            check_expr(r, exprs.items[i]);
+    }
+}
+
+bool ef__check_names(ef__program *program, ef__diagnostics *diagnostics)
+{
+    names written = {.arena = EF__ARENA_INIT(EF_FOLD_LIMIT_ARENA_BYTES)};
+    bool good = collect(program, &written);
+
+    if (good && !written.anything) {
+        reader r = {&written, diagnostics};
+        for (const ef__handler *h = program->handlers; h; h = h->next)
+            check_handler(&r, h);
+        for (const ef__index *i = program->indexes; i; i = i->next)
+            check_read(&r, i->path->steps->field, i->path->span);
+    }
+    ef__arena_release(&written.arena);
+    return good;
+}

@@ -1,0 +1,48 @@
+/*
+ * expr.h - expressions as nodes: made, walked, compared and printed.
+ */
+#ifndef EF_FOLD_EXPR_H
+#define EF_FOLD_EXPR_H
+
+#include "ast.h"
+
+/* A node without arguments; NULL when memory ran out. */
+ef__expr *ef__expr_new(ef__arena *arena, ef__expr_kind kind, ef__span span);
+
+/* Fill in what follows from the arguments: uses, kinds, height. A path made from a let or loop name
+ * has the name's uses and kinds set before. */
+void ef__expr_settle(ef__expr *expr);
+
+/* The children of a node one after another: base, computed steps, arguments. */
+typedef struct ef__expr_children {
+    const ef__expr *base;
+    const ef__step *step;
+    const ef__expr *arg;
+} ef__expr_children;
+
+ef__expr_children ef__expr_children_of(const ef__expr *expr);
+const ef__expr *ef__expr_child_next(ef__expr_children *children); /* NULL at the end */
+
+/* The same, disregarding where they stand and how they were spelled. */
+bool ef__expr_equal(const ef__expr *a, const ef__expr *b);
+uint64_t ef__expr_hash(const ef__expr *expr);
+
+/* As one would write it in a program. */
+void ef__expr_print(const ef__expr *expr, ef__buf *out);
+
+/* Letters, digits and _: can stand behind a point. */
+bool ef__name_is_plain(ef_str text);
+
+/* "==", "and"; NULL for what is no operator between two sides. */
+const char *ef__expr_operator(ef__expr_kind kind);
+/* "data"; NULL when a path does not begin with a word of its own. */
+const char *ef__root_name(ef__root root);
+/* The root that an event field's name stands for. */
+bool ef__root_of_event(ef_str name, ef__root *out);
+/* How tight an expression's operator binds, from 0. */
+int ef__expr_binding(ef__expr_kind kind);
+
+/* "a number or a text". */
+void ef__kinds_print(uint32_t kinds, ef__buf *out);
+
+#endif

@@ -1,0 +1,240 @@
+/*
+ * expr_print.c - expressions as one would write them.
+ *
+ * What is printed parses to the same expression again: brackets stand where the binding of the
+ * operators asks for them.
+ */
+#include "expr.h"
+
+#include "../base/json.h"
+
+/* Loosest first. EF__EXPR_IF reaches as far as it can, so it is the loosest of all. */
+enum {
+    BIND_IF,
+    BIND_OR,
+    BIND_AND,
+    BIND_NOT,
+    BIND_COMPARE,
+    BIND_ADD,
+    BIND_MUL,
+    BIND_NEGATE,
+    BIND_DEFAULT,
+    BIND_TIGHT
+};
+
+int ef__expr_binding(ef__expr_kind kind)
+{
+    switch (kind) {
+    case EF__EXPR_IF:
+        return BIND_IF;
+    case EF__EXPR_OR:
+        return BIND_OR;
+    case EF__EXPR_AND:
+        return BIND_AND;
+    case EF__EXPR_NOT:
+        return BIND_NOT;
+    case EF__EXPR_EQ:
+    case EF__EXPR_NE:
+    case EF__EXPR_LT:
+    case EF__EXPR_LE:
+    case EF__EXPR_GT:
+    case EF__EXPR_GE:
+    case EF__EXPR_IN:
+        return BIND_COMPARE;
+    case EF__EXPR_ADD:
+    case EF__EXPR_SUB:
+        return BIND_ADD;
+    case EF__EXPR_MUL:
+    case EF__EXPR_DIV:
+    case EF__EXPR_MOD:
+        return BIND_MUL;
+    case EF__EXPR_DEFAULT:
+        return BIND_DEFAULT;
+    case EF__EXPR_NEGATE:
+        return BIND_NEGATE;
+    default:
+        return BIND_TIGHT;
+    }
+}
+
+const char *ef__expr_operator(ef__expr_kind kind)
+{
+    static const char *const names[] = {
+        [EF__EXPR_DEFAULT] = "??", [EF__EXPR_AND] = "and", [EF__EXPR_OR] = "or",
+        [EF__EXPR_EQ] = "==",      [EF__EXPR_NE] = "!=",   [EF__EXPR_LT] = "<",
+        [EF__EXPR_LE] = "<=",      [EF__EXPR_GT] = ">",    [EF__EXPR_GE] = ">=",
+        [EF__EXPR_IN] = "in",      [EF__EXPR_ADD] = "+",   [EF__EXPR_SUB] = "-",
+        [EF__EXPR_MUL] = "*",      [EF__EXPR_DIV] = "/",   [EF__EXPR_MOD] = "%",
+    };
+    return kind >= EF__EXPR_DEFAULT ? names[kind] : NULL;
+}
+
+static void print_at(const ef__expr *expr, int binding, ef__buf *out)
+{
+    bool brackets = ef__expr_binding(expr->kind) < binding;
+
+    /* A negative literal is printed with a sign, and binds no tighter than one. */
+    if (expr->kind == EF__EXPR_NUMBER && expr->number.coefficient < 0 && binding > BIND_NEGATE)
+        brackets = true;
+    if (brackets)
+        ef__buf_add_char(out, '(');
+    ef__expr_print(expr, out);
+    if (brackets)
+        ef__buf_add_char(out, ')');
+}
+
+bool ef__name_is_plain(ef_str text)
+{
+    if (text.len == 0 || (text.ptr[0] >= '0' && text.ptr[0] <= '9'))
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!fits && c != '_')
+            return false;
+    }
+    return true;
+}
+
+static void print_key(ef_str key, ef__buf *out)
+{
+    if (ef__name_is_plain(key))
+        ef__buf_add_str(out, key);
+    else
+        ef__json_write_string(out, key);
+}
+
+static void print_step(const ef__step *step, bool first_bare, ef__buf *out)
+{
+    if (step->expr) {
+        ef__buf_add_char(out, '[');
+        ef__expr_print(step->expr, out);
+        ef__buf_add_char(out, ']');
+    } else if (!step->field.ptr) {
+        ef__buf_printf(out, "[%lld]", (long long)step->index);
+    } else if (ef__name_is_plain(step->field)) {
+        ef__buf_add_text(out, first_bare ? "" : ".");
+        ef__buf_add_str(out, step->field);
+    } else {
+        ef__buf_add_char(out, '[');
+        ef__json_write_string(out, step->field);
+        ef__buf_add_char(out, ']');
+    }
+}
+
+static void print_path(const ef__expr *path, ef__buf *out)
+{
+    bool bare = path->root == EF__ROOT_VIEW && path->steps && !path->spelled;
+
+    if (path->root == EF__ROOT_EXPR)
+        print_at(path->base, BIND_TIGHT, out);
+    else if (path->root == EF__ROOT_LET || path->root == EF__ROOT_LOOP)
+        ef__buf_add_str(out, path->text);
+    else if (!bare)
+        ef__buf_add_text(out, ef__root_name(path->root));
+    for (const ef__step *step = path->steps; step; step = step->next)
+        print_step(step, bare && step == path->steps, out);
+}
+
+static void print_args(const ef__expr *args, bool keys, ef__buf *out)
+{
+    for (const ef__expr *arg = args; arg; arg = arg->next) {
+        if (keys) {
+            print_key(arg->key, out);
+            ef__buf_add_text(out, ": ");
+        }
+        ef__expr_print(arg, out);
+        if (arg->next)
+            ef__buf_add_text(out, ", ");
+    }
+}
+
+static void print_if(const ef__expr *expr, ef__buf *out)
+{
+    ef__buf_add_text(out, "if ");
+    ef__expr_print(expr->args, out);
+    ef__buf_add_text(out, " then ");
+    ef__expr_print(expr->args->next, out);
+    ef__buf_add_text(out, " else ");
+    ef__expr_print(expr->args->next->next, out);
+}
+
+static void print_binary(const ef__expr *expr, ef__buf *out)
+{
+    int binding = ef__expr_binding(expr->kind);
+    bool right_first = expr->kind == EF__EXPR_DEFAULT; /* a ?? b ?? c is a ?? (b ?? c) */
+    bool chains = binding != BIND_COMPARE;
+
+    print_at(expr->args, right_first || !chains ? binding + 1 : binding, out);
+    ef__buf_printf(out, " %s ", ef__expr_operator(expr->kind));
+    print_at(expr->args->next, right_first ? binding : binding + 1, out);
+}
+
+void ef__expr_print(const ef__expr *expr, ef__buf *out)
+{
+    switch (expr->kind) {
+    case EF__EXPR_NULL:
+        ef__buf_add_text(out, "null");
+        break;
+    case EF__EXPR_BOOL:
+        ef__buf_add_text(out, expr->truth ? "true" : "false");
+        break;
+    case EF__EXPR_NUMBER:
+        ef__number_format(&expr->number, out);
+        break;
+    case EF__EXPR_TEXT:
+        ef__json_write_string(out, expr->text);
+        break;
+    case EF__EXPR_ARRAY:
+    case EF__EXPR_OBJECT:
+        ef__buf_add_char(out, expr->kind == EF__EXPR_ARRAY ? '[' : '{');
+        print_args(expr->args, expr->kind == EF__EXPR_OBJECT, out);
+        ef__buf_add_char(out, expr->kind == EF__EXPR_ARRAY ? ']' : '}');
+        break;
+    case EF__EXPR_PATH:
+        print_path(expr, out);
+        break;
+    case EF__EXPR_LOOKUP:
+        ef__buf_add_text(out, "lookup(");
+        print_key(expr->text, out);
+        ef__buf_add_text(out, ", ");
+        print_args(expr->args, false, out);
+        ef__buf_add_char(out, ')');
+        break;
+    case EF__EXPR_CALL:
+        ef__buf_printf(out, "%s(", expr->function->name);
+        print_args(expr->args, false, out);
+        ef__buf_add_char(out, ')');
+        break;
+    case EF__EXPR_NOT:
+        ef__buf_add_text(out, "not ");
+        print_at(expr->args, BIND_NOT, out);
+        break;
+    case EF__EXPR_NEGATE:
+        ef__buf_add_char(out, '-');
+        print_at(expr->args, BIND_DEFAULT, out);
+        break;
+    case EF__EXPR_IF:
+        print_if(expr, out);
+        break;
+    default:
+        print_binary(expr, out);
+    }
+}
+
+void ef__kinds_print(uint32_t kinds, ef__buf *out)
+{
+    static const char *const names[] = {"null",   "a boolean", "a number",
+                                        "a text", "an array",  "an object"};
+    uint32_t left = kinds;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        uint32_t bit = 1u << i;
+        if (!(kinds & bit))
+            continue;
+        ef__buf_add_text(out, names[i]);
+        left &= ~bit;
+        if (left)
+            ef__buf_add_text(out, (left & (left - 1)) ? ", " : " or ");
+    }
+}

@@ -1,0 +1,388 @@
+/*
+ * folder.c - one event after the other.
+ *
+ * The way of an event: find the handlers of its type; bring its data to the newest schema; let the
+ * first handler whose `when` holds run; then keep what it changed, or undo it. Its stamp says which
+ * views it touched and wrote.
+ */
+#include "folder.h"
+
+#include "folder_priv.h"
+
+#include "../base/limits.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static ef_status select_view(ef__eval *ev, ef_str view_id, ef__target **out);
+static ef_status lookup_view(ef__eval *ev, ef_str projection, ef_str view_id, ef_str *out);
+static void begin_event(ef__folder *folder, const ef_event *event, ef_error *err);
+static ef_status run_program(ef__folder *folder, const ef__known_type *known, bool *out_applied);
+static ef_status run_upcasts(ef__folder *folder);
+static ef_status run_handler(ef__folder *folder, const ef__handler *handler, bool *out_applied);
+static ef_status keep_event(ef__folder *folder, const ef_event *event);
+static void undo_event(ef__folder *folder);
+static void say_where(ef__folder *folder, ef_error *error);
+
+static const ef__eval_ops folder_ops = {.select = select_view, .lookup = lookup_view};
+
+/* The most memos any block of the program has. */
+static int32_t memo_count(const ef__program *program)
+{
+    int32_t most = 0;
+
+    for (const ef__handler *h = program->handlers; h; h = h->next)
+        most = h->block.memo_count > most ? h->block.memo_count : most;
+    for (const ef__migration *m = program->migrations; m; m = m->next)
+        most = m->block.memo_count > most ? m->block.memo_count : most;
+    return most;
+}
+
+ef_status ef__folder_open(const ef__folder_options *options, ef__folder **out, ef_error *err)
+{
+    ef__folder *folder = calloc(1, sizeof(*folder));
+    size_t max_bytes = options->max_bytes ? options->max_bytes : EF_FOLD_LIMIT_FOLDER_BYTES;
+    size_t memos = options->program ? (size_t)memo_count(options->program) : 0;
+
+    *out = NULL;
+    if (!folder)
+        return ef_fail(err, EF_NO_MEMORY, "no memory for a folder");
+    folder->options = *options;
+    folder->program = options->program;
+    folder->heap = (ef__heap)EF__HEAP_INIT(max_bytes);
+    folder->changes.heap = folder->loading.heap = &folder->heap;
+    folder->arena = (ef__arena)EF__ARENA_INIT(EF_FOLD_LIMIT_EVENT_ARENA_BYTES);
+    folder->load_arena = (ef__arena)EF__ARENA_INIT(EF_FOLD_LIMIT_EVENT_ARENA_BYTES);
+    folder->types_arena = (ef__arena)EF__ARENA_INIT(EF_FOLD_LIMIT_EVENT_ARENA_BYTES);
+    folder->text = (ef__buf)EF__BUF_INIT(4 * EF_FOLD_LIMIT_VIEW_BYTES);
+    folder->types = calloc(EF__KNOWN_TYPES, sizeof(*folder->types));
+    folder->memos = calloc(memos + 1, sizeof(*folder->memos));
+    folder->ev.slots = calloc(EF_FOLD_LIMIT_SLOTS, sizeof(*folder->ev.slots));
+    if (!folder->types || !folder->memos || !folder->ev.slots) {
+        ef__folder_close(folder);
+        return ef_fail(err, EF_NO_MEMORY, "no memory for a folder");
+    }
+    folder->ev.ops = &folder_ops;
+    folder->ev.arena = &folder->arena;
+    folder->ev.changes = &folder->changes;
+    folder->ev.source = folder->program ? folder->program->source : EF_STR("");
+    *out = folder;
+    return EF_OK;
+}
+
+void ef__folder_close(ef__folder *folder)
+{
+    if (!folder)
+        return;
+    ef__heap_release(&folder->heap);
+    ef__changes_release(&folder->changes);
+    ef__changes_release(&folder->loading);
+    ef__arena_release(&folder->arena);
+    ef__arena_release(&folder->load_arena);
+    ef__arena_release(&folder->types_arena);
+    ef__buf_release(&folder->text);
+    free(folder->map);
+    free(folder->changed);
+    free(folder->touched);
+    free(folder->types);
+    free(folder->memos);
+    free(folder->ev.slots);
+    free(folder);
+}
+
+ef_status ef__folder_apply(ef__folder *folder, const ef_event *event, ef__outcome *outcome,
+                           ef_error *err)
+{
+    const ef__known_type *known = NULL;
+    bool applied = false;
+    ef_status st;
+
+    outcome->result = EF__FOLD_IGNORED;
+    outcome->line = 0;
+    outcome->error.status = EF_OK;
+    outcome->error.text[0] = '\0';
+    if (folder->program) {
+        known = ef__folder_type(folder, event->type);
+        if (!known)
+            return ef_fail(err, EF_NO_MEMORY, "no memory for the types of events");
+        if (!known->handlers[0])
+            return EF_OK;
+    }
+    begin_event(folder, event, &outcome->error);
+    if (known) {
+        st = run_program(folder, known, &applied);
+    } else {
+        folder->where = "C handler";
+        st = folder->options.fn((ef_fold *)folder, event, folder->options.fn_context,
+                                &outcome->error);
+        applied = !folder->ignored;
+    }
+    if (st == EF_OK && applied)
+        st = keep_event(folder, event);
+    if (st != EF_OK || !applied)
+        undo_event(folder);
+    if (folder->ev.data.home == EF__HOME_HEAP)
+        ef__value_release(&folder->heap, folder->ev.data);
+    ef__arena_reset(&folder->arena);
+    if (st == EF_OK) {
+        outcome->result = applied ? EF__FOLD_APPLIED : EF__FOLD_IGNORED;
+        return EF_OK;
+    }
+    if (folder->ev.fatal)
+        return ef_fail(err, st, "%s", outcome->error.text);
+    outcome->result = EF__FOLD_FAILED;
+    outcome->line = folder->ev.line;
+    outcome->error.status = st;
+    say_where(folder, &outcome->error);
+    return EF_OK;
+}
+
+static void begin_event(ef__folder *folder, const ef_event *event, ef_error *err)
+{
+    ef__eval *ev = &folder->ev;
+
+    ev->event = event;
+    ev->schema = event->schema ? event->schema : 1;
+    ev->data = ev->meta = ev->time = EF__MISSING;
+    ev->data_bytes = 0;
+    ev->data_read = ev->data_peeked = ev->meta_read = ev->fatal = false;
+    ev->view = NULL;
+    ev->stamp++;
+    ev->steps_left = EF_FOLD_LIMIT_STEPS;
+    ev->output_left = EF_FOLD_LIMIT_OUTPUT_BYTES;
+    ev->lookups_left = EF_FOLD_LIMIT_EVENT_LOOKUPS;
+    ev->memos = NULL;
+    ev->line = 0;
+    ev->err = err;
+    folder->touched_count = 0;
+    folder->ignored = false;
+    folder->where = NULL;
+}
+
+static ef_status run_program(ef__folder *folder, const ef__known_type *known, bool *out_applied)
+{
+    ef_status st = EF_OK;
+
+    folder->ev.type = folder->where_name = known->type;
+    if (known->upcasts)
+        st = run_upcasts(folder);
+    for (size_t i = 0; st == EF_OK && !*out_applied && known->handlers[i]; i++)
+        st = run_handler(folder, known->handlers[i], out_applied);
+    return st;
+}
+
+static const ef__upcast *next_upcast(const ef__folder *folder)
+{
+    for (const ef__upcast *u = folder->program->upcasts; u; u = u->next)
+        if (u->from == folder->ev.schema && ef_str_equal(u->type, folder->ev.type))
+            return u;
+    return NULL;
+}
+
+/* From version to version until none goes further; each goes up, so there is an end. Data that is
+ * to be changed is taken into the heap first. */
+static ef_status run_upcasts(ef__folder *folder)
+{
+    ef__eval *ev = &folder->ev;
+    const ef__upcast *upcast = next_upcast(folder);
+    ef__value owned;
+
+    if (!upcast)
+        return EF_OK;
+    folder->where = "upcast";
+    ef_status st = ef__eval_data(ev);
+    if (st == EF_OK)
+        st = ef__value_store(&folder->heap, ev->data, &owned, ev->err);
+    ev->fatal |= st == EF_NO_MEMORY;
+    if (st != EF_OK)
+        return st;
+    ev->data = owned;
+    ev->data_bytes = (int64_t)ef__value_size(owned);
+    for (; st == EF_OK && upcast; upcast = next_upcast(folder)) {
+        st = ef__run_block(ev, &upcast->block);
+        ev->schema = upcast->to;
+    }
+    return st;
+}
+
+static ef_status select_own(ef__folder *folder)
+{
+    ef__eval *ev = &folder->ev;
+    ef__value *memos = ev->memos;
+    ef_str view_id;
+
+    ev->memos = NULL;
+    ef_status st = ef__eval_view_id(ev, folder->program->view_id, &view_id);
+    ev->memos = memos;
+    return st == EF_OK ? select_view(ev, view_id, &ev->view) : st;
+}
+
+static ef_status run_handler(ef__folder *folder, const ef__handler *handler, bool *out_applied)
+{
+    ef__eval *ev = &folder->ev;
+    bool wanted = true;
+    ef_status st = EF_OK;
+
+    folder->where = "handler";
+    ev->memos = folder->memos;
+    ef__eval_fresh(ev, &handler->block);
+    if (handler->when) {
+        if (handler->when_uses_view && !ev->view)
+            st = select_own(folder);
+        if (st == EF_OK)
+            st = ef__eval_truth(ev, handler->when, &wanted);
+    }
+    if (st != EF_OK || !wanted)
+        return st;
+    if (handler->uses_view && !ev->view)
+        st = select_own(folder);
+    if (st == EF_OK)
+        st = ef__run_block(ev, &handler->block);
+    *out_applied = true;
+    return st;
+}
+
+static ef_status select_view(ef__eval *ev, ef_str view_id, ef__target **out)
+{
+    ef__view *view;
+    ef_status st = ef__folder_touch((ef__folder *)ev, view_id, &view);
+
+    if (st == EF_OK)
+        *out = &view->target;
+    return st;
+}
+
+static ef_status lookup_view(ef__eval *ev, ef_str projection, ef_str view_id, ef_str *out)
+{
+    ef__folder *folder = (ef__folder *)ev;
+    ef__stored_view stored = {.found = false};
+
+    *out = (ef_str){NULL, 0};
+    if (!folder->options.lookup)
+        return EF_OK;
+    ef_status st = folder->options.lookup(folder->options.context, projection, ev->event->tenant,
+                                          view_id, &stored, ev->err);
+    if (st != EF_OK || !stored.found)
+        return st;
+    /* The tree points into its text, which the next lookup may overwrite. */
+    *out = ef__arena_copy(ev->arena, stored.data);
+    return out->ptr ? EF_OK : ef__eval_no_memory(ev);
+}
+
+static bool reserve_changed(ef__folder *folder)
+{
+    size_t needed = folder->changed_count + folder->touched_count;
+
+    if (needed <= folder->changed_cap)
+        return true;
+    size_t cap = needed < 512 ? 1024 : 2 * needed;
+    ef__view **changed = realloc(folder->changed, cap * sizeof(ef__view *));
+    if (!changed)
+        return false;
+    folder->changed = changed;
+    folder->changed_cap = cap;
+    return true;
+}
+
+static ef_status keep_event(ef__folder *folder, const ef_event *event)
+{
+    if (!reserve_changed(folder)) {
+        folder->ev.fatal = true;
+        return ef_fail(folder->ev.err, EF_NO_MEMORY, "no memory for the list of changed views");
+    }
+    ef__changes_keep(&folder->changes);
+    for (size_t i = 0; i < folder->touched_count; i++) {
+        ef__view *view = folder->touched[i].view;
+        if (view->target.written_by != folder->ev.stamp)
+            continue;
+        if (!view->changed)
+            folder->changed[folder->changed_count++] = view;
+        view->changed = true;
+        view->position = event->position;
+        view->seq = event->seq;
+    }
+    return EF_OK;
+}
+
+static void undo_event(ef__folder *folder)
+{
+    ef__changes_undo(&folder->changes, 0);
+    for (size_t i = 0; i < folder->touched_count; i++)
+        folder->touched[i].view->target.bytes = folder->touched[i].bytes;
+}
+
+/* handler order.placed, line 9: data.amount is "x": += needs a number */
+static void say_where(ef__folder *folder, ef_error *error)
+{
+    char what[EF_ERROR_TEXT_MAX];
+    char line[24] = "";
+    ef_str name = folder->program ? folder->where_name : folder->ev.event->type;
+
+    if (name.len > 100)
+        name.len = 100;
+    (void)snprintf(what, sizeof(what), "%s", error->text);
+    if (folder->ev.line && folder->program)
+        (void)snprintf(line, sizeof(line), ", line %" PRIu32, folder->ev.line);
+    (void)ef_fail(error, error->status, "%s %.*s%s: %s", folder->where, EF_STR_ARG(name), line,
+                  what[0] ? what : ef_status_words(error->status));
+}
+
+ef_status ef__folder_next(ef__folder *folder, size_t *at, ef__folded_view *out, ef_error *err)
+{
+    *out = (ef__folded_view){.deleted = false};
+    while (*at < folder->changed_count) {
+        const ef__view *view = folder->changed[(*at)++];
+        bool deleted = view->target.root.kind == EF__VALUE_MISSING;
+        if (deleted && !view->existed)
+            continue;
+        ef__buf_reset(&folder->text);
+        if (!deleted) {
+            ef_status st = ef__value_print(view->target.root, &folder->text, err);
+            if (st != EF_OK)
+                return st;
+        }
+        *out = (ef__folded_view){
+            .tenant = {view->names, view->tenant_len},
+            .view_id = {view->names + view->tenant_len, view->id_len},
+            .deleted = deleted,
+            .existed = view->existed,
+            .data = deleted ? EF_STR("") : ef__buf_str(&folder->text),
+            .position = view->position,
+            .seq = view->seq,
+            .schema = folder->program ? folder->program->schema : 1,
+        };
+        return EF_OK;
+    }
+    return EF_OK;
+}
+
+size_t ef__folder_changed(const ef__folder *folder)
+{
+    return folder->changed_count;
+}
+
+void ef__folder_settle(ef__folder *folder)
+{
+    for (size_t i = 0; i < folder->changed_count; i++) {
+        ef__view *view = folder->changed[i];
+        view->changed = false;
+        view->existed = view->target.root.kind != EF__VALUE_MISSING;
+    }
+    folder->changed_count = 0;
+}
+
+void ef__folder_reset(ef__folder *folder)
+{
+    ef__heap_reset(&folder->heap);
+    if (folder->map)
+        memset(folder->map, 0, folder->map_cap * sizeof(ef__view *));
+    folder->view_count = 0;
+    folder->changed_count = 0;
+    folder->touched_count = 0;
+}
+
+size_t ef__folder_bytes(const ef__folder *folder)
+{
+    return folder->heap.bytes + folder->map_cap * sizeof(ef__view *);
+}

@@ -1,0 +1,100 @@
+/*
+ * match.c - a query's expressions on one view after another. The view is read where it stands in
+ * its tree; nothing is converted that is not asked for.
+ */
+#include "match.h"
+
+#include "eval.h"
+
+#include <stdlib.h>
+
+struct ef__match {
+    ef__eval ev; /* first, as everywhere */
+    ef__arena arena;
+    ef__target row;
+    ef_str data;
+};
+
+static ef_status no_view(ef__eval *ev, ef_str view_id, ef__target **out)
+{
+    return ef_fail(ev->err, EF_MISUSE, "a query selects no view");
+}
+
+static ef_status no_lookup(ef__eval *ev, ef_str projection, ef_str view_id, ef_str *out)
+{
+    return ef_fail(ev->err, EF_MISUSE, "a query looks into no other projection");
+}
+
+static const ef__eval_ops match_ops = {.select = no_view, .lookup = no_lookup};
+
+ef_status ef__match_open(ef__match **out, ef_error *err)
+{
+    *out = calloc(1, sizeof(**out));
+    if (!*out)
+        return ef_fail(err, EF_NO_MEMORY, "no memory for a query");
+    (*out)->arena = (ef__arena)EF__ARENA_INIT(EF_FOLD_LIMIT_EVENT_ARENA_BYTES);
+    (*out)->ev = (ef__eval){.ops = &match_ops, .arena = &(*out)->arena, .lenient = true};
+    (*out)->ev.view = &(*out)->row;
+    return EF_OK;
+}
+
+void ef__match_close(ef__match *match)
+{
+    if (!match)
+        return;
+    ef__arena_release(&match->arena);
+    free(match);
+}
+
+ef_status ef__match_row(ef__match *match, ef_str view_id, int64_t last_seq, ef_str data,
+                        ef_error *err)
+{
+    ef__json *json;
+
+    ef__arena_reset(&match->arena);
+    match->row.root = EF__MISSING;
+    match->ev.view_id = view_id;
+    match->ev.last_seq = last_seq;
+    ef_status st = ef__json_parse(data, 2 * EF_FOLD_LIMIT_VIEW_BYTES, &match->arena, &json, err);
+    if (st == EF_OK)
+        match->row.root = ef__value_from_json(json);
+    return st;
+}
+
+static ef_status evaluate(ef__match *match, ef_str source, const ef__expr *expr, ef__value *out,
+                          ef_error *err)
+{
+    ef__eval *ev = &match->ev;
+
+    ev->source = source;
+    ev->steps_left = EF_FOLD_LIMIT_STEPS;
+    ev->output_left = EF_FOLD_LIMIT_OUTPUT_BYTES;
+    ev->err = err;
+    return ef__eval_expr(ev, expr, out);
+}
+
+ef_status ef__match_value(ef__match *match, const ef__filter *filter, ef__value *out, ef_error *err)
+{
+    return evaluate(match, filter->source, filter->expr, out, err);
+}
+
+ef_status ef__match_test(ef__match *match, const ef__filter *filter, bool *out, ef_error *err)
+{
+    ef__value v = EF__NULL;
+    ef_status st = ef__match_value(match, filter, &v, err);
+
+    *out = st == EF_OK && v.kind == EF__VALUE_TRUE;
+    return st;
+}
+
+ef_status ef__match_index(ef__match *match, const ef__program *program, size_t index,
+                          ef__value *out, ef_error *err)
+{
+    const ef__index *declared = program->indexes;
+
+    while (declared && index-- > 0)
+        declared = declared->next;
+    if (!declared)
+        return ef_fail(err, EF_MISUSE, "the program has no such index");
+    return evaluate(match, program->source, declared->path, out, err);
+}

@@ -1,0 +1,50 @@
+/*
+ * match.h - queries against stored views: does an expression hold, and where does a view sort.
+ *
+ *     ef__match *match;                           made once, reused for every row
+ *     ef__match_row(match, view_id, seq, data)    the view at hand
+ *     ef__match_test(match, filter, &holds)       of any number of expressions
+ *     ef__match_key(match, path, …)               what it sorts by
+ *
+ * A query is lenient: what is missing, of another kind or cannot be counted is null, and null does
+ * not match. So a row never fails a query; budgets and memory do.
+ */
+#ifndef EF_FOLD_MATCH_H
+#define EF_FOLD_MATCH_H
+
+#include "fold.h"
+#include "value.h"
+
+typedef struct ef__match ef__match;
+
+ef_status ef__match_open(ef__match **out, ef_error *err); /* EF_NO_MEMORY */
+void ef__match_close(ef__match *match);
+
+/* The view that is looked at from now on; all of it is borrowed until the next row.
+ * EF_BAD_JSON, EF_TOO_LARGE, EF_NO_MEMORY */
+ef_status ef__match_row(ef__match *match, ef_str view_id, int64_t last_seq, ef_str data,
+                        ef_error *err);
+
+/* Does it hold? null counts as no. EF_TOO_LARGE (a budget), EF_NO_MEMORY */
+ef_status ef__match_test(ef__match *match, const ef__filter *filter, bool *out, ef_error *err);
+/* What the expression gives, good until the next row; EF__MISSING when there is nothing. */
+ef_status ef__match_value(ef__match *match, const ef__filter *filter, ef__value *out,
+                          ef_error *err);
+/* What a declared index of the program (ef__program_index) covers. */
+ef_status ef__match_index(ef__match *match, const ef__program *program, size_t index,
+                          ef__value *out, ef_error *err);
+
+/*
+ * Bytes whose order (memcmp, a shorter one first) is the order of values, for indexes and sorting:
+ * exact for all numbers, and equal for equal values (1 and 1.0). Missing sorts as null. At most
+ * `max_bytes` are added: `*out_cut` then says that equal keys may be of unequal values, and rising
+ * ones are still in order. EF_NO_MEMORY
+ *
+ *   key     tag, then by kind: nothing (null, false, true)
+ *   number  side (below, zero, above), exponent, pairs of digits + 1, 0; complemented below zero
+ *   text    bytes, 0 as 0 255, then 0 0
+ *   array   key of each item, then 0          object   key of each name and value, then 0
+ */
+ef_status ef__sort_key(ef__value v, size_t max_bytes, ef__buf *out, bool *out_cut, ef_error *err);
+
+#endif

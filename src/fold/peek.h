@@ -1,0 +1,34 @@
+/*
+ * peek.h - fields of an event's data, found without reading all of it.
+ *
+ * Most programs touch a few fields of an event. A scan notes where the members of the outermost
+ * object begin and end, and a member is read, strictly, when somebody asks for it. Events were
+ * checked when they were appended, so what nobody asks for needs no second look; a text that is not
+ * as expected (no object, a key with an escape, too many members) is left to the strict reader.
+ */
+#ifndef EF_FOLD_PEEK_H
+#define EF_FOLD_PEEK_H
+
+#include "value.h"
+
+enum { EF__PEEK_MEMBERS = 32 };
+
+typedef struct ef__peek_member {
+    ef_str key;
+    ef_str raw; /* the value as it is written */
+    bool read;
+    ef__value value;
+} ef__peek_member;
+
+typedef struct ef__peek {
+    size_t count;
+    ef__peek_member members[EF__PEEK_MEMBERS];
+} ef__peek;
+
+/* Note the members; false: use the strict reader. */
+bool ef__peek_scan(ef__peek *peek, ef_str data);
+/* The member of that name; EF__MISSING when there is none. EF_BAD_JSON, EF_TOO_LARGE, EF_NO_MEMORY
+ */
+ef_status ef__peek_get(ef__peek *peek, ef_str key, ef__arena *arena, ef__value *out, ef_error *err);
+
+#endif

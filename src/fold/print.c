@@ -1,0 +1,309 @@
+/*
+ * print.c - canonical text, and how long it would be. Every changed view comes through here once a
+ * batch, so bytes are written straight into the buffer's room.
+ */
+#include "value.h"
+
+#include <stdlib.h>
+
+enum { MEMBERS_IN_PLACE = 32, NUMBER_TEXT_MAX = 64 };
+
+static void print_value(ef__value v, ef__buf *out, ef_status *status, ef_error *err);
+
+ef_status ef__value_print(ef__value v, ef__buf *out, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    print_value(v, out, &st, err);
+    if (st == EF_OK && !ef__buf_add(out, "", 0))
+        st = ef_fail(err, EF_TOO_LARGE, "the text is longer than %zu bytes", out->max_bytes);
+    return st;
+}
+
+/* Room for `len` bytes, and where they go; NULL when the buffer is full. */
+static inline char *room(ef__buf *out, size_t len)
+{
+    if (out->failed || len >= out->cap - out->len) {
+        if (!ef__buf_reserve(out, len))
+            return NULL;
+    }
+    return out->ptr + out->len;
+}
+
+static inline void add_char(ef__buf *out, char c)
+{
+    char *p = room(out, 1);
+
+    if (p) {
+        *p = c;
+        out->len++;
+    }
+}
+
+static inline void add_bytes(ef__buf *out, const char *bytes, size_t len)
+{
+    char *p = room(out, len);
+
+    if (p) {
+        memcpy(p, bytes, len);
+        out->len += len;
+    }
+}
+
+/* No control character, quote or backslash. Eight bytes at a time; a byte above 127 is plain. The
+ * classic tests for a byte below 32 and for a zero byte, on x and on x ^ pattern. */
+bool ef__text_is_plain(ef_str text)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    const uint64_t tops = ones * 0x80;
+    const char *p = text.ptr;
+    size_t len = text.len;
+
+    for (; len >= 8; p += 8, len -= 8) {
+        uint64_t x;
+        memcpy(&x, p, 8);
+        uint64_t quote = x ^ ones * '"';
+        uint64_t slash = x ^ ones * '\\';
+        uint64_t odd =
+            ((x - ones * 0x20) & ~x) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash);
+        if (odd & tops)
+            return false;
+    }
+    for (; len > 0; p++, len--)
+        if ((unsigned char)*p < 0x20 || *p == '"' || *p == '\\')
+            return false;
+    return true;
+}
+
+static void print_string(ef__value v, ef__buf *out)
+{
+    ef_str text = ef__value_text(v);
+    char *p;
+
+    if (!v.plain && !ef__text_is_plain(text)) {
+        ef__json_write_string(out, text);
+        return;
+    }
+    p = room(out, text.len + 2);
+    if (!p)
+        return;
+    p[0] = '"';
+    if (text.len)
+        memcpy(p + 1, text.ptr, text.len);
+    p[text.len + 1] = '"';
+    out->len += text.len + 2;
+}
+
+/* The digits of magnitude * 10^-scale at the end of `text`; where they begin. */
+static char *small_digits(uint64_t magnitude, int32_t scale, bool negative,
+                          char text[NUMBER_TEXT_MAX])
+{
+    char *p = text + NUMBER_TEXT_MAX;
+
+    for (int32_t place = 0; magnitude > 0 || place <= scale; place++) {
+        if (place == scale && place > 0)
+            *--p = '.';
+        *--p = (char)('0' + magnitude % 10);
+        magnitude /= 10;
+    }
+    if (negative)
+        *--p = '-';
+    return p;
+}
+
+/* A number's text in `text`; its length, or 0 when it does not fit the numbers there are. */
+static size_t number_text(ef__value v, char text[NUMBER_TEXT_MAX], const char **out, ef_status *st,
+                          ef_error *err)
+{
+    ef__buf buf = {text, 0, NUMBER_TEXT_MAX, NUMBER_TEXT_MAX - 1, false};
+    ef__number n = {v.as.integer, 0};
+
+    if (v.kind != EF__VALUE_INT)
+        *st = ef__value_number(v, &n, err);
+    if (*st != EF_OK)
+        return 0;
+    if (n.coefficient >= -INT64_MAX && n.coefficient <= INT64_MAX) {
+        int64_t small = (int64_t)n.coefficient;
+        uint64_t magnitude = small < 0 ? -(uint64_t)small : (uint64_t)small;
+        *out = small_digits(magnitude, n.scale, small < 0, text);
+        return (size_t)(text + NUMBER_TEXT_MAX - *out);
+    }
+    ef__number_format(&n, &buf); /* 48 bytes at most: it never grows */
+    *out = text;
+    return buf.len;
+}
+
+/* ,"key": in one go when the key is plain, as keys of views are. */
+static void print_key(ef__value key, bool first, ef__buf *out)
+{
+    char *p = key.plain ? room(out, (size_t)key.len + 4) : NULL;
+
+    if (!p) {
+        if (!first)
+            add_char(out, ',');
+        print_string(key, out);
+        add_char(out, ':');
+        return;
+    }
+    *p = ',';
+    p += !first;
+    *p++ = '"';
+    memcpy(p, key.as.text, key.len);
+    p += key.len;
+    *p++ = '"';
+    *p++ = ':';
+    out->len = (size_t)(p - out->ptr);
+}
+
+static void print_member(ef__value key, ef__value value, bool first, ef__buf *out,
+                         ef_status *status, ef_error *err)
+{
+    print_key(key, first, out);
+    print_value(value, out, status, err);
+}
+
+static int compare_members(const void *left, const void *right)
+{
+    return ef__value_compare(ef__value_string((*(const ef__json *const *)left)->key),
+                             ef__value_string((*(const ef__json *const *)right)->key));
+}
+
+static void print_tree_object(const ef__json *object, ef__buf *out, ef_status *status,
+                              ef_error *err)
+{
+    const ef__json *in_place[MEMBERS_IN_PLACE];
+    const ef__json **members = in_place;
+    size_t count = 0;
+
+    if (object->count > MEMBERS_IN_PLACE)
+        members = malloc(object->count * sizeof(const ef__json *));
+    if (!members) {
+        *status = ef_fail(err, EF_NO_MEMORY, "no memory to sort an object's keys");
+        return;
+    }
+    for (const ef__json *child = object->first; child; child = child->next)
+        members[count++] = child;
+    qsort(members, count, sizeof(const ef__json *), compare_members);
+    for (size_t i = 0; *status == EF_OK && i < count; i++)
+        print_member(ef__value_string(members[i]->key), ef__value_from_json(members[i]), i == 0,
+                     out, status, err);
+    if (members != in_place)
+        free(members);
+}
+
+static void print_object(ef__value v, ef__buf *out, ef_status *status, ef_error *err)
+{
+    add_char(out, '{');
+    if (v.home == EF__HOME_JSON) {
+        print_tree_object(v.as.json, out, status, err);
+    } else {
+        const ef__object *object = v.as.object;
+        for (uint32_t i = 0; *status == EF_OK && i < object->count; i++)
+            print_member(object->members[i].key, object->members[i].value, i == 0, out, status,
+                         err);
+    }
+    add_char(out, '}');
+}
+
+static void print_array(ef__value v, ef__buf *out, ef_status *status, ef_error *err)
+{
+    ef__value_walk walk = ef__value_walk_of(v);
+
+    add_char(out, '[');
+    while (*status == EF_OK && ef__value_next(&walk)) {
+        if (walk.next > 1)
+            add_char(out, ',');
+        print_value(walk.value, out, status, err);
+    }
+    add_char(out, ']');
+}
+
+static void print_value(ef__value v, ef__buf *out, ef_status *status, ef_error *err)
+{
+    char text[NUMBER_TEXT_MAX];
+    const char *number;
+    size_t len;
+
+    switch (v.kind) {
+    case EF__VALUE_FALSE:
+        add_bytes(out, "false", 5);
+        break;
+    case EF__VALUE_TRUE:
+        add_bytes(out, "true", 4);
+        break;
+    case EF__VALUE_INT:
+    case EF__VALUE_DECIMAL:
+        len = number_text(v, text, &number, status, err);
+        if (len)
+            add_bytes(out, number, len);
+        break;
+    case EF__VALUE_STRING:
+        print_string(v, out);
+        break;
+    case EF__VALUE_ARRAY:
+        print_array(v, out, status, err);
+        break;
+    case EF__VALUE_OBJECT:
+        print_object(v, out, status, err);
+        break;
+    default:
+        add_bytes(out, "null", 4);
+    }
+}
+
+/* --- sizes ------------------------------------------------------------------------------------ */
+
+static size_t string_size(ef_str text)
+{
+    size_t size = text.len + 2;
+
+    if (ef__text_is_plain(text))
+        return size;
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
+        if (c >= 0x20 && c != '"' && c != '\\')
+            continue;
+        bool two = c >= 0x20 || c == '\b' || c == '\t' || c == '\n' || c == '\f' || c == '\r';
+        size += two ? 1 : 5;
+    }
+    return size;
+}
+
+static size_t number_size(ef__value v)
+{
+    char text[NUMBER_TEXT_MAX];
+    const char *number;
+    ef_status st = EF_OK;
+
+    if (v.kind == EF__VALUE_INT && v.as.integer >= 0 && v.as.integer < 10)
+        return 1;
+    size_t len = number_text(v, text, &number, &st, NULL);
+    return st == EF_OK ? len : v.len;
+}
+
+size_t ef__value_size(ef__value v)
+{
+    ef__value_walk walk;
+    size_t size = 2;
+
+    switch (v.kind) {
+    case EF__VALUE_FALSE:
+        return 5;
+    case EF__VALUE_INT:
+    case EF__VALUE_DECIMAL:
+        return number_size(v);
+    case EF__VALUE_STRING:
+        return v.plain ? (size_t)v.len + 2 : string_size(ef__value_text(v));
+    case EF__VALUE_ARRAY:
+    case EF__VALUE_OBJECT:
+        walk = ef__value_walk_of(v);
+        while (ef__value_next(&walk)) {
+            size += ef__value_size(walk.value) + (walk.next > 1);
+            if (v.kind == EF__VALUE_OBJECT)
+                size += string_size(walk.key) + 1;
+        }
+        return size;
+    default:
+        return 4; /* null, true */
+    }
+}

@@ -1,0 +1,512 @@
+/*
+ * run.c - statements: finding the place that a path means, and changing it.
+ *
+ * A value is evaluated and taken into the heap before the place is looked for: the place holds
+ * indexes into the view, which nothing may move in between. Taking it first also makes it shared
+ * when it is part of the view itself (list push list), so that what is pushed is a copy of before.
+ */
+#include "eval.h"
+
+#include "../base/limits.h"
+
+#include <inttypes.h>
+
+static ef_status run_stmts(ef__eval *ev, const ef__stmt *stmt);
+static ef_status run_stmt(ef__eval *ev, const ef__stmt *stmt);
+static ef_status run_set(ef__eval *ev, const ef__stmt *stmt);
+static ef_status run_increase(ef__eval *ev, const ef__stmt *stmt);
+static ef_status run_push(ef__eval *ev, const ef__stmt *stmt);
+static ef_status run_add(ef__eval *ev, const ef__stmt *stmt);
+static ef_status run_remove(ef__eval *ev, const ef__stmt *stmt);
+static ef_status run_unset(ef__eval *ev, const ef__stmt *stmt);
+static ef_status run_delete(ef__eval *ev, const ef__stmt *stmt);
+static ef_status run_let(ef__eval *ev, const ef__stmt *stmt);
+static ef_status run_for(ef__eval *ev, const ef__stmt *stmt);
+static ef_status run_view(ef__eval *ev, const ef__stmt *stmt, const ef__expr *view_id);
+
+void ef__eval_fresh(ef__eval *ev, const ef__block *block)
+{
+    for (int32_t i = 0; i < block->memo_count; i++)
+        ev->memos[i].kind = EF__MEMO_NONE;
+}
+
+ef_status ef__run_block(ef__eval *ev, const ef__block *block)
+{
+    return run_stmts(ev, block->first);
+}
+
+static ef_status run_stmts(ef__eval *ev, const ef__stmt *stmt)
+{
+    ef_status st = EF_OK;
+
+    for (; stmt && st == EF_OK; stmt = stmt->next) {
+        if (--ev->steps_left < 0)
+            return ef__eval_limit(ev, &stmt->span, "more than %d steps for one event",
+                                  EF_FOLD_LIMIT_STEPS);
+        st = run_stmt(ev, stmt);
+        if (st != EF_OK && ev->line == 0)
+            ev->line = stmt->span.line;
+    }
+    return st;
+}
+
+static ef_status run_stmt(ef__eval *ev, const ef__stmt *stmt)
+{
+    bool truth;
+    ef_status st;
+
+    switch (stmt->kind) {
+    case EF__STMT_SET:
+        return run_set(ev, stmt);
+    case EF__STMT_INCREASE:
+    case EF__STMT_DECREASE:
+        return run_increase(ev, stmt);
+    case EF__STMT_PUSH:
+        return run_push(ev, stmt);
+    case EF__STMT_ADD:
+        return run_add(ev, stmt);
+    case EF__STMT_REMOVE:
+        return run_remove(ev, stmt);
+    case EF__STMT_UNSET:
+        return run_unset(ev, stmt);
+    case EF__STMT_DELETE:
+        return run_delete(ev, stmt);
+    case EF__STMT_LET:
+        return run_let(ev, stmt);
+    case EF__STMT_IF:
+        st = ef__eval_truth(ev, stmt->value, &truth);
+        return st == EF_OK ? run_stmts(ev, truth ? stmt->body : stmt->otherwise) : st;
+    case EF__STMT_FOR:
+        return run_for(ev, stmt);
+    default:
+        return run_view(ev, stmt, stmt->view_id);
+    }
+}
+
+/* --- places ----------------------------------------------------------------------------------- */
+
+/* The root that a target begins with: the view's data, or in an upcast the event's. */
+static ef__spot root_spot(ef__eval *ev, const ef__expr *target)
+{
+    ef__value *root = target->root == EF__ROOT_DATA ? &ev->data : &ev->view->root;
+
+    ev->changes->bytes = target->root == EF__ROOT_DATA ? &ev->data_bytes : &ev->view->bytes;
+    if (target->root != EF__ROOT_DATA)
+        ev->view->written_by = ev->stamp;
+    return (ef__spot){.root = root, .there = root->kind != EF__VALUE_MISSING};
+}
+
+/* An empty array or object where there is nothing, or null. */
+static ef_status put_empty(ef__eval *ev, ef__spot *spot, ef__value_kind kind)
+{
+    ef__array array = {0};
+    ef__object object = {0};
+    ef__value empty = kind == EF__VALUE_ARRAY ? ef__value_array(&array) : ef__value_object(&object);
+    ef__value owned;
+    ef_status st = ef__value_store(ev->changes->heap, empty, &owned, ev->err);
+
+    if (st == EF_OK)
+        st = ef__spot_put(ev->changes, spot, owned, ev->err);
+    ev->fatal |= st != EF_OK;
+    return st;
+}
+
+static ef_status spot_wrong(ef__eval *ev, const ef__expr *target, const ef__step *step, ef__value v,
+                            const char *what)
+{
+    ef__value ignored;
+    ef__expr part = *target;
+
+    /* The path up to this step is what has the wrong kind. */
+    if (step->span.offset > target->span.offset && step->span.line == target->span.line)
+        part.span.length = step->span.column - target->span.column;
+    return ef__eval_mistake(ev, &part, v, &ignored, "%s", what);
+}
+
+static ef_status step_to_field(ef__eval *ev, const ef__expr *target, const ef__step *step,
+                               ef_str key, ef__spot *spot)
+{
+    ef__value in = ef__spot_value(spot);
+    bool found;
+
+    if (in.kind != EF__VALUE_OBJECT)
+        return spot_wrong(ev, target, step, in, "only an object has fields");
+    size_t index = ef__object_find(in.as.object, key, &found);
+    *spot = (ef__spot){.in = in, .index = index, .key = key, .there = found};
+    return EF_OK;
+}
+
+static ef_status step_to_item(ef__eval *ev, const ef__expr *target, const ef__step *step,
+                              int64_t index, ef__spot *spot)
+{
+    ef__value in = ef__spot_value(spot);
+    int64_t count = (int64_t)ef__value_count(in);
+
+    if (in.kind != EF__VALUE_ARRAY)
+        return spot_wrong(ev, target, step, in, "only an array has items by number");
+    if (index >= count || index < -count)
+        return spot_wrong(ev, target, step, in, "there is no item of that number to change");
+    *spot =
+        (ef__spot){.in = in, .index = (size_t)(index < 0 ? index + count : index), .there = true};
+    return EF_OK;
+}
+
+/* One step down. Without `create` a step into nothing ends the search: `*out_gone`. */
+static ef_status take_step(ef__eval *ev, const ef__expr *target, const ef__step *step,
+                           ef__value index, bool create, ef__spot *spot, bool *out_gone)
+{
+    bool by_field = step->field.ptr || index.kind == EF__VALUE_STRING;
+    ef_status st;
+
+    if (ef__spot_value(spot).kind <= EF__VALUE_NULL) {
+        *out_gone = !create;
+        if (!create)
+            return EF_OK;
+        if (!by_field)
+            return spot_wrong(ev, target, step, ef__spot_value(spot),
+                              "only an array has items by number");
+        st = put_empty(ev, spot, EF__VALUE_OBJECT);
+    } else {
+        st = ef__spot_own(ev->changes, spot, ev->err);
+        ev->fatal |= st != EF_OK;
+    }
+    if (st != EF_OK)
+        return st;
+    if (by_field)
+        return step_to_field(ev, target, step,
+                             step->field.ptr ? step->field : ef__value_text(index), spot);
+    return step_to_item(ev, target, step, step->expr ? index.as.integer : step->index, spot);
+}
+
+static ef_status find_spot(ef__eval *ev, const ef__expr *target, bool create, ef__spot *out)
+{
+    bool gone = false;
+    ef_status st = EF_OK;
+    unsigned depth = 1;
+
+    *out = root_spot(ev, target);
+    if (create && target->step_count == 0 && !out->there)
+        return EF_OK;
+    for (const ef__step *step = target->steps; step && st == EF_OK && !gone; step = step->next) {
+        ef__value index = EF__MISSING;
+        if (step->expr)
+            st = ef__eval_expr(ev, step->expr, &index);
+        if (st == EF_OK && step->expr && index.kind != EF__VALUE_STRING &&
+            index.kind != EF__VALUE_INT)
+            return ef__eval_mistake(ev, step->expr, index, &index,
+                                    "a text (of a field) or a whole number (of an item) is needed");
+        if (st == EF_OK && depth++ > EF_LIMIT_JSON_DEPTH)
+            return ef__eval_limit(ev, &target->span, "the view is nested deeper than %d",
+                                  EF_LIMIT_JSON_DEPTH);
+        if (st == EF_OK)
+            st = take_step(ev, target, step, index, create, out, &gone);
+    }
+    if (gone)
+        *out = (ef__spot){.there = false};
+    return st;
+}
+
+/* A value into the heap, as deep as its place allows. */
+static ef_status store(ef__eval *ev, const ef__expr *expr, size_t above, ef__value v,
+                       ef__value *out)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef__value ignored;
+
+    if (v.kind >= EF__VALUE_ARRAY) {
+        ef_status st = ef__eval_charge(ev, expr, ef__value_weight(v) / 32);
+        if (st != EF_OK)
+            return st;
+        if (ef__value_weight(v) > 2 * EF_FOLD_LIMIT_VIEW_BYTES)
+            return ef__eval_limit(ev, &expr->span, "the view would be larger than %d bytes",
+                                  EF_FOLD_LIMIT_VIEW_BYTES);
+        if (above + ef__value_depth(v) > EF_LIMIT_JSON_DEPTH)
+            return ef__eval_limit(ev, &expr->span, "the view would be nested deeper than %d",
+                                  EF_LIMIT_JSON_DEPTH);
+    }
+    ef_status st = ef__value_store(ev->changes->heap, v, out, &err);
+    if (st == EF_NO_MEMORY) {
+        ev->fatal = true;
+        return ef_fail(ev->err, st, "%s", err.text);
+    }
+    return st == EF_OK ? EF_OK : ef__eval_mistake(ev, expr, v, &ignored, "%s", err.text);
+}
+
+static ef_status check_size(ef__eval *ev, const ef__stmt *stmt)
+{
+    if (*ev->changes->bytes <= EF_FOLD_LIMIT_VIEW_BYTES)
+        return EF_OK;
+    return ef__eval_limit(ev, &stmt->span,
+                          "the view would have %" PRId64 " bytes, at most %d are "
+                          "allowed",
+                          *ev->changes->bytes, EF_FOLD_LIMIT_VIEW_BYTES);
+}
+
+static ef_status put(ef__eval *ev, const ef__stmt *stmt, ef__spot *spot, ef__value owned)
+{
+    ef_status st = ef__spot_put(ev->changes, spot, owned, ev->err);
+
+    ev->fatal |= st != EF_OK;
+    return st == EF_OK ? check_size(ev, stmt) : st;
+}
+
+/* --- statements ------------------------------------------------------------------------------- */
+
+/* The statement's value in the heap, and the place of its target. On failure nothing is owned. */
+static ef_status value_and_spot(ef__eval *ev, const ef__stmt *stmt, bool create, ef__value *owned,
+                                ef__spot *spot)
+{
+    ef__value v;
+    ef_status st = ef__eval_expr(ev, stmt->value, &v);
+
+    bool item = stmt->kind == EF__STMT_PUSH || stmt->kind == EF__STMT_ADD;
+    if (st == EF_OK)
+        st = store(ev, stmt->value, stmt->target->step_count + item, v, owned);
+    if (st != EF_OK)
+        return st;
+    st = find_spot(ev, stmt->target, create, spot);
+    if (st != EF_OK)
+        ef__value_release(ev->changes->heap, *owned);
+    return st;
+}
+
+static ef_status run_set(ef__eval *ev, const ef__stmt *stmt)
+{
+    ef__value owned;
+    ef__spot spot;
+    ef_status st = value_and_spot(ev, stmt, true, &owned, &spot);
+
+    if (st != EF_OK)
+        return st;
+    if (spot.in.kind == EF__VALUE_MISSING && owned.kind != EF__VALUE_OBJECT &&
+        stmt->target->root == EF__ROOT_VIEW) {
+        ef__value shown = owned;
+        st = ef__eval_mistake(ev, stmt->value, shown, &shown, "a view's data is an object");
+        ef__value_release(ev->changes->heap, owned);
+        return st;
+    }
+    return put(ev, stmt, &spot, owned);
+}
+
+static ef_status run_increase(ef__eval *ev, const ef__stmt *stmt)
+{
+    bool plus = stmt->kind == EF__STMT_INCREASE;
+    ef__value by;
+    ef__value sum;
+    ef__value owned;
+    ef__spot spot;
+    ef_status st = ef__eval_expr(ev, stmt->value, &by);
+
+    if (st != EF_OK)
+        return st;
+    if (!ef__value_is_number(by))
+        return ef__eval_mistake(ev, stmt->value, by, &by, "%s needs a number", plus ? "+=" : "-=");
+    st = find_spot(ev, stmt->target, true, &spot);
+    if (st != EF_OK)
+        return st;
+    ef__value old = ef__spot_value(&spot);
+    if (old.kind <= EF__VALUE_NULL)
+        old = ef__value_int(0);
+    if (!ef__value_is_number(old))
+        return ef__eval_mistake(ev, stmt->target, old, &old, "%s needs a number",
+                                plus ? "+=" : "-=");
+    st = ef__eval_math(ev, stmt->target, stmt->target, stmt->value,
+                       plus ? EF__EXPR_ADD : EF__EXPR_SUB, old, by, &sum);
+    if (st == EF_OK)
+        st = store(ev, stmt->target, 0, sum, &owned);
+    return st == EF_OK ? put(ev, stmt, &spot, owned) : st;
+}
+
+/* The array at a place, made when there is none, and the view's own. */
+static ef_status own_array(ef__eval *ev, const ef__stmt *stmt, ef__spot *spot, ef__value *out)
+{
+    ef__value v = ef__spot_value(spot);
+    ef_status st;
+
+    if (v.kind > EF__VALUE_NULL && v.kind != EF__VALUE_ARRAY)
+        return ef__eval_mistake(ev, stmt->target, v, out, "%s needs an array",
+                                stmt->kind == EF__STMT_PUSH  ? "push"
+                                : stmt->kind == EF__STMT_ADD ? "add"
+                                                             : "remove");
+    if (v.kind <= EF__VALUE_NULL)
+        st = put_empty(ev, spot, EF__VALUE_ARRAY);
+    else
+        st = ef__spot_own(ev->changes, spot, ev->err);
+    ev->fatal |= st != EF_OK;
+    *out = ef__spot_value(spot);
+    return st;
+}
+
+static ef_status run_push(ef__eval *ev, const ef__stmt *stmt)
+{
+    ef__value owned;
+    ef__value array = EF__NULL;
+    ef__spot spot;
+    ef_status st = value_and_spot(ev, stmt, true, &owned, &spot);
+
+    if (st != EF_OK)
+        return st;
+    st = own_array(ev, stmt, &spot, &array);
+    if (st != EF_OK) {
+        ef__value_release(ev->changes->heap, owned);
+        return st;
+    }
+    ef__spot end = {.in = array, .index = array.as.array->count};
+    st = ef__spot_put(ev->changes, &end, owned, ev->err);
+    while (st == EF_OK && stmt->keep > 0 && array.as.array->count > stmt->keep) {
+        ef__spot oldest = {.in = array, .there = true};
+        st = ef__spot_take(ev->changes, &oldest, ev->err);
+    }
+    ev->fatal |= st != EF_OK;
+    return st == EF_OK ? check_size(ev, stmt) : st;
+}
+
+/* The place among the items, which are in rising order when only add and remove were used. */
+static ef__spot find_in_set(ef__value array, ef__value item)
+{
+    ef__spot spot = {.in = array, .index = ef__value_count(array)};
+    ef__value_walk walk = ef__value_walk_of(array);
+
+    while (ef__value_next(&walk)) {
+        int diff = ef__value_compare(walk.value, item);
+        if (diff == 0) {
+            spot.index = walk.next - 1;
+            spot.there = true;
+            break;
+        }
+        if (diff > 0 && spot.index == ef__value_count(array))
+            spot.index = walk.next - 1;
+    }
+    return spot;
+}
+
+static ef_status run_add(ef__eval *ev, const ef__stmt *stmt)
+{
+    ef__value owned;
+    ef__value array = EF__NULL;
+    ef__spot spot;
+    ef_status st = value_and_spot(ev, stmt, true, &owned, &spot);
+
+    if (st != EF_OK)
+        return st;
+    st = own_array(ev, stmt, &spot, &array);
+    if (st == EF_OK)
+        st = ef__eval_charge(ev, stmt->value, ef__value_count(array) + ef__eval_cost(owned));
+    ef__spot place = st == EF_OK ? find_in_set(array, owned) : (ef__spot){0};
+    if (st != EF_OK || place.there) {
+        ef__value_release(ev->changes->heap, owned);
+        return st;
+    }
+    return put(ev, stmt, &place, owned);
+}
+
+static ef_status run_remove(ef__eval *ev, const ef__stmt *stmt)
+{
+    ef__value owned;
+    ef__value array = EF__NULL;
+    ef__spot spot;
+    ef_status st = value_and_spot(ev, stmt, false, &owned, &spot);
+
+    if (st != EF_OK)
+        return st;
+    if (ef__spot_value(&spot).kind > EF__VALUE_NULL)
+        st = own_array(ev, stmt, &spot, &array);
+    while (st == EF_OK && array.kind == EF__VALUE_ARRAY) {
+        st = ef__eval_charge(ev, stmt->value, ef__value_count(array) + ef__eval_cost(owned));
+        ef__spot place = find_in_set(array, owned);
+        if (st != EF_OK || !place.there)
+            break;
+        st = ef__spot_take(ev->changes, &place, ev->err);
+        ev->fatal |= st != EF_OK;
+    }
+    ef__value_release(ev->changes->heap, owned);
+    return st;
+}
+
+static ef_status run_unset(ef__eval *ev, const ef__stmt *stmt)
+{
+    ef__spot spot;
+    ef_status st = find_spot(ev, stmt->target, false, &spot);
+
+    if (st != EF_OK || !spot.there)
+        return st;
+    st = ef__spot_take(ev->changes, &spot, ev->err);
+    ev->fatal |= st != EF_OK;
+    return st;
+}
+
+static ef_status run_delete(ef__eval *ev, const ef__stmt *stmt)
+{
+    ef__spot spot = {.root = &ev->view->root, .there = ev->view->root.kind != EF__VALUE_MISSING};
+
+    ev->changes->bytes = &ev->view->bytes;
+    if (!spot.there)
+        return EF_OK;
+    ev->view->written_by = ev->stamp;
+    ef_status st = ef__spot_take(ev->changes, &spot, ev->err);
+    ev->fatal |= st != EF_OK;
+    return st;
+}
+
+/* A value that outlives the statement must not change with the view. */
+static ef_status hold(ef__eval *ev, const ef__expr *expr, ef__value v)
+{
+    if (v.kind < EF__VALUE_ARRAY || v.home == EF__HOME_JSON)
+        return EF_OK;
+    ef_status st = EF_OK;
+    if (v.home == EF__HOME_FREE)
+        st = ef__eval_charge(ev, expr, ef__value_weight(v) / 8);
+    if (st == EF_OK) {
+        st = ef__changes_hold(ev->changes, v, ev->err);
+        ev->fatal |= st != EF_OK;
+    }
+    return st;
+}
+
+static ef_status run_let(ef__eval *ev, const ef__stmt *stmt)
+{
+    ef__value v;
+    ef_status st = ef__eval_expr(ev, stmt->value, &v);
+
+    if (st == EF_OK)
+        st = hold(ev, stmt->value, v);
+    if (st == EF_OK)
+        ev->slots[stmt->slot] = v;
+    return st;
+}
+
+static ef_status run_for(ef__eval *ev, const ef__stmt *stmt)
+{
+    ef__value array;
+    ef_status st = ef__eval_expr(ev, stmt->value, &array);
+
+    if (st == EF_OK && array.kind != EF__VALUE_ARRAY)
+        return ef__eval_mistake(ev, stmt->value, array, &array, "for needs an array");
+    if (st == EF_OK)
+        st = hold(ev, stmt->value, array);
+    ef__value_walk walk = ef__value_walk_of(array);
+    while (st == EF_OK && ef__value_next(&walk)) {
+        bool wanted = true;
+        ev->slots[stmt->slot] = walk.value;
+        st = ef__eval_charge(ev, stmt->value, 1);
+        if (st == EF_OK && stmt->when)
+            st = ef__eval_truth(ev, stmt->when, &wanted);
+        if (st == EF_OK && wanted)
+            st = stmt->view_id ? run_view(ev, stmt, stmt->view_id) : run_stmts(ev, stmt->body);
+    }
+    return st;
+}
+
+static ef_status run_view(ef__eval *ev, const ef__stmt *stmt, const ef__expr *view_id)
+{
+    ef__target *outer = ev->view;
+    ef_str id;
+    ef_status st = ef__eval_view_id(ev, view_id, &id);
+
+    if (st == EF_OK)
+        st = ev->ops->select(ev, id, &ev->view);
+    if (st == EF_OK)
+        st = run_stmts(ev, stmt->body);
+    ev->view = outer;
+    return st;
+}

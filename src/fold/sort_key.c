@@ -1,0 +1,166 @@
+/*
+ * sort_key.c - values as bytes that sort alike. The form is drawn in match.h.
+ */
+#include "match.h"
+
+enum {
+    TAG_END = 0x00, /* below every tag: a shorter array comes first */
+    TAG_NULL = 0x10,
+    TAG_FALSE = 0x20,
+    TAG_TRUE = 0x21,
+    TAG_NUMBER = 0x30,
+    TAG_TEXT = 0x40,
+    TAG_ARRAY = 0x50,
+    TAG_OBJECT = 0x60
+};
+
+enum { SIDE_FAR_BELOW, SIDE_BELOW, SIDE_ZERO, SIDE_ABOVE, SIDE_FAR_ABOVE };
+
+enum { EXPONENT_BIAS = 64, DIGITS_MAX = 39 };
+
+static void add_value(ef__buf *out, ef__value v);
+
+static void add_byte(ef__buf *out, unsigned byte)
+{
+    ef__buf_add_char(out, (char)(unsigned char)byte);
+}
+
+static void add_text(ef__buf *out, ef_str text)
+{
+    add_byte(out, TAG_TEXT);
+    for (size_t i = 0; i < text.len; i++) {
+        ef__buf_add_char(out, text.ptr[i]);
+        if (text.ptr[i] == '\0')
+            add_byte(out, 0xFF);
+    }
+    add_byte(out, 0);
+    add_byte(out, 0);
+}
+
+/* coefficient * 10^-scale as 0.d1d2d3… * 10^exponent, without trailing zeros. Digits are taken in
+ * pairs from the front, so a longer number with the same beginning is the larger one. */
+static void add_digits(ef__buf *out, const ef__number *n)
+{
+    char digits[DIGITS_MAX + 1];
+    unsigned flip = n->coefficient < 0 ? 0xFF : 0;
+    unsigned __int128 rest =
+        n->coefficient < 0 ? -(unsigned __int128)n->coefficient : (unsigned __int128)n->coefficient;
+    int count = 0;
+    int at = sizeof(digits);
+
+    for (; rest; rest /= 10)
+        digits[--at] = (char)(rest % 10);
+    count = (int)sizeof(digits) - at;
+    add_byte(out, (unsigned)(count - n->scale + EXPONENT_BIAS) ^ flip);
+    while (count > 0 && digits[at + count - 1] == 0)
+        count--;
+    for (int i = 0; i < count; i += 2) {
+        unsigned second = i + 1 < count ? (unsigned)digits[at + i + 1] : 0;
+        add_byte(out, ((unsigned)digits[at + i] * 10 + second + 1) ^ flip);
+    }
+    add_byte(out, flip);
+}
+
+static void add_number(ef__buf *out, ef__value v)
+{
+    ef__number n;
+
+    add_byte(out, TAG_NUMBER);
+    if (ef__value_number(v, &n, NULL) != EF_OK) {
+        add_byte(out, v.as.text[0] == '-' ? SIDE_FAR_BELOW : SIDE_FAR_ABOVE);
+        for (uint32_t i = 0; i < v.len; i++)
+            add_byte(out, (unsigned char)v.as.text[i]);
+        add_byte(out, 0);
+        return;
+    }
+    add_byte(out, n.coefficient < 0 ? SIDE_BELOW : n.coefficient == 0 ? SIDE_ZERO : SIDE_ABOVE);
+    if (n.coefficient != 0)
+        add_digits(out, &n);
+}
+
+/* Members of a tree stand in the order of its text: the next key above the last one is looked for.
+ * Views are stored with their keys sorted, so the search ends at once. */
+static const ef__json *next_member(const ef__json *object, const ef__json *last)
+{
+    const ef__json *best = NULL;
+    ef__value before = last ? ef__value_string(last->key) : EF__MISSING;
+
+    for (const ef__json *child = object->first; child; child = child->next) {
+        ef__value key = ef__value_string(child->key);
+        if (ef__value_compare(key, before) > 0 &&
+            (!best || ef__value_compare(key, ef__value_string(best->key)) < 0))
+            best = child;
+    }
+    return best;
+}
+
+static void add_object(ef__buf *out, ef__value v)
+{
+    ef__value_walk walk = ef__value_walk_of(v);
+    const ef__json *member = NULL;
+
+    add_byte(out, TAG_OBJECT);
+    if (v.home == EF__HOME_JSON) {
+        while (!out->failed && (member = next_member(v.as.json, member)) != NULL) {
+            add_text(out, member->key);
+            add_value(out, ef__value_from_json(member));
+        }
+    } else {
+        while (!out->failed && ef__value_next(&walk)) {
+            add_text(out, walk.key);
+            add_value(out, walk.value);
+        }
+    }
+    add_byte(out, TAG_END);
+}
+
+static void add_value(ef__buf *out, ef__value v)
+{
+    ef__value_walk walk;
+
+    switch (v.kind) {
+    case EF__VALUE_MISSING:
+    case EF__VALUE_NULL:
+        add_byte(out, TAG_NULL);
+        break;
+    case EF__VALUE_FALSE:
+    case EF__VALUE_TRUE:
+        add_byte(out, v.kind == EF__VALUE_TRUE ? TAG_TRUE : TAG_FALSE);
+        break;
+    case EF__VALUE_INT:
+    case EF__VALUE_DECIMAL:
+        add_number(out, v);
+        break;
+    case EF__VALUE_STRING:
+        add_text(out, ef__value_text(v));
+        break;
+    case EF__VALUE_ARRAY:
+        walk = ef__value_walk_of(v);
+        add_byte(out, TAG_ARRAY);
+        while (!out->failed && ef__value_next(&walk))
+            add_value(out, walk.value);
+        add_byte(out, TAG_END);
+        break;
+    default:
+        add_object(out, v);
+    }
+}
+
+/* Bytes are added one by one, so a buffer that is full holds a prefix of the key to the last byte.
+ */
+ef_status ef__sort_key(ef__value v, size_t max_bytes, ef__buf *out, bool *out_cut, ef_error *err)
+{
+    size_t room = out->max_bytes;
+    bool narrow = max_bytes < room - out->len;
+
+    if (out->failed)
+        return ef_fail(err, EF_NO_MEMORY, "no room for a sort key");
+    if (narrow)
+        out->max_bytes = out->len + max_bytes;
+    add_value(out, v);
+    *out_cut = narrow && out->failed && out->len == out->max_bytes;
+    out->max_bytes = room;
+    if (*out_cut)
+        out->failed = false;
+    return out->failed ? ef_fail(err, EF_NO_MEMORY, "no room for a sort key") : EF_OK;
+}

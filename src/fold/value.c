@@ -1,0 +1,332 @@
+/*
+ * value.c - reading and comparing values. Storing them is store.c, printing them print.c.
+ *
+ * Walks recurse, and end: what comes from a tree or lies in the heap is at most EF_LIMIT_JSON_DEPTH
+ * deep, and what a program makes around it is as deep as the program is nested.
+ */
+#include "value.h"
+
+enum { WEIGHT_SCALAR = 8 };
+
+static int compare_numbers(ef__value a, ef__value b);
+static int compare_arrays(ef__value a, ef__value b);
+static int compare_objects(ef__value a, ef__value b);
+
+const char *ef__value_kind_name(ef__value v)
+{
+    static const char *const names[] = {
+        [EF__VALUE_MISSING] = "missing",  [EF__VALUE_NULL] = "null",
+        [EF__VALUE_FALSE] = "a boolean",  [EF__VALUE_TRUE] = "a boolean",
+        [EF__VALUE_INT] = "a number",     [EF__VALUE_DECIMAL] = "a number",
+        [EF__VALUE_STRING] = "a text",    [EF__VALUE_ARRAY] = "an array",
+        [EF__VALUE_OBJECT] = "an object",
+    };
+
+    return names[v.kind];
+}
+
+ef__value ef__value_from_json(const ef__json *json)
+{
+    int64_t integer;
+
+    if (!json)
+        return EF__MISSING;
+    switch (json->kind) {
+    case EF__JSON_NULL:
+        return EF__NULL;
+    case EF__JSON_FALSE:
+    case EF__JSON_TRUE:
+        return ef__value_bool(json->kind == EF__JSON_TRUE);
+    case EF__JSON_NUMBER:
+        if (ef__json_int64(json, &integer) == 0)
+            return ef__value_int(integer);
+        return (ef__value){.kind = EF__VALUE_DECIMAL,
+                           .home = EF__HOME_JSON,
+                           .len = (uint32_t)json->text.len,
+                           .as.text = json->text.ptr};
+    case EF__JSON_STRING:
+        return ef__value_string(json->text);
+    case EF__JSON_ARRAY:
+        return (ef__value){.kind = EF__VALUE_ARRAY, .home = EF__HOME_JSON, .as.json = json};
+    default:
+        return (ef__value){.kind = EF__VALUE_OBJECT, .home = EF__HOME_JSON, .as.json = json};
+    }
+}
+
+ef_status ef__value_from_number(const ef__number *number, ef__arena *arena, ef__value *out,
+                                ef_error *err)
+{
+    int64_t integer;
+
+    if (ef__number_is_int64(number, &integer)) {
+        *out = ef__value_int(integer);
+        return EF_OK;
+    }
+    ef__number *copy = ef__arena_alloc(arena, sizeof(*copy));
+    if (!copy)
+        return ef_fail(err, EF_NO_MEMORY, "no memory for a number");
+    *copy = *number;
+    *out = (ef__value){.kind = EF__VALUE_DECIMAL, .as.number = copy};
+    return EF_OK;
+}
+
+/* 12.50: up to 18 digits with a point among them, as amounts are. */
+static bool read_short(const char *text, size_t len, ef__number *out)
+{
+    int64_t value = 0;
+    int32_t scale = 0;
+    bool behind = false;
+    size_t i = text[0] == '-';
+
+    if (len > 18)
+        return false;
+    for (; i < len; i++) {
+        if (text[i] == '.') {
+            behind = true;
+            continue;
+        }
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        value = value * 10 + (text[i] - '0');
+        scale += behind;
+    }
+    while (scale > 0 && value % 10 == 0) {
+        value /= 10;
+        scale--;
+    }
+    *out = (ef__number){text[0] == '-' ? -value : value, scale};
+    return true;
+}
+
+ef_status ef__value_number(ef__value v, ef__number *out, ef_error *err)
+{
+    if (v.kind == EF__VALUE_INT)
+        *out = ef__number_from_int64(v.as.integer);
+    else if (v.home == EF__HOME_JSON)
+        return read_short(v.as.text, v.len, out)
+                   ? EF_OK
+                   : ef__number_parse((ef_str){v.as.text, v.len}, out, err);
+    else
+        *out = *v.as.number;
+    return EF_OK;
+}
+
+size_t ef__value_count(ef__value v)
+{
+    if (v.kind != EF__VALUE_ARRAY && v.kind != EF__VALUE_OBJECT)
+        return 0;
+    if (v.home == EF__HOME_JSON)
+        return v.as.json->count;
+    return v.kind == EF__VALUE_ARRAY ? v.as.array->count : v.as.object->count;
+}
+
+ef__value ef__value_item(ef__value array, size_t index)
+{
+    if (array.kind != EF__VALUE_ARRAY || index >= ef__value_count(array))
+        return EF__MISSING;
+    if (array.home != EF__HOME_JSON)
+        return array.as.array->items[array.as.array->start + index];
+    const ef__json *item = array.as.json->first;
+    while (index-- > 0)
+        item = item->next;
+    return ef__value_from_json(item);
+}
+
+ef__value ef__value_get(ef__value object, ef_str key)
+{
+    bool found;
+
+    if (object.kind != EF__VALUE_OBJECT)
+        return EF__MISSING;
+    if (object.home == EF__HOME_JSON) {
+        for (const ef__json *child = object.as.json->first; child; child = child->next)
+            if (child->key.len == key.len && memcmp(child->key.ptr, key.ptr, key.len) == 0)
+                return ef__value_from_json(child);
+        return EF__MISSING;
+    }
+    size_t at = ef__object_find(object.as.object, key, &found);
+    return found ? object.as.object->members[at].value : EF__MISSING;
+}
+
+ef__value_walk ef__value_walk_of(ef__value v)
+{
+    ef__value_walk walk = {.of = v};
+
+    if (v.home == EF__HOME_JSON && v.kind >= EF__VALUE_ARRAY)
+        walk.json = v.as.json->first;
+    return walk;
+}
+
+bool ef__value_next(ef__value_walk *walk)
+{
+    ef__value of = walk->of;
+
+    if (walk->next >= ef__value_count(of))
+        return false;
+    if (of.home == EF__HOME_JSON) {
+        walk->key = walk->json->key;
+        walk->value = ef__value_from_json(walk->json);
+        walk->json = walk->json->next;
+    } else if (of.kind == EF__VALUE_ARRAY) {
+        walk->value = of.as.array->items[of.as.array->start + walk->next];
+    } else {
+        walk->key = ef__value_text(of.as.object->members[walk->next].key);
+        walk->value = of.as.object->members[walk->next].value;
+    }
+    walk->next++;
+    return true;
+}
+
+static int compare_text(ef_str a, ef_str b)
+{
+    size_t shared = a.len < b.len ? a.len : b.len;
+    int diff = shared ? memcmp(a.ptr, b.ptr, shared) : 0;
+
+    return diff ? diff : a.len < b.len ? -1 : a.len > b.len;
+}
+
+static int rank(ef__value v)
+{
+    return v.kind == EF__VALUE_DECIMAL ? EF__VALUE_INT : v.kind;
+}
+
+int ef__value_compare(ef__value a, ef__value b)
+{
+    if (rank(a) != rank(b))
+        return rank(a) < rank(b) ? -1 : 1;
+    switch (rank(a)) {
+    case EF__VALUE_INT:
+        return compare_numbers(a, b);
+    case EF__VALUE_STRING:
+        return compare_text(ef__value_text(a), ef__value_text(b));
+    case EF__VALUE_ARRAY:
+        return compare_arrays(a, b);
+    case EF__VALUE_OBJECT:
+        return compare_objects(a, b);
+    default:
+        return 0;
+    }
+}
+
+/* A number past all others: 1 or -1 by its sign, by its text among its like. One that is too fine
+ * (1e-99) counts as too large as well: what matters is that the order is total. */
+static int compare_numbers(ef__value a, ef__value b)
+{
+    ef__number x;
+    ef__number y;
+
+    if (a.kind == EF__VALUE_INT && b.kind == EF__VALUE_INT)
+        return a.as.integer < b.as.integer ? -1 : a.as.integer > b.as.integer;
+    bool a_fits = ef__value_number(a, &x, NULL) == EF_OK;
+    bool b_fits = ef__value_number(b, &y, NULL) == EF_OK;
+    if (a_fits && b_fits)
+        return ef__number_compare(&x, &y);
+    int a_side = a_fits ? 0 : a.as.text[0] == '-' ? -1 : 1;
+    int b_side = b_fits ? 0 : b.as.text[0] == '-' ? -1 : 1;
+    if (a_side != b_side)
+        return a_side < b_side ? -1 : 1;
+    return compare_text((ef_str){a.as.text, a.len}, (ef_str){b.as.text, b.len});
+}
+
+static int compare_arrays(ef__value a, ef__value b)
+{
+    ef__value_walk left = ef__value_walk_of(a);
+    ef__value_walk right = ef__value_walk_of(b);
+
+    for (;;) {
+        bool more = ef__value_next(&left);
+        if (!ef__value_next(&right))
+            return more;
+        if (!more)
+            return -1;
+        int diff = ef__value_compare(left.value, right.value);
+        if (diff)
+            return diff;
+    }
+}
+
+/* Members in the order of keys. Those of a tree stand in the order of its text: that is sorted when
+ * it came from a view, else the least key above the one before is looked for. */
+typedef struct sorted_walk {
+    ef__value_walk walk;
+    bool search;
+} sorted_walk;
+
+static sorted_walk sorted_walk_of(ef__value v)
+{
+    sorted_walk sorted = {ef__value_walk_of(v), false};
+
+    for (const ef__json *child = sorted.walk.json; child && child->next; child = child->next)
+        if (compare_text(child->key, child->next->key) > 0)
+            sorted.search = true;
+    return sorted;
+}
+
+static bool next_sorted(sorted_walk *sorted)
+{
+    ef__value_walk *walk = &sorted->walk;
+    const ef__json *best = NULL;
+
+    if (!sorted->search)
+        return ef__value_next(walk);
+    for (const ef__json *child = walk->of.as.json->first; child; child = child->next)
+        if ((walk->next == 0 || compare_text(child->key, walk->key) > 0) &&
+            (!best || compare_text(child->key, best->key) < 0))
+            best = child;
+    if (!best)
+        return false;
+    walk->key = best->key;
+    walk->value = ef__value_from_json(best);
+    walk->next++;
+    return true;
+}
+
+static int compare_objects(ef__value a, ef__value b)
+{
+    sorted_walk left = sorted_walk_of(a);
+    sorted_walk right = sorted_walk_of(b);
+
+    for (;;) {
+        bool more = next_sorted(&left);
+        if (!next_sorted(&right))
+            return more;
+        if (!more)
+            return -1;
+        int diff = compare_text(left.walk.key, right.walk.key);
+        if (!diff)
+            diff = ef__value_compare(left.walk.value, right.walk.value);
+        if (diff)
+            return diff;
+    }
+}
+
+size_t ef__value_weight(ef__value v)
+{
+    switch (v.kind) {
+    case EF__VALUE_STRING:
+        return v.len + 2;
+    case EF__VALUE_ARRAY:
+    case EF__VALUE_OBJECT:
+        if (v.home == EF__HOME_JSON)
+            return v.as.json->text.len;
+        if (v.home == EF__HOME_HEAP)
+            return ef__value_size(v);
+        return v.kind == EF__VALUE_ARRAY ? v.as.array->weight : v.as.object->weight;
+    default:
+        return WEIGHT_SCALAR;
+    }
+}
+
+unsigned ef__value_depth(ef__value v)
+{
+    unsigned deepest = 0;
+
+    if (v.kind != EF__VALUE_ARRAY && v.kind != EF__VALUE_OBJECT)
+        return 0;
+    ef__value_walk walk = ef__value_walk_of(v);
+    while (ef__value_next(&walk)) {
+        unsigned depth = ef__value_depth(walk.value);
+        deepest = depth > deepest ? depth : deepest;
+    }
+    return deepest + 1;
+}

@@ -1,0 +1,201 @@
+/*
+ * value.h - the values that programs work on.
+ *
+ * A value is small and passed by value. Where its bytes live is its home:
+ *
+ *   free   nowhere in particular (null, true, 7), or with somebody who outlives it: the program,
+ * the arena of the event at hand heap   in the folder's heap, shared by count: what views are made
+ * of json   in a parsed tree: read where it stands, and turned into something else only when stored
+ *
+ * Numbers are exact. An integer that fits 64 bits is an INT; everything else is a DECIMAL (a large
+ * integer too), or a number that still stands as text in a tree and is read when somebody counts
+ * with it. Objects of the heap and of the arena keep their members sorted by key.
+ *
+ * Strings, numbers and everything free or json never change. An array or object of the heap changes
+ * through change.h only, and only where one reference to it is left.
+ */
+#ifndef EF_FOLD_VALUE_H
+#define EF_FOLD_VALUE_H
+
+#include "heap.h"
+
+#include "../base/json.h"
+#include "../base/number.h"
+
+/* In the order of values: a lower kind comes first. false < true, and INT and DECIMAL are both
+ * numbers, compared by what they are worth. */
+typedef enum ef__value_kind {
+    EF__VALUE_MISSING, /* what a path that leads nowhere gives; never stored */
+    EF__VALUE_NULL,
+    EF__VALUE_FALSE,
+    EF__VALUE_TRUE,
+    EF__VALUE_INT,
+    EF__VALUE_DECIMAL,
+    EF__VALUE_STRING,
+    EF__VALUE_ARRAY,
+    EF__VALUE_OBJECT
+} ef__value_kind;
+
+typedef enum ef__value_home { EF__HOME_FREE, EF__HOME_HEAP, EF__HOME_JSON } ef__value_home;
+
+typedef struct ef__array ef__array;
+typedef struct ef__object ef__object;
+
+typedef struct ef__value {
+    uint8_t kind;
+    uint8_t home;
+    uint8_t plain; /* a string: known to need no escape when printed */
+    uint32_t len;  /* string, and a number that is text: bytes */
+    union {
+        int64_t integer;
+        const char *text;
+        const ef__number *number;
+        ef__array *array;
+        ef__object *object;
+        const ef__json *json; /* array or object of a tree */
+    } as;
+} ef__value;
+
+struct ef__array {
+    uint32_t refs;
+    uint32_t start; /* of the first item in `items`: dropping from the front moves nothing */
+    uint32_t count;
+    uint32_t cap;
+    size_t weight; /* of the arena's: see ef__value_weight */
+    ef__value *items;
+};
+
+typedef struct ef__member {
+    ef__value key; /* a string */
+    ef__value value;
+} ef__member;
+
+struct ef__object {
+    uint32_t refs;
+    uint32_t count;
+    uint32_t cap;
+    size_t weight;
+    ef__member *members; /* sorted by key */
+};
+
+#define EF__MISSING ((ef__value){.kind = EF__VALUE_MISSING})
+#define EF__NULL ((ef__value){.kind = EF__VALUE_NULL})
+
+static inline ef__value ef__value_bool(bool truth)
+{
+    return (ef__value){.kind = truth ? EF__VALUE_TRUE : EF__VALUE_FALSE};
+}
+
+static inline ef__value ef__value_int(int64_t integer)
+{
+    return (ef__value){.kind = EF__VALUE_INT, .as.integer = integer};
+}
+
+/* Borrowed: the bytes outlive the value. */
+static inline ef__value ef__value_string(ef_str text)
+{
+    return (ef__value){
+        .kind = EF__VALUE_STRING, .len = (uint32_t)text.len, .as.text = text.len ? text.ptr : ""};
+}
+
+static inline bool ef__value_is_number(ef__value v)
+{
+    return v.kind == EF__VALUE_INT || v.kind == EF__VALUE_DECIMAL;
+}
+
+/* A string's text. */
+static inline ef_str ef__value_text(ef__value v)
+{
+    return (ef_str){v.as.text, v.len};
+}
+
+const char *ef__value_kind_name(ef__value v); /* "a number", "an object", "missing" */
+
+/* A node of a tree, read where it stands; NULL gives EF__MISSING. */
+ef__value ef__value_from_json(const ef__json *json);
+/* An INT where it fits, else a DECIMAL in `arena`. EF_NO_MEMORY */
+ef_status ef__value_from_number(const ef__number *number, ef__arena *arena, ef__value *out,
+                                ef_error *err);
+/* What a number is worth. EF_TOO_LARGE when it is text with more digits than numbers have. */
+ef_status ef__value_number(ef__value v, ef__number *out, ef_error *err);
+
+/* Items of an array or members of an object; 0 of anything else. */
+size_t ef__value_count(ef__value v);
+/* Item `index` of an array; EF__MISSING when there is none. */
+ef__value ef__value_item(ef__value array, size_t index);
+/* The member of that name; EF__MISSING when there is none. */
+ef__value ef__value_get(ef__value object, ef_str key);
+
+/*
+ * The items or members of a value one after the other, members in the order of keys (of a tree: in
+ * the order of the text).
+ *     ef__value_walk walk = ef__value_walk_of(v);
+ *     while (ef__value_next(&walk)) … walk.key, walk.value …
+ */
+typedef struct ef__value_walk {
+    ef__value of;
+    size_t next;
+    const ef__json *json;
+    ef_str key; /* of a member */
+    ef__value value;
+} ef__value_walk;
+
+ef__value_walk ef__value_walk_of(ef__value v);
+bool ef__value_next(ef__value_walk *walk);
+
+/*
+ * The total order: missing < null < false < true < numbers < strings < arrays < objects. Strings by
+ * bytes; arrays item by item, a shorter one first; objects as the list of their sorted keys and
+ * values. 0 means equal by value: 1 and 1.0 are. A number with more digits than numbers have counts
+ * as larger than all others in its direction, so that the order is total whatever the bytes.
+ */
+int ef__value_compare(ef__value a, ef__value b);
+
+/* Does a text print without an escape? */
+bool ef__text_is_plain(ef_str text);
+
+/* Canonical JSON: sorted keys, no spaces, plain numbers. MISSING is written as null. EF_TOO_LARGE
+ * when a number does not fit or the buffer is full, EF_NO_MEMORY. */
+ef_status ef__value_print(ef__value v, ef__buf *out, ef_error *err);
+
+/* Exactly as many bytes as ef__value_print writes; a number that does not fit counts its text. */
+size_t ef__value_size(ef__value v);
+/* About as many, without a walk where that can be had: what budgets are charged with. Whoever makes
+ * an array or object in the arena keeps its sum in `weight`, for [x, x] of [x, x] of … is little
+ * memory and a great deal of text. */
+size_t ef__value_weight(ef__value v);
+/* 0 of a scalar, 1 of [] and {}, 2 of [[]] … */
+unsigned ef__value_depth(ef__value v);
+
+/*
+ * The arena's own arrays and objects, for what expressions make. `cap` is the most it will hold.
+ * NULL when memory runs out. ef__object_put keeps the keys sorted and the last of two equal ones.
+ */
+ef__array *ef__array_make(ef__arena *arena, size_t cap);
+void ef__array_put(ef__array *array, ef__value value);
+ef__object *ef__object_make(ef__arena *arena, size_t cap);
+void ef__object_put(ef__object *object, ef__value key, ef__value value);
+static inline ef__value ef__value_array(ef__array *array)
+{
+    return (ef__value){.kind = EF__VALUE_ARRAY, .as.array = array};
+}
+static inline ef__value ef__value_object(ef__object *object)
+{
+    return (ef__value){.kind = EF__VALUE_OBJECT, .as.object = object};
+}
+/* Where `key` is among the members, or where it would have to stand. */
+size_t ef__object_find(const ef__object *object, ef_str key, bool *out_found);
+
+/*
+ * Take a value into the heap: what is there already is shared, the rest is copied, and text of the
+ * program (free) is copied too. MISSING becomes null. The result is owned: one reference.
+ * EF_TOO_LARGE (a number that does not fit, nesting past EF_LIMIT_JSON_DEPTH), EF_NO_MEMORY; then
+ * nothing is kept.
+ */
+ef_status ef__value_store(ef__heap *heap, ef__value v, ef__value *out, ef_error *err);
+/* One more reference; only counts for the heap's. */
+void ef__value_retain(ef__value v);
+/* One reference less; the last one frees. */
+void ef__value_release(ef__heap *heap, ef__value v);
+
+#endif

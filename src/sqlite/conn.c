@@ -1,0 +1,239 @@
+/*
+ * conn.c - see conn.h. All knowledge of SQLite's result codes is in ef__sq_fail.
+ */
+#include "conn.h"
+
+#include <everfold/clock.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* Debian's SQLite (before 3.51.3) can lose pages when a commit wraps the log while a checkpoint
+ * runs; checkpoint.h keeps the two apart. So nothing may checkpoint by itself. */
+static const char SETUP[] = "PRAGMA wal_autocheckpoint=0;"
+                            "PRAGMA journal_size_limit=67108864;"
+                            "PRAGMA mmap_size=0;"
+                            "PRAGMA cell_size_check=ON;"
+                            "PRAGMA trusted_schema=OFF;"
+                            "PRAGMA temp_store=MEMORY;";
+
+static ef_status status_of(int rc)
+{
+    switch (rc & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_DONE:
+    case SQLITE_ROW:
+        return EF_OK;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return EF_BUSY;
+    case SQLITE_FULL:
+        return EF_FULL;
+    case SQLITE_NOMEM:
+        return EF_NO_MEMORY;
+    case SQLITE_CORRUPT:
+        return EF_DAMAGED;
+    case SQLITE_NOTADB:
+        return EF_WRONG_STORE;
+    default:
+        return EF_IO;
+    }
+}
+
+ef_status ef__sq_fail(ef__sq_conn *conn, int rc, const char *what, ef_error *err)
+{
+    ef_status status = status_of(rc);
+
+    if (status == EF_OK)
+        return EF_OK;
+    if (status == EF_FULL)
+        return ef_fail(err, EF_FULL,
+                       "the disk is full: nothing was written; free some space and try again");
+    return ef_fail(err, status, "%s: %s (SQLite %d)", what,
+                   conn && conn->db ? sqlite3_errmsg(conn->db) : sqlite3_errstr(rc),
+                   conn && conn->db ? sqlite3_extended_errcode(conn->db) : rc);
+}
+
+/* Wait for another process's lock in short, growing sleeps until the deadline. SQLite's own busy
+ * timeout sleeps in whole milliseconds, which is many commits long. */
+static int wait_for_lock(void *context, int tries)
+{
+    ef__sq_conn *conn = context;
+    int64_t now_us = ef_clock_system()->mono_us(ef_clock_system()->context);
+    int64_t sleep_us = tries < 20 ? 50 + 10 * tries : 1000;
+
+    if (tries == 0)
+        conn->busy_since_us = now_us;
+    if (now_us - conn->busy_since_us >= conn->busy_ms * 1000)
+        return 0;
+    nanosleep(&(struct timespec){.tv_nsec = sleep_us * 1000}, NULL);
+    return 1;
+}
+
+static ef_status set_up(ef__sq_conn *conn, const ef__sq_options *options, ef_error *err)
+{
+    static const char *const SYNC[] = {"FULL", "NORMAL", "OFF"};
+    char sql[100];
+    int off = 0;
+    ef_status st;
+
+    sqlite3_busy_handler(conn->db, wait_for_lock, conn);
+    (void)sqlite3_db_config(conn->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, &off);
+    (void)sqlite3_db_config(conn->db, SQLITE_DBCONFIG_DEFENSIVE, 1, &off);
+    (void)snprintf(sql, sizeof sql, "PRAGMA synchronous=%s; PRAGMA cache_size=-%d",
+                   SYNC[options->sync], options->cache_kib ? (int)options->cache_kib : 2048);
+    st = ef__sq_exec(conn, SETUP, err);
+    return st == EF_OK ? ef__sq_exec(conn, sql, err) : st;
+}
+
+ef_status ef__sq_open(ef__sq_conn *conn, const char *path, const ef__sq_options *options,
+                      ef_error *err)
+{
+    int how = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
+    int rc;
+    ef_status st = EF_OK;
+
+    *conn = (ef__sq_conn){.busy_ms = options->busy_ms, .texts = options->texts};
+    if (options->texts) {
+        conn->stmts = calloc((size_t)options->texts->count, sizeof *conn->stmts);
+        if (!conn->stmts)
+            return ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
+    }
+    how |= options->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+    how |= options->create ? SQLITE_OPEN_CREATE : 0;
+    rc = sqlite3_open_v2(path, &conn->db, how, NULL);
+    if (rc != SQLITE_OK)
+        st = ef__sq_fail(conn, rc, path, err);
+    if (st == EF_OK)
+        st = set_up(conn, options, err);
+    if (st != EF_OK)
+        ef__sq_close(conn);
+    return st;
+}
+
+void ef__sq_close(ef__sq_conn *conn)
+{
+    for (int i = 0; conn->stmts && i < conn->texts->count; i++)
+        sqlite3_finalize(conn->stmts[i]);
+    free(conn->stmts);
+    (void)sqlite3_close(conn->db);
+    *conn = (ef__sq_conn){0};
+}
+
+/* journal_mode=WAL can fail and leave the old mode with no error code: read it back. */
+ef_status ef__sq_use_log(ef__sq_conn *conn, bool read_only, ef_error *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(
+        conn->db, read_only ? "PRAGMA journal_mode" : "PRAGMA journal_mode=WAL", -1, &stmt, NULL);
+    ef_status st = EF_OK;
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(stmt);
+    if (rc != SQLITE_ROW)
+        st = ef__sq_fail(conn, rc == SQLITE_DONE ? SQLITE_IOERR : rc, "turning on the log", err);
+    else if (strcmp((const char *)sqlite3_column_text(stmt, 0), "wal") != 0)
+        st = ef_fail(err, EF_IO, "the store would not turn on its log (journal mode is %s)",
+                     (const char *)sqlite3_column_text(stmt, 0));
+    sqlite3_finalize(stmt);
+    return st;
+}
+
+ef_status ef__sq_stmt(ef__sq_conn *conn, int which, sqlite3_stmt **out, ef_error *err)
+{
+    if (!conn->stmts[which]) {
+        int rc = sqlite3_prepare_v3(conn->db, conn->texts->sql[which], -1,
+                                    SQLITE_PREPARE_PERSISTENT, &conn->stmts[which], NULL);
+        if (rc != SQLITE_OK)
+            return ef__sq_fail(conn, rc, conn->texts->names[which], err);
+    }
+    *out = conn->stmts[which];
+    return EF_OK;
+}
+
+ef_status ef__sq_done(ef__sq_conn *conn, sqlite3_stmt *stmt, ef_error *err)
+{
+    int rc = sqlite3_step(stmt);
+    ef_status st = ef__sq_fail(conn, rc, "writing", err);
+
+    sqlite3_reset(stmt);
+    return st;
+}
+
+ef_status ef__sq_change(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_changed, ef_error *err)
+{
+    ef_status st = ef__sq_done(conn, stmt, err);
+
+    *out_changed = st == EF_OK && sqlite3_changes(conn->db) > 0;
+    return st;
+}
+
+ef_status ef__sq_row(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_row, ef_error *err)
+{
+    int rc = sqlite3_step(stmt);
+    ef_status st = ef__sq_fail(conn, rc, "reading", err);
+
+    *out_row = rc == SQLITE_ROW;
+    if (!*out_row)
+        sqlite3_reset(stmt);
+    return st;
+}
+
+ef_status ef__sq_run(ef__sq_conn *conn, int which, ef_error *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    ef_status st = ef__sq_stmt(conn, which, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    st = ef__sq_fail(conn, sqlite3_step(stmt), conn->texts->names[which], err);
+    sqlite3_reset(stmt);
+    return st;
+}
+
+ef_status ef__sq_exec(ef__sq_conn *conn, const char *sql, ef_error *err)
+{
+    return ef__sq_fail(conn, sqlite3_exec(conn->db, sql, NULL, NULL, NULL), sql, err);
+}
+
+ef_status ef__sq_number(ef__sq_conn *conn, const char *sql, int64_t *out, ef_error *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(conn->db, sql, -1, &stmt, NULL);
+    ef_status st;
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(stmt);
+    if (rc == SQLITE_ROW)
+        *out = sqlite3_column_int64(stmt, 0);
+    st = ef__sq_fail(conn, rc, sql, err);
+    sqlite3_finalize(stmt);
+    return st;
+}
+
+void ef__sq_bind_str(sqlite3_stmt *stmt, int index, ef_str text)
+{
+    sqlite3_bind_text(stmt, index, text.ptr ? text.ptr : "", (int)text.len, SQLITE_STATIC);
+}
+
+void ef__sq_bind_blob(sqlite3_stmt *stmt, int index, ef_str bytes)
+{
+    sqlite3_bind_blob(stmt, index, bytes.ptr ? bytes.ptr : "", (int)bytes.len, SQLITE_STATIC);
+}
+
+ef_str ef__sq_column_str(sqlite3_stmt *stmt, int column)
+{
+    ef_str s;
+    s.ptr = (const char *)sqlite3_column_text(stmt, column);
+    s.len = (size_t)sqlite3_column_bytes(stmt, column);
+    return s;
+}
+
+ef_str ef__sq_column_blob(sqlite3_stmt *stmt, int column)
+{
+    ef_str s;
+    s.ptr = sqlite3_column_blob(stmt, column);
+    s.len = (size_t)sqlite3_column_bytes(stmt, column);
+    return s;
+}

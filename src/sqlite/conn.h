@@ -1,0 +1,79 @@
+/*
+ * conn.h - a SQLite connection as we use it, and the statements on it.
+ *
+ * Statements are named in the .sql files of the back end; src/sqlgen.py makes them a table, which
+ * is handed in at open. Each is prepared once per connection and kept. A connection belongs to one
+ * thread at a time. Nothing here checkpoints on its own (checkpoint.h).
+ */
+#ifndef EF_SQLITE_CONN_H
+#define EF_SQLITE_CONN_H
+
+#include <everfold/status.h>
+#include <everfold/str.h>
+
+#include <sqlite3.h>
+
+/* The statements of a back end; static, shared by its connections. */
+typedef struct ef__sq_texts {
+    const char *const *sql;
+    const char *const *names;
+    int count;
+} ef__sq_texts;
+
+typedef struct ef__sq_conn {
+    sqlite3 *db;
+    const ef__sq_texts *texts;
+    sqlite3_stmt **stmts;
+    int64_t busy_ms;       /* how long to wait for a lock */
+    int64_t busy_since_us; /* monotonic; when the present wait began */
+} ef__sq_conn;
+
+typedef enum ef__sq_sync {
+    EF__SQ_SYNC_FULL,   /* a commit is on the disk when it returns */
+    EF__SQ_SYNC_NORMAL, /* a checkpoint is; a power cut may take the last commits, whole */
+    EF__SQ_SYNC_OFF     /* commits of this connection are not worth a sync */
+} ef__sq_sync;
+
+typedef struct ef__sq_options {
+    const ef__sq_texts *texts; /* NULL: a connection without named statements */
+    bool create;
+    bool read_only;
+    int64_t busy_ms;
+    ef__sq_sync sync;
+    int32_t cache_kib; /* 0 means 2048 */
+} ef__sq_options;
+
+/* Open and set up. The file is not changed. */
+ef_status ef__sq_open(ef__sq_conn *conn, const char *path, const ef__sq_options *options,
+                      ef_error *err);
+void ef__sq_close(ef__sq_conn *conn); /* also one that is zeroed, or closed already */
+
+/* Turn the file's log (WAL) on, for good; read-only: fail unless it is on. */
+ef_status ef__sq_use_log(ef__sq_conn *conn, bool read_only, ef_error *err);
+
+/* The prepared statement `which`, reset; bindings stay until they are bound anew. */
+ef_status ef__sq_stmt(ef__sq_conn *conn, int which, sqlite3_stmt **out, ef_error *err);
+/* Step a statement that returns nothing, and reset it. */
+ef_status ef__sq_done(ef__sq_conn *conn, sqlite3_stmt *stmt, ef_error *err);
+/* The same; *out_changed says whether it changed a row. */
+ef_status ef__sq_change(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_changed, ef_error *err);
+/* Step: *out_row says whether there is a row. On false or failure the statement is reset. */
+ef_status ef__sq_row(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_row, ef_error *err);
+/* Prepare, step to the end, reset: for statements without binds and rows (begin, commit …). */
+ef_status ef__sq_run(ef__sq_conn *conn, int which, ef_error *err);
+/* A text that is not worth keeping prepared: a pragma, a migration. */
+ef_status ef__sq_exec(ef__sq_conn *conn, const char *sql, ef_error *err);
+/* The number that such a text yields. */
+ef_status ef__sq_number(ef__sq_conn *conn, const char *sql, int64_t *out, ef_error *err);
+
+/* What an SQLite result means in our words; EF_OK for SQLITE_OK, DONE and ROW. */
+ef_status ef__sq_fail(ef__sq_conn *conn, int rc, const char *what, ef_error *err);
+
+/* Borrowed until the next bind of the same place. */
+void ef__sq_bind_str(sqlite3_stmt *stmt, int index, ef_str text);
+void ef__sq_bind_blob(sqlite3_stmt *stmt, int index, ef_str bytes);
+/* Live until the next step. */
+ef_str ef__sq_column_str(sqlite3_stmt *stmt, int column);
+ef_str ef__sq_column_blob(sqlite3_stmt *stmt, int column);
+
+#endif

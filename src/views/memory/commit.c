@@ -1,0 +1,361 @@
+/*
+ * commit.c - everything or nothing, in three steps: look whether all is as it was read, make all
+ * that needs memory, then change. The last step cannot fail.
+ */
+#include "memory.h"
+
+#include <stdlib.h>
+
+/* --- look ------------------------------------------------------------------------------------- */
+
+static ef_status check_fence(const mem_store *store, const ef__fence *fence, ef_error *err)
+{
+    const mem_fence *seen = mem_fence_find(store, fence->scope);
+
+    if (fence->scope.len == 0 || !seen || seen->token <= fence->token)
+        return EF_OK;
+    return ef_fail_numbers(err, EF_LEASE_LOST, fence->token, seen->token,
+                           "token %lld of %.*s is old: %lld has written since",
+                           (long long)fence->token, EF_STR_ARG(fence->scope),
+                           (long long)seen->token);
+}
+
+static bool same_watermark(const ef__watermark *a, const ef__watermark *b)
+{
+    return a->applied_seq == b->applied_seq && a->expected_next_seq == b->expected_next_seq &&
+           memcmp(a->hash, b->hash, sizeof a->hash) == 0;
+}
+
+static ef_status check_watermark(const mem_generation *g, const ef__watermark_change *change,
+                                 ef_error *err)
+{
+    ef__watermark none = {0};
+    bool found;
+    size_t at = mem_watermark_find(g, change->tenant, change->stream, &found);
+    const ef__watermark *is =
+        found ? &((const mem_watermark *)g->watermarks.items[at])->watermark : &none;
+
+    if (same_watermark(is, &change->before))
+        return EF_OK;
+    return ef_fail(err, EF_CONFLICT, "the watermark of stream \"%.*s\" is not what was read",
+                   EF_STR_ARG(change->stream));
+}
+
+static ef_status check_view(const mem_generation *g, const ef__view_change *change, ef_error *err)
+{
+    bool found;
+    size_t at = mem_view_find(g, change->view.tenant, change->view.id, &found);
+    uint64_t is[2] = {0, 0};
+
+    /* A view that comes and goes within a batch is nobody's business. */
+    if (change->deleted && change->before[0] == 0 && change->before[1] == 0)
+        return EF_OK;
+    if (found)
+        ef__view_digest(&((const mem_view *)g->views.items[at])->view, is);
+    if (is[0] == change->before[0] && is[1] == change->before[1])
+        return EF_OK;
+    return ef_fail(err, EF_CONFLICT, "view \"%.*s\" was changed by somebody else meanwhile",
+                   EF_STR_ARG(change->view.id));
+}
+
+static ef_status check_generation(mem_store *store, const ef__generation_change *change,
+                                  ef_error *err)
+{
+    const mem_generation *g = mem_generation_find(store, change->generation);
+    ef_status st = EF_OK;
+
+    if (!g)
+        return ef_fail(err, EF_CONFLICT, "generation %lld is gone", (long long)change->generation);
+    if (g->about.era != change->era)
+        return ef_fail_numbers(err, EF_CONFLICT, change->era, g->about.era,
+                               "generation %lld is in era %lld, %lld was read",
+                               (long long)g->about.id, (long long)g->about.era,
+                               (long long)change->era);
+    if (change->cursor_after != 0 && g->about.position != change->cursor_before)
+        return ef_fail_numbers(err, EF_CONFLICT, change->cursor_before, g->about.position,
+                               "the cursor of generation %lld is at %lld, %lld was read",
+                               (long long)g->about.id, (long long)g->about.position,
+                               (long long)change->cursor_before);
+    for (size_t i = 0; st == EF_OK && i < change->watermark_count; i++)
+        st = check_watermark(g, &change->watermarks[i], err);
+    for (size_t i = 0; st == EF_OK && i < change->view_count; i++)
+        st = check_view(g, &change->views[i], err);
+    return st;
+}
+
+/* *out_head is asked for only when a generation wants to go live; -1 otherwise. */
+static ef_status check_all(mem_store *store, const ef__views_commit *commit, int64_t *out_head,
+                           ef_error *err)
+{
+    bool wanted = false;
+    ef_status st = EF_OK;
+
+    *out_head = -1;
+    for (size_t i = 0; st == EF_OK && i < commit->fence_count; i++)
+        st = check_fence(store, &commit->fences[i], err);
+    if (st == EF_OK && commit->live_set != 0 && commit->live_set != store->live_set)
+        return ef_fail_numbers(err, EF_CONFLICT, commit->live_set, store->live_set,
+                               "the set of live generations is number %lld, %lld was read",
+                               (long long)store->live_set, (long long)commit->live_set);
+    for (size_t i = 0; st == EF_OK && i < commit->generation_count; i++) {
+        st = check_generation(store, &commit->generations[i], err);
+        wanted = wanted || commit->generations[i].go_live;
+    }
+    if (st != EF_OK || !wanted)
+        return st;
+    if (!commit->head)
+        return ef_fail(err, EF_MISUSE, "a commit with go_live needs a head to ask");
+    return commit->head(commit->head_context, out_head, err);
+}
+
+/* --- make ------------------------------------------------------------------------------------- */
+
+static mem_view *view_make(const ef__view_change *change)
+{
+    const ef__view *from = &change->view;
+    size_t bytes = from->tenant.len + from->id.len + from->data.len;
+    mem_view *v;
+    char *at;
+
+    for (size_t i = 0; i < change->key_count; i++)
+        bytes += change->keys[i].key.len;
+    v = malloc(sizeof *v + change->key_count * sizeof v->keys[0] + bytes);
+    if (!v)
+        return NULL;
+    at = (char *)&v->keys[change->key_count];
+    v->view = *from;
+    v->view.tenant = mem_put(&at, from->tenant);
+    v->view.id = mem_put(&at, from->id);
+    v->view.data = mem_put(&at, from->data);
+    ef__view_digest(from, v->view.digest);
+    v->key_count = change->key_count;
+    for (size_t i = 0; i < change->key_count; i++)
+        v->keys[i] = (ef__index_key){change->keys[i].index, mem_put(&at, change->keys[i].key)};
+    return v;
+}
+
+static mem_watermark *watermark_make(const ef__watermark_change *change)
+{
+    mem_watermark *w = malloc(sizeof *w + change->tenant.len + change->stream.len);
+    char *at = (char *)(w + 1);
+
+    if (!w)
+        return NULL;
+    w->tenant = mem_put(&at, change->tenant);
+    w->stream = mem_put(&at, change->stream);
+    w->watermark = change->after;
+    return w;
+}
+
+static ef__failure *failure_make(const ef__failure *from)
+{
+    ef__failure *f = malloc(sizeof *f + from->tenant.len + from->stream.len + from->event_id.len +
+                            from->code.len + from->message.len);
+    char *at = (char *)(f + 1);
+
+    if (!f)
+        return NULL;
+    *f = (ef__failure){.seq = from->seq, .position = from->position};
+    f->tenant = mem_put(&at, from->tenant);
+    f->stream = mem_put(&at, from->stream);
+    f->event_id = mem_put(&at, from->event_id);
+    f->code = mem_put(&at, from->code);
+    f->message = mem_put(&at, from->message);
+    return f;
+}
+
+static mem_fence *fence_make(const ef__fence *from)
+{
+    mem_fence *f = malloc(sizeof *f + from->scope.len);
+    char *at = (char *)(f + 1);
+
+    if (!f)
+        return NULL;
+    f->scope = mem_put(&at, from->scope);
+    f->token = from->token;
+    return f;
+}
+
+/* What was made, in the order of the commit; taken out one by one from the front. */
+typedef struct made {
+    mem_list items;
+    size_t next;
+} made;
+
+static bool keep(made *m, void *item)
+{
+    if (item && mem_list_reserve(&m->items, 1)) {
+        mem_list_insert(&m->items, m->items.count, item);
+        return true;
+    }
+    free(item);
+    return false;
+}
+
+static void *take(made *m)
+{
+    void *item = m->items.items[m->next];
+
+    m->items.items[m->next++] = NULL; /* free(NULL) when the list goes */
+    return item;
+}
+
+static bool make_generation(mem_store *store, const ef__generation_change *change, made *m)
+{
+    mem_generation *g = mem_generation_find(store, change->generation);
+    bool ok = mem_list_reserve(&g->views, change->view_count) &&
+              mem_list_reserve(&g->watermarks, change->watermark_count) &&
+              mem_list_reserve(&g->failures, change->failure_count);
+
+    for (size_t i = 0; ok && i < change->watermark_count; i++)
+        ok = keep(m, watermark_make(&change->watermarks[i]));
+    for (size_t i = 0; ok && i < change->view_count; i++)
+        ok = change->views[i].deleted || keep(m, view_make(&change->views[i]));
+    for (size_t i = 0; ok && i < change->failure_count; i++)
+        ok = keep(m, failure_make(&change->failures[i]));
+    return ok;
+}
+
+static bool make_all(mem_store *store, const ef__views_commit *commit, made *m)
+{
+    bool ok = mem_list_reserve(&store->fences, commit->fence_count);
+
+    for (size_t i = 0; ok && i < commit->fence_count; i++)
+        ok = keep(m, fence_make(&commit->fences[i]));
+    for (size_t i = 0; ok && i < commit->generation_count; i++)
+        ok = make_generation(store, &commit->generations[i], m);
+    return ok;
+}
+
+/* --- change ----------------------------------------------------------------------------------- */
+
+static void put_fence(mem_store *store, mem_fence *fence)
+{
+    mem_fence *seen = mem_fence_find(store, fence->scope);
+
+    if (seen)
+        seen->token = fence->token;
+    if (seen || fence->scope.len == 0)
+        free(fence);
+    else
+        mem_list_insert(&store->fences, store->fences.count, fence);
+}
+
+static void put_watermark(mem_generation *g, mem_watermark *w)
+{
+    bool found;
+    size_t at = mem_watermark_find(g, w->tenant, w->stream, &found);
+
+    if (found)
+        free(mem_list_remove(&g->watermarks, at));
+    mem_list_insert(&g->watermarks, at, w);
+}
+
+static void put_view(mem_generation *g, const ef__view_change *change, made *m)
+{
+    bool found;
+    size_t at = mem_view_find(g, change->view.tenant, change->view.id, &found);
+
+    /* Came and went within the batch: what is there, if anything, is somebody else's. */
+    if (change->deleted && change->before[0] == 0 && change->before[1] == 0)
+        return;
+    if (found)
+        free(mem_list_remove(&g->views, at));
+    if (!change->deleted)
+        mem_list_insert(&g->views, at, take(m));
+}
+
+static void put_failure(mem_store *store, mem_generation *g, ef__failure *f)
+{
+    f->generation = g->about.id;
+    f->open = true;
+    f->attempts = 1;
+    f->recorded_us = mem_now_us(store);
+    for (size_t i = 0; i < g->failures.count; i++) {
+        ef__failure *old = g->failures.items[i];
+        if (old->open && old->seq == f->seq && ef_str_equal(old->tenant, f->tenant) &&
+            ef_str_equal(old->stream, f->stream)) {
+            f->id = old->id;
+            f->attempts = old->attempts + 1;
+            f->recorded_us = old->recorded_us;
+            g->failures.items[i] = f;
+            free(old);
+            return;
+        }
+    }
+    f->id = ++store->last_failure;
+    mem_list_insert(&g->failures, g->failures.count, f);
+}
+
+static void resolve(mem_store *store, mem_generation *g, const ef__watermark_change *change)
+{
+    for (size_t i = 0; i < g->failures.count; i++) {
+        ef__failure *f = g->failures.items[i];
+        if (f->open && f->seq > change->before.applied_seq && f->seq <= change->after.applied_seq &&
+            ef_str_equal(f->tenant, change->tenant) && ef_str_equal(f->stream, change->stream)) {
+            f->open = false;
+            f->resolved_us = mem_now_us(store);
+        }
+    }
+}
+
+static bool put_generation(mem_store *store, const ef__generation_change *change, int64_t head,
+                           made *m)
+{
+    mem_generation *g = mem_generation_find(store, change->generation);
+
+    for (size_t i = 0; i < change->watermark_count; i++)
+        put_watermark(g, take(m));
+    for (size_t i = 0; i < change->view_count; i++)
+        put_view(g, &change->views[i], m);
+    for (size_t i = 0; i < change->failure_count; i++)
+        put_failure(store, g, take(m));
+    for (size_t i = 0; i < change->watermark_count; i++)
+        resolve(store, g, &change->watermarks[i]);
+    if (change->cursor_after != 0)
+        g->about.position = change->cursor_after;
+    g->about.applied += change->applied;
+    g->about.ignored += change->ignored;
+    g->about.skipped += change->skipped;
+    g->about.updated_us = mem_now_us(store);
+    if (!change->go_live || head != g->about.position)
+        return false;
+    g->about.state = EF__GENERATION_LIVE;
+    g->about.seam = g->about.position;
+    g->about.era++;
+    store->live_set++;
+    return true;
+}
+
+static bool put_all(mem_store *store, const ef__views_commit *commit, int64_t head, made *m)
+{
+    bool live = false;
+
+    for (size_t i = 0; i < commit->fence_count; i++)
+        put_fence(store, take(m));
+    for (size_t i = 0; i < commit->generation_count; i++)
+        if (put_generation(store, &commit->generations[i], head, m))
+            live = true;
+    return live;
+}
+
+ef_status mem_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    made m = {0};
+    int64_t head;
+    bool live = false;
+    ef_status st;
+
+    pthread_mutex_lock(&store->lock);
+    st = check_all(store, commit, &head, err);
+    if (st == EF_OK && !make_all(store, commit, &m))
+        st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a commit");
+    if (st == EF_OK)
+        live = put_all(store, commit, head, &m);
+    pthread_mutex_unlock(&store->lock);
+    mem_list_release(&m.items);
+    if (commit->out_live)
+        *commit->out_live = live;
+    return st;
+}

@@ -1,0 +1,422 @@
+/*
+ * memory.c - opening and closing, lists, and generations.
+ */
+#include "memory.h"
+
+#include <stdlib.h>
+
+static const ef__views_ops OPS;
+
+/* --- lists ------------------------------------------------------------------------------------ */
+
+bool mem_list_reserve(mem_list *list, size_t more)
+{
+    size_t cap = list->cap ? list->cap : 8;
+    void **items;
+
+    while (cap < list->count + more)
+        cap *= 2;
+    if (cap == list->cap)
+        return true;
+    items = realloc(list->items, cap * sizeof *items);
+    if (!items)
+        return false;
+    list->items = items;
+    list->cap = cap;
+    return true;
+}
+
+void mem_list_insert(mem_list *list, size_t at, void *item)
+{
+    memmove(&list->items[at + 1], &list->items[at], (list->count - at) * sizeof *list->items);
+    list->items[at] = item;
+    list->count++;
+}
+
+void *mem_list_remove(mem_list *list, size_t at)
+{
+    void *item = list->items[at];
+
+    list->count--;
+    memmove(&list->items[at], &list->items[at + 1], (list->count - at) * sizeof *list->items);
+    return item;
+}
+
+void mem_list_release(mem_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->items[i]);
+    free(list->items);
+    *list = (mem_list){0};
+}
+
+ef_str mem_put(char **at, ef_str text)
+{
+    ef_str copy = {*at, text.len};
+
+    if (text.len)
+        memcpy(*at, text.ptr, text.len);
+    *at += text.len;
+    return copy;
+}
+
+/* --- finding ---------------------------------------------------------------------------------- */
+
+mem_generation *mem_generation_find(mem_store *store, int64_t id)
+{
+    for (size_t i = 0; i < store->generations.count; i++) {
+        mem_generation *g = store->generations.items[i];
+        if (g->about.id == id)
+            return g;
+    }
+    return NULL;
+}
+
+static int compare_pair(ef_str a1, ef_str a2, ef_str b1, ef_str b2)
+{
+    int order = ef__str_compare(a1, b1);
+
+    return order ? order : ef__str_compare(a2, b2);
+}
+
+size_t mem_view_find(const mem_generation *g, ef_str tenant, ef_str id, bool *out_found)
+{
+    size_t low = 0, high = g->views.count;
+
+    *out_found = false;
+    while (low < high && !*out_found) {
+        size_t middle = low + (high - low) / 2;
+        const ef__view *v = &((mem_view *)g->views.items[middle])->view;
+        int order = compare_pair(v->tenant, v->id, tenant, id);
+        *out_found = order == 0;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return *out_found ? high : low;
+}
+
+size_t mem_watermark_find(const mem_generation *g, ef_str tenant, ef_str stream, bool *out_found)
+{
+    size_t low = 0, high = g->watermarks.count;
+
+    *out_found = false;
+    while (low < high && !*out_found) {
+        size_t middle = low + (high - low) / 2;
+        const mem_watermark *w = g->watermarks.items[middle];
+        int order = compare_pair(w->tenant, w->stream, tenant, stream);
+        *out_found = order == 0;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return *out_found ? high : low;
+}
+
+mem_fence *mem_fence_find(const mem_store *store, ef_str scope)
+{
+    for (size_t i = 0; i < store->fences.count; i++) {
+        mem_fence *fence = store->fences.items[i];
+        if (ef_str_equal(fence->scope, scope))
+            return fence;
+    }
+    return NULL;
+}
+
+/* --- generations ------------------------------------------------------------------------------ */
+
+static ef_status not_found(int64_t id, ef_error *err)
+{
+    return ef_fail_numbers(err, EF_NOT_FOUND, id, 0, "there is no generation %lld", (long long)id);
+}
+
+static void changed(mem_store *store, mem_generation *g)
+{
+    g->about.era++;
+    g->about.updated_us = mem_now_us(store);
+}
+
+static void route(mem_store *store, mem_generation *g)
+{
+    if (g->about.routed)
+        return;
+    for (size_t i = 0; i < store->generations.count; i++) {
+        mem_generation *other = store->generations.items[i];
+        if (other->about.routed && ef_str_equal(other->about.name, g->about.name)) {
+            other->about.routed = false;
+            changed(store, other);
+        }
+    }
+    g->about.routed = true;
+    changed(store, g);
+    store->live_set++;
+}
+
+static mem_generation *generation_make(mem_store *store, const ef__generation *from)
+{
+    mem_generation *g =
+        malloc(sizeof *g + from->name.len + from->program.len + from->index_paths.len);
+    char *at = (char *)(g + 1);
+
+    if (!g)
+        return NULL;
+    *g = (mem_generation){.about = *from};
+    g->about.name = mem_put(&at, from->name);
+    g->about.program = mem_put(&at, from->program);
+    g->about.index_paths = mem_put(&at, from->index_paths);
+    g->about.number = 1;
+    g->about.era = 1;
+    g->about.routed = false;
+    g->about.applied = g->about.ignored = g->about.skipped = 0;
+    g->about.updated_us = mem_now_us(store);
+    if (g->about.created_us == 0)
+        g->about.created_us = g->about.updated_us;
+    return g;
+}
+
+static ef_status add(mem_store *store, const ef__generation *generation, int64_t *out_id,
+                     ef_error *err)
+{
+    mem_generation *g = generation_make(store, generation);
+    size_t at = 0;
+
+    if (!g || !mem_list_reserve(&store->generations, 1)) {
+        free(g);
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a generation");
+    }
+    for (; at < store->generations.count; at++) {
+        const mem_generation *other = store->generations.items[at];
+        int order = ef__str_compare(other->about.name, g->about.name);
+        if (order > 0)
+            break;
+        if (order == 0)
+            g->about.number = other->about.number + 1;
+    }
+    *out_id = g->about.id = ++store->last_generation;
+    mem_list_insert(&store->generations, at, g);
+    if (g->about.state == EF__GENERATION_LIVE)
+        store->live_set++;
+    if (generation->routed)
+        route(store, g);
+    return EF_OK;
+}
+
+static ef_status mem_generation_add(ef_views *views, const ef__generation *generation,
+                                    int64_t *out_id, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    ef_status st;
+
+    pthread_mutex_lock(&store->lock);
+    st = add(store, generation, out_id, err);
+    pthread_mutex_unlock(&store->lock);
+    return st;
+}
+
+/* Counted and summed anew each time: the others keep them, and are compared with this. */
+static bool describe(const mem_generation *g, ef__arena *arena, ef__generation *out)
+{
+    uint64_t sums[2] = {0, 0}, one[2];
+
+    for (size_t i = 0; i < g->views.count; i++) {
+        ef__view_digest(&((const mem_view *)g->views.items[i])->view, one);
+        ef__digest_add(sums, one);
+    }
+    *out = g->about;
+    out->views = (int64_t)g->views.count;
+    ef__digest_bytes(sums, out->digest);
+    out->name = ef__arena_copy(arena, g->about.name);
+    out->program = ef__arena_copy(arena, g->about.program);
+    out->index_paths = ef__arena_copy(arena, g->about.index_paths);
+    return out->name.ptr && out->program.ptr && out->index_paths.ptr;
+}
+
+static ef_status list(mem_store *store, ef_str only_name, ef__generation_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef__generation *items = ef__arena_zalloc(arena, store->generations.count + 1, sizeof *items);
+
+    if (!items)
+        return ef__room_full(err);
+    out->items = items;
+    for (size_t i = 0; i < store->generations.count; i++) {
+        const mem_generation *g = store->generations.items[i];
+        if (only_name.len && !ef_str_equal(only_name, g->about.name))
+            continue;
+        if (!describe(g, arena, &items[out->count]))
+            return ef__room_full(err);
+        out->count++;
+    }
+    return EF_OK;
+}
+
+static ef_status mem_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
+                                   ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    ef_status st = ef__room_ready(&out->room, err);
+
+    out->items = NULL;
+    out->count = 0;
+    if (st != EF_OK)
+        return st;
+    pthread_mutex_lock(&store->lock);
+    st = list(store, only_name, out, err);
+    pthread_mutex_unlock(&store->lock);
+    return st;
+}
+
+static ef_status mem_generation_set_state(ef_views *views, int64_t id, ef__generation_state state,
+                                          ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    mem_generation *g;
+
+    pthread_mutex_lock(&store->lock);
+    g = mem_generation_find(store, id);
+    if (g) {
+        if ((g->about.state == EF__GENERATION_LIVE) != (state == EF__GENERATION_LIVE))
+            store->live_set++;
+        g->about.state = state;
+        changed(store, g);
+    }
+    pthread_mutex_unlock(&store->lock);
+    return g ? EF_OK : not_found(id, err);
+}
+
+static ef_status mem_generation_route(ef_views *views, int64_t id, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    mem_generation *g;
+
+    pthread_mutex_lock(&store->lock);
+    g = mem_generation_find(store, id);
+    if (g)
+        route(store, g);
+    pthread_mutex_unlock(&store->lock);
+    return g ? EF_OK : not_found(id, err);
+}
+
+static void release_contents(mem_generation *g)
+{
+    mem_list_release(&g->views);
+    mem_list_release(&g->watermarks);
+    mem_list_release(&g->failures);
+}
+
+static ef_status mem_generation_clear(ef_views *views, int64_t id, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    mem_generation *g;
+
+    pthread_mutex_lock(&store->lock);
+    g = mem_generation_find(store, id);
+    if (g) {
+        if (g->about.state == EF__GENERATION_LIVE)
+            store->live_set++;
+        release_contents(g);
+        g->about.state = EF__GENERATION_CATCHING_UP;
+        g->about.position = g->about.seam = 0;
+        g->about.applied = g->about.ignored = g->about.skipped = 0;
+        changed(store, g);
+    }
+    pthread_mutex_unlock(&store->lock);
+    return g ? EF_OK : not_found(id, err);
+}
+
+static ef_status remove_generation(mem_store *store, int64_t id, ef_error *err)
+{
+    mem_generation *g = mem_generation_find(store, id);
+
+    if (!g)
+        return not_found(id, err);
+    if (g->about.routed)
+        return ef_fail(err, EF_CONFLICT, "generation %lld is the one that queries go to",
+                       (long long)id);
+    if (g->about.state == EF__GENERATION_LIVE)
+        store->live_set++;
+    for (size_t i = 0; i < store->generations.count; i++)
+        if (store->generations.items[i] == g)
+            (void)mem_list_remove(&store->generations, i);
+    release_contents(g);
+    free(g);
+    return EF_OK;
+}
+
+static ef_status mem_generation_remove(ef_views *views, int64_t id, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    ef_status st;
+
+    pthread_mutex_lock(&store->lock);
+    st = remove_generation(store, id, err);
+    pthread_mutex_unlock(&store->lock);
+    return st;
+}
+
+static ef_status mem_live_set_get(ef_views *views, int64_t *out, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+
+    pthread_mutex_lock(&store->lock);
+    *out = store->live_set;
+    pthread_mutex_unlock(&store->lock);
+    return EF_OK;
+}
+
+/* --- opening and closing ---------------------------------------------------------------------- */
+
+static void mem_close(ef_views *views)
+{
+    mem_store *store = (mem_store *)views;
+
+    for (size_t i = 0; i < store->generations.count; i++)
+        release_contents(store->generations.items[i]);
+    mem_list_release(&store->generations);
+    mem_list_release(&store->fences);
+    (void)pthread_mutex_destroy(&store->lock);
+    free(store);
+}
+
+ef_status ef__views_memory_open(const ef__views_options *options, ef_views **out, ef_error *err)
+{
+    mem_store *store;
+    pthread_mutexattr_t again;
+
+    if (options->read_only)
+        return ef_fail(err, EF_NOT_FOUND,
+                       "a view store in memory starts empty: there is none yet "
+                       "that could be opened read-only");
+    store = calloc(1, sizeof *store);
+    if (!store)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a view store");
+    store->base = (ef_views){.ops = &OPS, .clock = options->clock, .log = options->log};
+    store->live_set = 1;
+    (void)pthread_mutexattr_init(&again);
+    (void)pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
+    (void)pthread_mutex_init(&store->lock, &again);
+    (void)pthread_mutexattr_destroy(&again);
+    *out = &store->base;
+    return EF_OK;
+}
+
+static const ef__views_ops OPS = {
+    .name = "memory",
+    .close = mem_close,
+    .generation_add = mem_generation_add,
+    .generation_ls = mem_generation_ls,
+    .generation_set_state = mem_generation_set_state,
+    .generation_route = mem_generation_route,
+    .generation_clear = mem_generation_clear,
+    .generation_remove = mem_generation_remove,
+    .commit = mem_commit,
+    .view_get = mem_view_get,
+    .view_scan = mem_view_scan,
+    .watermark_get = mem_watermark_get,
+    .watermark_scan = mem_watermark_scan,
+    .failure_ls = mem_failure_ls,
+    .fence_get = mem_fence_get,
+    .live_set_get = mem_live_set_get,
+};

@@ -1,0 +1,92 @@
+/*
+ * memory.h - the view store in memory: the model that the others are compared with.
+ *
+ * Plain sorted lists; what can be worked out is worked out when it is asked for (digests, counts,
+ * indexes), so that there is nothing to keep right. One lock for everything; it may be taken again
+ * by its holder, so that `each` of a scan can read.
+ */
+#ifndef EF_VIEWS_MEMORY_MEMORY_H
+#define EF_VIEWS_MEMORY_MEMORY_H
+
+#include "../views.h"
+
+#include <pthread.h>
+
+/* Pointers that grow; the list does not own what they point at. */
+typedef struct mem_list {
+    void **items;
+    size_t count, cap;
+} mem_list;
+
+bool mem_list_reserve(mem_list *list, size_t more);
+void mem_list_insert(mem_list *list, size_t at, void *item); /* room was reserved */
+void *mem_list_remove(mem_list *list, size_t at);
+/* Free the items, then the list. */
+void mem_list_release(mem_list *list);
+
+/* Each is one block of memory with its bytes behind it: free is enough. */
+typedef struct mem_view {
+    ef__view view;
+    size_t key_count;
+    ef__index_key keys[];
+} mem_view;
+
+typedef struct mem_watermark {
+    ef_str tenant, stream;
+    ef__watermark watermark;
+} mem_watermark;
+
+typedef struct mem_fence {
+    ef_str scope;
+    int64_t token;
+} mem_fence;
+
+typedef struct mem_generation {
+    ef__generation about; /* views and digest are not kept here */
+    mem_list views;       /* mem_view, by tenant and id */
+    mem_list watermarks;  /* mem_watermark, by tenant and stream */
+    mem_list failures;    /* ef__failure, in the order they were opened */
+} mem_generation;
+
+typedef struct mem_store {
+    ef_views base; /* first, so that an ef_views * is this */
+    pthread_mutex_t lock;
+    mem_list generations; /* mem_generation, by name and number */
+    mem_list fences;
+    int64_t last_generation, last_failure, live_set;
+} mem_store;
+
+static inline int64_t mem_now_us(const mem_store *store)
+{
+    return store->base.clock->wall_us(store->base.clock->context);
+}
+
+/* Copy `text` to `*at` and move it on. */
+ef_str mem_put(char **at, ef_str text);
+
+mem_generation *mem_generation_find(mem_store *store, int64_t id);
+/* Place of the view or watermark, or where it would have to stand. */
+size_t mem_view_find(const mem_generation *g, ef_str tenant, ef_str id, bool *out_found);
+size_t mem_watermark_find(const mem_generation *g, ef_str tenant, ef_str stream, bool *out_found);
+mem_fence *mem_fence_find(const mem_store *store, ef_str scope);
+
+/* commit.c */
+ef_status mem_commit(ef_views *views, const ef__views_commit *commit, ef_error *err);
+
+/* read.c */
+ef_status mem_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
+                       ef__arena *arena, ef__view *out, bool *out_found, ef_error *err);
+ef_status mem_view_scan(ef_views *views, const ef__view_scan *scan,
+                        bool (*each)(void *context, ef_str key, const ef__view *view),
+                        void *context, ef_error *err);
+ef_status mem_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
+                            ef__watermark *out, bool *out_found, ef_error *err);
+ef_status mem_watermark_scan(ef_views *views, int64_t generation,
+                             bool (*each)(void *context, ef_str tenant, ef_str stream,
+                                          const ef__watermark *watermark),
+                             void *context, ef_error *err);
+ef_status mem_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
+                         ef__failure_list *out, ef_error *err);
+ef_status mem_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err);
+
+#endif

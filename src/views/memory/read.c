@@ -1,0 +1,250 @@
+/*
+ * read.c - reading views, watermarks, failures and fences. An index is made when it is asked for.
+ */
+#include "memory.h"
+
+#include <stdlib.h>
+
+static bool copy_view(const ef__view *from, ef__arena *arena, ef__view *out)
+{
+    *out = *from;
+    out->tenant = ef__arena_copy(arena, from->tenant);
+    out->id = ef__arena_copy(arena, from->id);
+    out->data = ef__arena_copy(arena, from->data);
+    return out->tenant.ptr && out->id.ptr && out->data.ptr;
+}
+
+ef_status mem_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
+                       ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    const mem_generation *g;
+    size_t at;
+    ef_status st = EF_OK;
+
+    *out_found = false;
+    pthread_mutex_lock(&store->lock);
+    g = mem_generation_find(store, generation);
+    if (g) {
+        at = mem_view_find(g, tenant, id, out_found);
+        if (*out_found && !copy_view(&((const mem_view *)g->views.items[at])->view, arena, out))
+            st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a view");
+    }
+    pthread_mutex_unlock(&store->lock);
+    return st;
+}
+
+/* --- scans ------------------------------------------------------------------------------------ */
+
+typedef struct entry {
+    ef_str key; /* "" for a scan of ids */
+    const ef__view *view;
+} entry;
+
+/* The key of the view in the index; false when it has none. Scans of ids go by "". */
+static bool key_in(const mem_view *v, int32_t index, ef_str *out)
+{
+    *out = (ef_str){"", 0};
+    if (index < 0)
+        return true;
+    for (size_t i = 0; i < v->key_count; i++)
+        if (v->keys[i].index == index) {
+            *out = v->keys[i].key;
+            return true;
+        }
+    return false;
+}
+
+static int compare_places(const entry *a, const entry *b)
+{
+    int order = ef__str_compare(a->key, b->key);
+
+    if (order == 0)
+        order = ef__str_compare(a->view->tenant, b->view->tenant);
+    return order ? order : ef__str_compare(a->view->id, b->view->id);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    return compare_places(a, b);
+}
+
+static int descending(const void *a, const void *b)
+{
+    return compare_places(b, a);
+}
+
+static bool in_bounds(const ef__view_scan *scan, const entry *e)
+{
+    ef_str value = scan->index < 0 ? e->view->id : e->key;
+    int low = scan->has_low ? ef__str_compare(value, scan->low) : 1;
+    int high = scan->has_high ? ef__str_compare(value, scan->high) : -1;
+
+    if (scan->any_tenant)
+        return true;
+    return (scan->low_open ? low > 0 : low >= 0) && (scan->high_open ? high < 0 : high <= 0);
+}
+
+static bool is_behind(const ef__view_scan *scan, const entry *e)
+{
+    ef__view at = {.tenant = scan->any_tenant ? scan->after_tenant : scan->tenant,
+                   .id = scan->after_id};
+    entry after = {scan->index < 0 ? (ef_str){"", 0} : scan->after_key, &at};
+    int order = compare_places(e, &after);
+
+    if (!scan->has_after)
+        return true;
+    return scan->descending ? order < 0 : order > 0;
+}
+
+static entry *collect(const mem_generation *g, const ef__view_scan *scan, size_t *out_count)
+{
+    entry *found = calloc(g->views.count + 1, sizeof *found);
+
+    *out_count = 0;
+    for (size_t i = 0; found && i < g->views.count; i++) {
+        const mem_view *v = g->views.items[i];
+        entry e = {.view = &v->view};
+        bool mine = scan->any_tenant || ef_str_equal(v->view.tenant, scan->tenant);
+        if (mine && key_in(v, scan->index, &e.key) && in_bounds(scan, &e) && is_behind(scan, &e))
+            found[(*out_count)++] = e;
+    }
+    return found;
+}
+
+static ef_status scan_generation(const mem_generation *g, const ef__view_scan *scan,
+                                 bool (*each)(void *context, ef_str key, const ef__view *view),
+                                 void *context, ef_error *err)
+{
+    size_t count;
+    entry *found = collect(g, scan, &count);
+
+    if (!found)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a scan");
+    qsort(found, count, sizeof *found, scan->descending ? descending : ascending);
+    for (size_t i = 0; i < count; i++)
+        if (!each(context, found[i].key, found[i].view))
+            break;
+    free(found);
+    return EF_OK;
+}
+
+ef_status mem_view_scan(ef_views *views, const ef__view_scan *scan,
+                        bool (*each)(void *context, ef_str key, const ef__view *view),
+                        void *context, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    const mem_generation *g;
+    ef_status st = EF_OK;
+
+    pthread_mutex_lock(&store->lock);
+    g = mem_generation_find(store, scan->generation);
+    if (g)
+        st = scan_generation(g, scan, each, context, err);
+    pthread_mutex_unlock(&store->lock);
+    return st;
+}
+
+/* --- watermarks, failures, fences ------------------------------------------------------------- */
+
+ef_status mem_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
+                            ef__watermark *out, bool *out_found, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    const mem_generation *g;
+    size_t at;
+
+    *out = (ef__watermark){0};
+    *out_found = false;
+    pthread_mutex_lock(&store->lock);
+    g = mem_generation_find(store, generation);
+    if (g) {
+        at = mem_watermark_find(g, tenant, stream, out_found);
+        if (*out_found)
+            *out = ((const mem_watermark *)g->watermarks.items[at])->watermark;
+    }
+    pthread_mutex_unlock(&store->lock);
+    return EF_OK;
+}
+
+ef_status mem_watermark_scan(ef_views *views, int64_t generation,
+                             bool (*each)(void *context, ef_str tenant, ef_str stream,
+                                          const ef__watermark *watermark),
+                             void *context, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    const mem_generation *g;
+    bool more = true;
+
+    pthread_mutex_lock(&store->lock);
+    g = mem_generation_find(store, generation);
+    for (size_t i = 0; g && more && i < g->watermarks.count; i++) {
+        const mem_watermark *w = g->watermarks.items[i];
+        more = each(context, w->tenant, w->stream, &w->watermark);
+    }
+    pthread_mutex_unlock(&store->lock);
+    return EF_OK;
+}
+
+static bool copy_failure(const ef__failure *from, ef__arena *arena, ef__failure *out)
+{
+    *out = *from;
+    out->tenant = ef__arena_copy(arena, from->tenant);
+    out->stream = ef__arena_copy(arena, from->stream);
+    out->event_id = ef__arena_copy(arena, from->event_id);
+    out->code = ef__arena_copy(arena, from->code);
+    out->message = ef__arena_copy(arena, from->message);
+    return out->tenant.ptr && out->stream.ptr && out->event_id.ptr && out->code.ptr &&
+           out->message.ptr;
+}
+
+static ef_status list_failures(const mem_generation *g, bool open_only, size_t limit,
+                               ef__failure_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef__failure *items = ef__arena_zalloc(arena, g->failures.count + 1, sizeof *items);
+
+    if (!items)
+        return ef__room_full(err);
+    out->items = items;
+    for (size_t i = g->failures.count; i > 0 && out->count < limit; i--) {
+        const ef__failure *f = g->failures.items[i - 1];
+        if (open_only && !f->open)
+            continue;
+        if (!copy_failure(f, arena, &items[out->count]))
+            return ef__room_full(err);
+        out->count++;
+    }
+    return EF_OK;
+}
+
+ef_status mem_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
+                         ef__failure_list *out, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    const mem_generation *g;
+    ef_status st = ef__room_ready(&out->room, err);
+
+    out->items = NULL;
+    out->count = 0;
+    if (st != EF_OK)
+        return st;
+    pthread_mutex_lock(&store->lock);
+    g = mem_generation_find(store, generation);
+    if (g)
+        st = list_failures(g, open_only, limit, out, err);
+    pthread_mutex_unlock(&store->lock);
+    return st;
+}
+
+ef_status mem_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    const mem_fence *fence;
+
+    pthread_mutex_lock(&store->lock);
+    fence = mem_fence_find(store, scope);
+    *out_token = fence ? fence->token : 0;
+    pthread_mutex_unlock(&store->lock);
+    return EF_OK;
+}

@@ -1,0 +1,201 @@
+/*
+ * read.c - single views and watermarks, and lists of watermarks and failures.
+ */
+#include "store.h"
+
+static void bind_key(sqlite3_stmt *stmt, int64_t generation, ef_str tenant, ef_str name)
+{
+    sqlite3_bind_int64(stmt, 1, generation);
+    ef__sq_bind_str(stmt, 2, tenant);
+    ef__sq_bind_str(stmt, 3, name);
+}
+
+static ef_status copy_view(sqlite3_stmt *stmt, ef_str tenant, ef_str id, ef__arena *arena,
+                           ef__view *out, ef_error *err)
+{
+    *out = (ef__view){
+        .tenant = ef__arena_copy(arena, tenant),
+        .id = ef__arena_copy(arena, id),
+        .data = ef__arena_copy(arena, ef__sq_column_str(stmt, 0)),
+        .last_position = sqlite3_column_int64(stmt, 1),
+        .last_seq = sqlite3_column_int64(stmt, 2),
+        .schema = sqlite3_column_int(stmt, 3),
+        .digest = {(uint64_t)sqlite3_column_int64(stmt, 4),
+                   (uint64_t)sqlite3_column_int64(stmt, 5)},
+    };
+    return out->tenant.ptr && out->id.ptr && out->data.ptr
+               ? EF_OK
+               : ef_fail(err, EF_NO_MEMORY, "memory ran out for a view");
+}
+
+ef_status vq_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
+                      ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
+{
+    vq_store *store = vq_store_of(views);
+    vq_reader *reader;
+    ef__sq_conn *conn;
+    sqlite3_stmt *stmt;
+    ef_status st = vq_read_begin(store, true, &reader, &conn, err);
+
+    *out_found = false;
+    if (st != EF_OK)
+        return st;
+    st = ef__sq_stmt(conn, VQ_VIEW_GET, &stmt, err);
+    if (st == EF_OK) {
+        bind_key(stmt, generation, tenant, id);
+        st = ef__sq_row(conn, stmt, out_found, err);
+    }
+    if (st == EF_OK && *out_found) {
+        st = copy_view(stmt, tenant, id, arena, out, err);
+        sqlite3_reset(stmt);
+    }
+    vq_read_end(store, reader);
+    return st;
+}
+
+/* --- watermarks ------------------------------------------------------------------------------- */
+
+static ef__watermark read_watermark(sqlite3_stmt *stmt)
+{
+    ef__watermark w = {.applied_seq = sqlite3_column_int64(stmt, 0),
+                       .expected_next_seq = sqlite3_column_int64(stmt, 1)};
+    ef_str hash = ef__sq_column_blob(stmt, 2);
+
+    if (hash.len == sizeof w.hash)
+        memcpy(w.hash, hash.ptr, sizeof w.hash);
+    return w;
+}
+
+ef_status vq_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
+                           ef__watermark *out, bool *out_found, ef_error *err)
+{
+    vq_store *store = vq_store_of(views);
+    vq_reader *reader;
+    ef__sq_conn *conn;
+    sqlite3_stmt *stmt;
+    ef_status st = vq_read_begin(store, true, &reader, &conn, err);
+
+    *out = (ef__watermark){0};
+    *out_found = false;
+    if (st != EF_OK)
+        return st;
+    st = ef__sq_stmt(conn, VQ_WATERMARK_GET, &stmt, err);
+    if (st == EF_OK) {
+        bind_key(stmt, generation, tenant, stream);
+        st = ef__sq_row(conn, stmt, out_found, err);
+    }
+    if (st == EF_OK && *out_found) {
+        *out = read_watermark(stmt);
+        sqlite3_reset(stmt);
+    }
+    vq_read_end(store, reader);
+    return st;
+}
+
+ef_status vq_watermark_scan(ef_views *views, int64_t generation,
+                            bool (*each)(void *context, ef_str tenant, ef_str stream,
+                                         const ef__watermark *watermark),
+                            void *context, ef_error *err)
+{
+    vq_store *store = vq_store_of(views);
+    vq_reader *reader;
+    ef__sq_conn *conn;
+    sqlite3_stmt *stmt;
+    bool row = true;
+    ef_status st = vq_read_begin(store, false, &reader, &conn, err);
+
+    if (st != EF_OK)
+        return st;
+    st = ef__sq_stmt(conn, VQ_WATERMARK_SCAN, &stmt, err);
+    if (st == EF_OK)
+        sqlite3_bind_int64(stmt, 1, generation);
+    while (st == EF_OK && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+        ef__watermark w = read_watermark(stmt);
+        if (!each(context, ef__sq_column_str(stmt, 3), ef__sq_column_str(stmt, 4), &w)) {
+            sqlite3_reset(stmt);
+            break;
+        }
+    }
+    vq_read_end(store, reader);
+    return st;
+}
+
+/* --- failures --------------------------------------------------------------------------------- */
+
+static bool read_failure(sqlite3_stmt *stmt, ef__arena *arena, ef__failure *f)
+{
+    *f = (ef__failure){
+        .id = sqlite3_column_int64(stmt, 0),
+        .generation = sqlite3_column_int64(stmt, 1),
+        .tenant = ef__arena_copy(arena, ef__sq_column_str(stmt, 2)),
+        .stream = ef__arena_copy(arena, ef__sq_column_str(stmt, 3)),
+        .seq = sqlite3_column_int64(stmt, 4),
+        .position = sqlite3_column_int64(stmt, 5),
+        .event_id = ef__arena_copy(arena, ef__sq_column_str(stmt, 6)),
+        .code = ef__arena_copy(arena, ef__sq_column_str(stmt, 7)),
+        .message = ef__arena_copy(arena, ef__sq_column_str(stmt, 8)),
+        .attempts = sqlite3_column_int(stmt, 9),
+        .open = sqlite3_column_int(stmt, 10) != 0,
+        .recorded_us = sqlite3_column_int64(stmt, 11),
+        .resolved_us = sqlite3_column_int64(stmt, 12),
+    };
+    return f->tenant.ptr && f->stream.ptr && f->event_id.ptr && f->code.ptr && f->message.ptr;
+}
+
+/* Twice the room when it is full. The old items stay in the arena until the list goes. */
+static ef__failure *grow(ef__arena *arena, const ef__failure *items, size_t count, size_t *cap)
+{
+    ef__failure *more;
+
+    *cap = *cap ? *cap * 2 : 16;
+    more = ef__arena_zalloc(arena, *cap, sizeof *more);
+    if (more && count)
+        memcpy(more, items, count * sizeof *more);
+    return more;
+}
+
+static ef_status read_failures(ef__sq_conn *conn, sqlite3_stmt *stmt, ef__failure_list *out,
+                               ef_error *err)
+{
+    ef__failure *items = NULL;
+    size_t cap = 0;
+    bool row;
+    ef_status st;
+
+    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+        if (out->count == cap)
+            items = grow(&out->room->arena, items, out->count, &cap);
+        if (!items || !read_failure(stmt, &out->room->arena, &items[out->count])) {
+            sqlite3_reset(stmt);
+            return ef__room_full(err);
+        }
+        out->items = items;
+        out->count++;
+    }
+    return st;
+}
+
+ef_status vq_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
+                        ef__failure_list *out, ef_error *err)
+{
+    vq_store *store = vq_store_of(views);
+    vq_reader *reader;
+    ef__sq_conn *conn;
+    sqlite3_stmt *stmt;
+    ef_status st = ef__room_ready(&out->room, err);
+
+    out->items = NULL;
+    out->count = 0;
+    if (st == EF_OK)
+        st = vq_read_begin(store, false, &reader, &conn, err);
+    if (st != EF_OK)
+        return st;
+    st = ef__sq_stmt(conn, open_only ? VQ_FAILURE_NEWEST_OPEN : VQ_FAILURE_NEWEST, &stmt, err);
+    if (st == EF_OK) {
+        sqlite3_bind_int64(stmt, 1, generation);
+        sqlite3_bind_int64(stmt, 2, limit > INT32_MAX ? INT32_MAX : (int64_t)limit);
+        st = read_failures(conn, stmt, out, err);
+    }
+    vq_read_end(store, reader);
+    return st;
+}

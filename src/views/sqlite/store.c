@@ -1,0 +1,306 @@
+/*
+ * store.c - opening and closing, transactions, and the connections that read.
+ */
+#include "store.h"
+
+#include "../../base/logger.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define APPLICATION_ID 0x45665631    /* "EfV1" */
+#define WRITER_CACHE_KIB (32 * 1024) /* what a catch-up over 100,000 views keeps changing */
+#define READER_CACHE_KIB (2 * 1024)  /* every commit empties it */
+#define CHECKPOINT_PAGES 4096        /* 16 MB: pages that change often are moved once for many */
+
+static const ef__views_ops OPS;
+const ef__sq_texts vq_texts = {vq_sql, vq_names, VQ_COUNT};
+
+/* --- the schema ------------------------------------------------------------------------------- */
+
+static ef_status set_number(ef__sq_conn *conn, const char *pragma, int64_t value, ef_error *err)
+{
+    char sql[80];
+
+    (void)snprintf(sql, sizeof sql, "PRAGMA %s=%" PRId64, pragma, value);
+    return ef__sq_exec(conn, sql, err);
+}
+
+static ef_status fill_new(vq_store *store, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(&store->conn, VQ_STATE_INIT, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, vq_now_us(store));
+    st = ef__sq_done(&store->conn, stmt, err);
+    return st == EF_OK ? set_number(&store->conn, "application_id", APPLICATION_ID, err) : st;
+}
+
+/* All missing migrations in one transaction: a crash leaves the old schema or the new one. The
+ * version is read again under the lock: another process may have migrated meanwhile. */
+static ef_status migrate(vq_store *store, ef_error *err)
+{
+    ef__sq_conn *conn = &store->conn;
+    int64_t version = 0;
+    ef_status st = vq_write_begin(store, err);
+
+    if (st != EF_OK)
+        return st;
+    st = ef__sq_number(conn, "PRAGMA user_version", &version, err);
+    for (int64_t i = version; st == EF_OK && i < vq_migration_count; i++)
+        st = ef__sq_exec(conn, vq_migrations[i], err);
+    if (st == EF_OK && version == 0)
+        st = fill_new(store, err);
+    if (st == EF_OK)
+        st = set_number(conn, "user_version", vq_migration_count, err);
+    return vq_write_end(store, st, err);
+}
+
+static ef_status schema_ready(vq_store *store, bool create, ef_error *err)
+{
+    ef__sq_conn *conn = &store->conn;
+    int64_t version = 0, application = 0, tables = 0;
+    ef_status st = ef__sq_number(conn, "PRAGMA user_version", &version, err);
+
+    if (st == EF_OK)
+        st = ef__sq_number(conn, "PRAGMA application_id", &application, err);
+    if (st == EF_OK)
+        st = ef__sq_number(conn, "SELECT count(*) FROM sqlite_schema", &tables, err);
+    if (st != EF_OK)
+        return st;
+    if (application != APPLICATION_ID && (application || version || tables))
+        return ef_fail(err, EF_WRONG_STORE, "%s is an SQLite database, but no Everfold view store",
+                       store->path);
+    if (version > vq_migration_count)
+        return ef_fail_numbers(err, EF_NEWER_SCHEMA, vq_migration_count, version,
+                               "the view store has schema %" PRId64
+                               " and this Everfold knows up to %d: use a newer Everfold",
+                               version, vq_migration_count);
+    if (version < vq_migration_count && store->base.read_only)
+        return ef_fail(err, version == 0 ? EF_NOT_FOUND : EF_MISUSE,
+                       "the view store %s has schema %" PRId64 " and was opened read-only",
+                       store->path, version);
+    if (version == 0 && !create)
+        return ef_fail(err, EF_NOT_FOUND, "there is no view store in %s", store->path);
+    st = ef__sq_use_log(conn, store->base.read_only, err);
+    return st == EF_OK && version < vq_migration_count ? migrate(store, err) : st;
+}
+
+/* --- opening and closing ---------------------------------------------------------------------- */
+
+static ef_status open_files(vq_store *store, bool create, ef_error *err)
+{
+    ef__sq_options options = {.texts = &vq_texts,
+                              .create = create,
+                              .read_only = store->base.read_only,
+                              .busy_ms = store->busy_ms,
+                              .sync = EF__SQ_SYNC_NORMAL,
+                              .cache_kib = WRITER_CACHE_KIB};
+    ef_status st = ef__sq_open(&store->conn, store->path, &options, err);
+
+    /* A file that is not there is the usual mistake, and SQLite says only that it cannot open it.
+     */
+    if (st != EF_OK)
+        return st == EF_IO && !create
+                   ? ef_fail(err, EF_NOT_FOUND, "there is no view store in %s", store->path)
+                   : st;
+    if (!store->base.read_only) {
+        st = ef__sq_guard_open(&store->guard, store->path, err);
+        if (st != EF_OK)
+            return st;
+    }
+    store->checkpointer =
+        (ef__sq_checkpointer){.path = store->path,
+                              .tick_sql = "UPDATE state SET checkpoints = checkpoints + 1",
+                              .guard = &store->guard,
+                              .writer = &store->writer,
+                              .log = store->base.log,
+                              .due_pages_min = CHECKPOINT_PAGES};
+    st = ef__sq_checkpointer_init(&store->checkpointer, err);
+    return st == EF_OK ? schema_ready(store, create, err) : st;
+}
+
+static void vq_close(ef_views *views)
+{
+    vq_store *store = vq_store_of(views);
+
+    ef__sq_checkpointer_release(&store->checkpointer);
+    while (store->idle) {
+        vq_reader *next = store->idle->next;
+        ef__sq_close(&store->idle->conn);
+        free(store->idle);
+        store->idle = next;
+    }
+    ef__sq_close(&store->conn);
+    ef__sq_guard_close(&store->guard);
+    (void)pthread_mutex_destroy(&store->pool);
+    (void)pthread_mutex_destroy(&store->writer);
+    free(store->path);
+    free(store);
+}
+
+ef_status ef__views_sqlite_open(const ef__views_options *options, const char *path, ef_views **out,
+                                ef_error *err)
+{
+    vq_store *store = calloc(1, sizeof *store);
+    ef_status st;
+
+    if (!store || !(store->path = strdup(path))) {
+        free(store);
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a view store");
+    }
+    store->base = (ef_views){
+        .ops = &OPS, .clock = options->clock, .log = options->log, .read_only = options->read_only};
+    store->busy_ms = options->busy_ms;
+    store->guard.fd = -1;
+    (void)pthread_mutex_init(&store->writer, NULL); /* of the default kind: cannot fail on Linux */
+    (void)pthread_mutex_init(&store->pool, NULL);
+    st = open_files(store, options->create, err);
+    if (st != EF_OK) {
+        vq_close(&store->base);
+        return st;
+    }
+    *out = &store->base;
+    return EF_OK;
+}
+
+/* --- transactions ----------------------------------------------------------------------------- */
+
+static void leave(vq_store *store)
+{
+    ef__sq_guard_commit_end(&store->guard);
+    pthread_mutex_unlock(&store->writer);
+}
+
+ef_status vq_write_begin(vq_store *store, ef_error *err)
+{
+    ef_status st;
+
+    if (store->base.read_only)
+        return ef_fail(err, EF_MISUSE, "the view store was opened read-only");
+    pthread_mutex_lock(&store->writer);
+    st = ef__sq_guard_commit_begin(&store->guard, store->busy_ms, err);
+    if (st != EF_OK) {
+        pthread_mutex_unlock(&store->writer);
+        return st;
+    }
+    st = ef__sq_run(&store->conn, VQ_BEGIN, err);
+    if (st != EF_OK)
+        leave(store);
+    return st;
+}
+
+/* Frames in the log, as the commit that has just returned left it. Automatic checkpoints are off,
+ * and a hook that only listens costs nothing. */
+static int note_log(void *context, sqlite3 *db, const char *schema, int pages)
+{
+    *(int *)context = pages;
+    return SQLITE_OK;
+}
+
+ef_status vq_write_end(vq_store *store, ef_status st, ef_error *err)
+{
+    int pages = 0;
+
+    if (st == EF_OK) {
+        (void)sqlite3_wal_hook(store->conn.db, note_log, &pages);
+        st = ef__sq_run(&store->conn, VQ_COMMIT, err);
+        (void)sqlite3_wal_hook(store->conn.db, NULL, NULL);
+    }
+    if (!sqlite3_get_autocommit(store->conn.db))
+        (void)ef__sq_run(&store->conn, VQ_ROLLBACK, NULL);
+    leave(store);
+    if (pages > 0)
+        ef__sq_checkpointer_look(&store->checkpointer, pages);
+    return st;
+}
+
+/* --- readers ---------------------------------------------------------------------------------- */
+
+static vq_reader *idle_reader(vq_store *store)
+{
+    vq_reader *reader;
+
+    pthread_mutex_lock(&store->pool);
+    reader = store->idle;
+    if (reader) {
+        store->idle = reader->next;
+        store->idle_count--;
+    }
+    pthread_mutex_unlock(&store->pool);
+    return reader;
+}
+
+ef_status vq_read_begin(vq_store *store, bool short_read, vq_reader **out, ef__sq_conn **out_conn,
+                        ef_error *err)
+{
+    static vq_reader lent = {.is_writer = true};
+    ef__sq_options options = {.texts = &vq_texts,
+                              .read_only = store->base.read_only,
+                              .busy_ms = store->busy_ms,
+                              .sync = EF__SQ_SYNC_NORMAL,
+                              .cache_kib = READER_CACHE_KIB};
+    ef_status st;
+
+    if (short_read && pthread_mutex_trylock(&store->writer) == 0) {
+        *out = &lent;
+        *out_conn = &store->conn;
+        return EF_OK;
+    }
+    *out = idle_reader(store);
+    if (!*out) {
+        *out = calloc(1, sizeof **out);
+        if (!*out)
+            return ef_fail(err, EF_NO_MEMORY, "memory ran out for a reader");
+        st = ef__sq_open(&(*out)->conn, store->path, &options, err);
+        if (st != EF_OK) {
+            free(*out);
+            *out = NULL;
+            return st;
+        }
+    }
+    *out_conn = &(*out)->conn;
+    return EF_OK;
+}
+
+void vq_read_end(vq_store *store, vq_reader *reader)
+{
+    if (reader->is_writer) {
+        pthread_mutex_unlock(&store->writer);
+        return;
+    }
+    pthread_mutex_lock(&store->pool);
+    if (store->idle_count < VQ_READERS_KEPT) {
+        reader->next = store->idle;
+        store->idle = reader;
+        store->idle_count++;
+        reader = NULL;
+    }
+    pthread_mutex_unlock(&store->pool);
+    if (reader) {
+        ef__sq_close(&reader->conn);
+        free(reader);
+    }
+}
+
+static const ef__views_ops OPS = {
+    .name = "sqlite",
+    .close = vq_close,
+    .generation_add = vq_generation_add,
+    .generation_ls = vq_generation_ls,
+    .generation_set_state = vq_generation_set_state,
+    .generation_route = vq_generation_route,
+    .generation_clear = vq_generation_clear,
+    .generation_remove = vq_generation_remove,
+    .commit = vq_commit,
+    .view_get = vq_view_get,
+    .view_scan = vq_view_scan,
+    .watermark_get = vq_watermark_get,
+    .watermark_scan = vq_watermark_scan,
+    .failure_ls = vq_failure_ls,
+    .fence_get = vq_fence_get,
+    .live_set_get = vq_live_set_get,
+};

@@ -1,0 +1,112 @@
+/*
+ * store.h - the view store on SQLite: one writing connection, and as many that read as are in use.
+ *
+ * A connection belongs to one thread while it is held. Locks, in the order they are taken: writer,
+ * then the lock file (guard.h), then SQLite's own. `pool` is taken alone and held for an instant.
+ */
+#ifndef EF_VIEWS_SQLITE_STORE_H
+#define EF_VIEWS_SQLITE_STORE_H
+
+#include "../views.h"
+#include "views_sqlite_sql.h"
+
+#include "../../sqlite/checkpoint.h"
+#include "../../sqlite/conn.h"
+#include "../../sqlite/guard.h"
+
+#define VQ_READERS_KEPT 8 /* connections that wait for the next reader */
+
+typedef struct vq_reader vq_reader;
+
+struct vq_reader {
+    ef__sq_conn conn;
+    vq_reader *next;
+    bool is_writer; /* stands for the writing connection, lent out */
+};
+
+typedef struct vq_store {
+    ef_views base; /* first, so that an ef_views * is this */
+    char *path;
+    int64_t busy_ms;
+    pthread_mutex_t writer;
+    ef__sq_conn conn; /* under writer */
+    ef__sq_guard guard;
+    ef__sq_checkpointer checkpointer;
+    pthread_mutex_t pool;
+    vq_reader *idle; /* under pool */
+    int idle_count;
+} vq_store;
+
+extern const ef__sq_texts vq_texts;
+
+static inline vq_store *vq_store_of(ef_views *views)
+{
+    return (vq_store *)views;
+}
+
+static inline int64_t vq_now_us(const vq_store *store)
+{
+    return store->base.clock->wall_us(store->base.clock->context);
+}
+
+/* A writing transaction: begin, then end with how it went. End commits what is EF_OK and rolls the
+ * rest back; it answers `st`, or why the commit failed. EF_BUSY: nothing has begun. */
+ef_status vq_write_begin(vq_store *store, ef_error *err);
+ef_status vq_write_end(vq_store *store, ef_status st, ef_error *err);
+
+/* A connection to read by. `*out` is to be given back. A `short_read` of a few rows may get the
+ * writing connection when it is free: its cache is warm with what was written last, while every
+ * commit empties the others'. */
+ef_status vq_read_begin(vq_store *store, bool short_read, vq_reader **out, ef__sq_conn **out_conn,
+                        ef_error *err);
+void vq_read_end(vq_store *store, vq_reader *reader);
+
+/* generation.c */
+ef_status vq_generation_add(ef_views *views, const ef__generation *generation, int64_t *out_id,
+                            ef_error *err);
+ef_status vq_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
+                           ef_error *err);
+ef_status vq_generation_set_state(ef_views *views, int64_t id, ef__generation_state state,
+                                  ef_error *err);
+ef_status vq_generation_route(ef_views *views, int64_t id, ef_error *err);
+ef_status vq_generation_clear(ef_views *views, int64_t id, ef_error *err);
+ef_status vq_generation_remove(ef_views *views, int64_t id, ef_error *err);
+ef_status vq_live_set_get(ef_views *views, int64_t *out, ef_error *err);
+
+/* What a commit compares and counts on. */
+typedef struct vq_generation {
+    int64_t id;
+    int64_t era, position, seam;
+    ef__generation_state state;
+    bool routed, indexed;
+    int64_t views, applied, ignored, skipped;
+    uint64_t digest[2];
+} vq_generation;
+
+ef_status vq_generation_find(ef__sq_conn *conn, int64_t id, vq_generation *out, bool *out_found,
+                             ef_error *err);
+ef_status vq_generation_put(vq_store *store, const vq_generation *generation, ef_error *err);
+
+/* commit.c, change.c */
+ef_status vq_commit(ef_views *views, const ef__views_commit *commit, ef_error *err);
+/* Write the changed views and their index entries; counts and digest of `generation` follow. */
+ef_status vq_views_write(ef__sq_conn *conn, vq_generation *generation,
+                         const ef__generation_change *change, ef_error *err);
+
+/* read.c, scan.c */
+ef_status vq_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
+                      ef__arena *arena, ef__view *out, bool *out_found, ef_error *err);
+ef_status vq_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
+                           ef__watermark *out, bool *out_found, ef_error *err);
+ef_status vq_watermark_scan(ef_views *views, int64_t generation,
+                            bool (*each)(void *context, ef_str tenant, ef_str stream,
+                                         const ef__watermark *watermark),
+                            void *context, ef_error *err);
+ef_status vq_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
+                        ef__failure_list *out, ef_error *err);
+ef_status vq_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err);
+ef_status vq_view_scan(ef_views *views, const ef__view_scan *scan,
+                       bool (*each)(void *context, ef_str key, const ef__view *view), void *context,
+                       ef_error *err);
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * views.c - opening a view store by its URL, and what back ends do alike.
+ */
+#include "views.h"
+
+#include "../base/hash.h"
+
+#define KNOWN_URLS "\"sqlite:PATH\" or \"memory:\""
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static ef_status open_sqlite(const ef__views_options *options, const char *path, ef_views **out,
+                             ef_error *err)
+{
+    if (path[0] == '\0')
+        return ef_fail(err, EF_BAD_INPUT, "url \"sqlite:\" names no file: write sqlite:PATH");
+    return ef__views_sqlite_open(options, path, out, err);
+}
+
+ef_status ef__views_open(const ef__views_options *options, ef_views **out, ef_error *err)
+{
+    ef__views_options taken = *options;
+    const char *url = options->url;
+
+    *out = NULL;
+    if (!url || url[0] == '\0')
+        return ef_fail(err, EF_BAD_INPUT, "url is missing: write " KNOWN_URLS);
+    if (taken.busy_ms == 0)
+        taken.busy_ms = 10000;
+    if (!taken.clock)
+        taken.clock = ef_clock_system();
+    /* A store that is only read is never made. */
+    if (taken.read_only)
+        taken.create = false;
+    if (strcmp(url, "memory:") == 0)
+        return ef__views_memory_open(&taken, out, err);
+    if (has_prefix(url, "sqlite:"))
+        return open_sqlite(&taken, url + strlen("sqlite:"), out, err);
+    return ef_fail(err, EF_BAD_INPUT,
+                   "url \"%.200s\": there is no such view store, write " KNOWN_URLS, url);
+}
+
+void ef__views_close(ef_views *views)
+{
+    if (views)
+        views->ops->close(views);
+}
+
+/* --- what back ends do alike ------------------------------------------------------------------ */
+
+/* Two seeds make two sums of 64 bits. Sums of single views are added up, so that a change costs one
+ * subtraction and one addition, and the order in which views came does not show. */
+#define SEED_A UINT64_C(0x76696577732d3031)
+#define SEED_B UINT64_C(0x9e3779b97f4a7c15)
+
+static void put_u64(uint8_t *out, uint64_t value)
+{
+    for (int i = 0; i < 8; i++)
+        out[i] = (uint8_t)(value >> (56 - 8 * i));
+}
+
+/*
+ * Each part is hashed by itself, and the sums are put side by side with the lengths:
+ *
+ *     lengths of tenant, id, data · schema · XXH3 of tenant, id, data       8 bytes each
+ *
+ * This is as good as hashing them with their lengths before them, and copies no data.
+ */
+static uint64_t view_sum(const ef__view *view, uint64_t seed)
+{
+    uint8_t parts[7 * 8];
+
+    put_u64(parts, view->tenant.len);
+    put_u64(parts + 8, view->id.len);
+    put_u64(parts + 16, view->data.len);
+    put_u64(parts + 24, (uint64_t)view->schema);
+    put_u64(parts + 32, ef__xxh3(view->tenant, seed));
+    put_u64(parts + 40, ef__xxh3(view->id, seed));
+    put_u64(parts + 48, ef__xxh3(view->data, seed));
+    return ef__xxh3((ef_str){(const char *)parts, sizeof parts}, seed);
+}
+
+void ef__view_digest(const ef__view *view, uint64_t out[2])
+{
+    out[0] = view_sum(view, SEED_A);
+    out[1] = view_sum(view, SEED_B);
+    if (out[0] == 0 && out[1] == 0)
+        out[0] = 1; /* both 0 means that there is no view */
+}
+
+void ef__digest_bytes(const uint64_t sums[2], uint8_t out[EF__DIGEST_BYTES])
+{
+    put_u64(out, sums[0]);
+    put_u64(out + 8, sums[1]);
+}
+
+int ef__str_compare(ef_str a, ef_str b)
+{
+    size_t shorter = a.len < b.len ? a.len : b.len;
+    int order = shorter ? memcmp(a.ptr, b.ptr, shorter) : 0;
+
+    return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+void ef__generation_list_release(ef__generation_list *list)
+{
+    ef__room_release(&list->room);
+    *list = (ef__generation_list){0};
+}
+
+void ef__failure_list_release(ef__failure_list *list)
+{
+    ef__room_release(&list->room);
+    *list = (ef__failure_list){0};
+}

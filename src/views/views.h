@@ -1,0 +1,288 @@
+/*
+ * views.h - the seam: what a view store does.
+ *
+ * It keeps generations (one build of a projection each), their views, watermarks, cursors, fences,
+ * digests, index entries and failures. Everything that an apply changes is changed by one call,
+ * commit, in one transaction. Names have been checked and limits kept by whoever calls.
+ *
+ * A view store can be made anew from the journal, so it is synced less often than that: after a
+ * power cut it may be a little older, but always whole, and catches up by itself.
+ *
+ * Threads may share a store. Strings are ordered by their bytes, everywhere.
+ */
+#ifndef EF_VIEWS_VIEWS_H
+#define EF_VIEWS_VIEWS_H
+
+#include "../base/arena.h"
+#include "../base/room.h"
+
+#include <everfold/everfold.h>
+
+typedef enum ef__generation_state {
+    EF__GENERATION_CATCHING_UP, /* reads the journal by cursor, up to the seam */
+    EF__GENERATION_LIVE, /* fed by the queue (order by stream) or the cursor (order by log) */
+    EF__GENERATION_PAUSED,
+    EF__GENERATION_FAILED,
+    EF__GENERATION_RETIRED
+} ef__generation_state;
+
+#define EF__DIGEST_BYTES 16
+
+/* One build of a projection. `id` is the store's; (name, version, number) names it for people. */
+typedef struct ef__generation {
+    int64_t id;
+    ef_str name;
+    int32_t version;
+    int32_t number; /* 1, 2, 3 … of this projection */
+    bool by_log;    /* order by log */
+    ef_str program; /* its text; "" for one written in C */
+    uint64_t program_hash;
+    ef_str index_paths; /* comma list, as the program has it; the place in it numbers the index */
+    int32_t schema;     /* of its views */
+    ef__generation_state state;
+    bool routed;      /* queries for `name` go to this one */
+    int64_t era;      /* grows at every change of state, route or clearing: an apply compares it */
+    int64_t position; /* cursor: everything up to here has been read by the cursor driver */
+    int64_t seam;     /* order by stream: the queue driver feeds what lies above; 0 before that */
+    int64_t created_us, updated_us;
+    /* derived by counting what commits said */
+    int64_t views;
+    int64_t applied, ignored, skipped; /* events, of all tenants */
+    uint8_t digest[EF__DIGEST_BYTES];  /* sum over (tenant, view id, schema, data) of all views */
+} ef__generation;
+
+typedef struct ef__generation_list {
+    const ef__generation *items;
+    size_t count;
+    struct ef__batch_room *room;
+} ef__generation_list;
+
+/* A view as it is kept. */
+typedef struct ef__view {
+    ef_str tenant;
+    ef_str id;
+    ef_str data; /* canonical JSON */
+    int64_t last_position;
+    int64_t last_seq; /* of the event that changed it last, in its stream */
+    int32_t schema;
+    uint64_t digest[2]; /* by ef__view_digest, as it was read; not looked at in a change */
+} ef__view;
+
+typedef struct ef__watermark {
+    int64_t applied_seq;         /* highest seq of the stream that was applied or ignored */
+    int64_t expected_next_seq;   /* applied + 1, unless there is a hole */
+    uint8_t hash[EF_HASH_BYTES]; /* of the event applied_seq */
+} ef__watermark;
+
+/* --- what an apply changes ------------------------------------------------------------------- */
+
+#define EF__KEY_BYTES 512 /* of an index key: values that agree so far sort alike */
+
+typedef struct ef__index_key {
+    int32_t index; /* place in index_paths */
+    ef_str key;    /* ef__sort_key of fold/match.h, cut at EF__KEY_BYTES */
+} ef__index_key;
+
+/* Several streams may feed a view, so the watermark of one cannot say whether somebody else wrote
+ * the view meanwhile: its digest does. */
+typedef struct ef__view_change {
+    ef__view view;      /* data "" and deleted: the view goes */
+    uint64_t before[2]; /* its digest as it was read; both 0 when there was none. Compared */
+    bool deleted;
+    const ef__index_key *keys; /* of the new data, one per declared index: a value that is missing
+                                  counts as null, for queries sort by an index and need all views */
+    size_t key_count;
+} ef__view_change;
+
+typedef struct ef__watermark_change {
+    ef_str tenant, stream;
+    ef__watermark before; /* as it was read; all zero when there was none */
+    ef__watermark after;
+} ef__watermark_change;
+
+typedef struct ef__failure {
+    int64_t id;
+    int64_t generation;
+    ef_str tenant, stream;
+    int64_t seq, position;
+    ef_str event_id;
+    ef_str code; /* stable: "fold_error", "hash_mismatch" … */
+    ef_str message;
+    int32_t attempts; /* the store's: 1 when it is opened, one more each time it happens again */
+    bool open;
+    int64_t recorded_us, resolved_us;
+} ef__failure;
+
+typedef struct ef__failure_list {
+    const ef__failure *items;
+    size_t count;
+    struct ef__batch_room *room;
+} ef__failure_list;
+
+/* Who writes: the highest token that ever wrote under a fence is kept; a lower one is refused. */
+typedef struct ef__fence {
+    ef_str scope; /* "partition/3", "scope/…": of the lease; "" needs no fence (inline, runs) */
+    int64_t token;
+} ef__fence;
+
+/* What a commit does to one generation. In a commit each generation, and in it each view and each
+ * stream, is there once. */
+typedef struct ef__generation_change {
+    int64_t generation;
+    int64_t era;           /* as it was read */
+    int64_t cursor_before; /* compared when cursor_after is not 0 */
+    int64_t cursor_after;  /* 0: the cursor stays */
+    bool go_live;          /* the seam: becomes live, fed by the queue above cursor_after */
+    int64_t applied, ignored, skipped; /* to add */
+    const ef__view_change *views;
+    size_t view_count;
+    const ef__watermark_change *watermarks;
+    size_t watermark_count;
+    const ef__failure *failures; /* to open (one open per generation and event: others count up) */
+    size_t failure_count;
+    /* Open failures of a stream that its watermark passes (above before.applied_seq, up to
+     * after.applied_seq) are resolved. One at or below it, as an event with another hash is, stays
+     * open until the generation is cleared: somebody has to look. */
+} ef__generation_change;
+
+typedef struct ef__views_commit {
+    /*
+     * The seam. `live_set` is a number of the store's that grows whenever a generation goes live,
+     * leaves the live ones or is routed; an apply of the queue's events presents the one it read
+     * (0: does not care), so that no batch is applied without a generation that has just gone live.
+     * A generation with `go_live` set goes live only if `head`, asked inside the transaction,
+     * answers its cursor_after: then no event lies between its cursor and what the queue will
+     * bring. Otherwise the rest of the commit is done and *out_live stays false.
+     */
+    int64_t live_set;
+    ef_status (*head)(void *context, int64_t *out_position, ef_error *err);
+    void *head_context;
+    bool *out_live;
+    const ef__fence *fences;
+    size_t fence_count;
+    const ef__generation_change *generations;
+    size_t generation_count;
+} ef__views_commit;
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* A range of an index, or of view ids when `index` is -1. Bounds are inclusive unless `open`. An
+ * index is ordered by key, then view id; descending turns both around. */
+typedef struct ef__view_scan {
+    int64_t generation;
+    ef_str tenant;
+    bool any_tenant; /* only with index -1, for exports: ordered by tenant, view id; no bounds */
+    int32_t index;
+    bool has_low, has_high, low_open, high_open;
+    ef_str low, high;
+    bool descending;
+    bool has_after;      /* go on behind this place (within the bounds), in the scan's direction */
+    ef_str after_key;    /* of an index */
+    ef_str after_tenant; /* with any_tenant */
+    ef_str after_id;
+} ef__view_scan;
+
+typedef struct ef_views ef_views;
+typedef struct ef__views_ops ef__views_ops;
+
+struct ef_views {
+    const ef__views_ops *ops;
+    const ef_clock *clock;
+    const ef_log *log;
+    bool read_only;
+};
+
+struct ef__views_ops {
+    const char *name;
+    void (*close)(ef_views *views);
+
+    /* Add a generation: all but id, number, era and the counters is taken from `generation`; a
+     * created_us of 0 is now. *out_id is its id, which no other ever has, its number one above the
+     * projection's highest. */
+    ef_status (*generation_add)(ef_views *views, const ef__generation *generation, int64_t *out_id,
+                                ef_error *err);
+    ef_status (*generation_ls)(ef_views *views, ef_str only_name, ef__generation_list *out,
+                               ef_error *err); /* by name, then number */
+    /* Set the state; the era grows. EF_NOT_FOUND. */
+    ef_status (*generation_set_state)(ef_views *views, int64_t id, ef__generation_state state,
+                                      ef_error *err);
+    /* Route the name to this generation and to no other, in one transaction; eras grow. */
+    ef_status (*generation_route)(ef_views *views, int64_t id, ef_error *err);
+    /* Clear views, index entries, watermarks, cursor, seam, counters, failures and digest in one
+     * transaction; state becomes catching up; the era grows. */
+    ef_status (*generation_clear)(ef_views *views, int64_t id, ef_error *err);
+    /* Remove a generation with all that is its own. EF_NOT_FOUND, or EF_CONFLICT: it is routed. */
+    ef_status (*generation_remove)(ef_views *views, int64_t id, ef_error *err);
+
+    /*
+     * Everything or nothing.
+     * EF_LEASE_LOST  a fence has seen a higher token: nothing changed
+     * EF_CONFLICT    the live set, an era, a cursor, a watermark or a view is not what was read:
+     *                start over
+     */
+    ef_status (*commit)(ef_views *views, const ef__views_commit *commit, ef_error *err);
+
+    /* `out` is filled in from `arena`; *out_found says whether there is one. */
+    ef_status (*view_get)(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
+                          ef__arena *arena, ef__view *out, bool *out_found, ef_error *err);
+    /* Call `each` in order until it says stop (false); the view lives for the call. One snapshot.
+     * `key` is "" for a scan of ids. `each` may read from the store, but not write to it. */
+    ef_status (*view_scan)(ef_views *views, const ef__view_scan *scan,
+                           bool (*each)(void *context, ef_str key, const ef__view *view),
+                           void *context, ef_error *err);
+    ef_status (*watermark_get)(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
+                               ef__watermark *out, bool *out_found, ef_error *err);
+    ef_status (*watermark_scan)(ef_views *views, int64_t generation,
+                                bool (*each)(void *context, ef_str tenant, ef_str stream,
+                                             const ef__watermark *watermark),
+                                void *context, ef_error *err);
+    /* Newest first. `open_only`. */
+    ef_status (*failure_ls)(ef_views *views, int64_t generation, bool open_only, size_t limit,
+                            ef__failure_list *out, ef_error *err);
+    /* The highest token that wrote under it; 0 when none did. */
+    ef_status (*fence_get)(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err);
+    ef_status (*live_set_get)(ef_views *views, int64_t *out, ef_error *err); /* at least 1 */
+};
+
+typedef struct ef__views_options {
+    const char *url; /* "sqlite:PATH" or "memory:" */
+    bool create;
+    bool read_only;
+    int64_t busy_ms;
+    const ef_clock *clock;
+    const ef_log *log;
+} ef__views_options;
+
+/* Open by URL. Statuses as for ef_journal_open. */
+ef_status ef__views_open(const ef__views_options *options, ef_views **out, ef_error *err);
+void ef__views_close(ef_views *views); /* NULL is fine */
+
+ef_status ef__views_memory_open(const ef__views_options *options, ef_views **out, ef_error *err);
+ef_status ef__views_sqlite_open(const ef__views_options *options, const char *path, ef_views **out,
+                                ef_error *err);
+
+/* The contribution of one view to its generation's digest, as two 64-bit sums that are never both 0
+ * (shared by back ends). */
+void ef__view_digest(const ef__view *view, uint64_t out[2]);
+/* Sums as the bytes of a digest: both big-endian, so that they read well in hexadecimal. */
+void ef__digest_bytes(const uint64_t sums[2], uint8_t out[EF__DIGEST_BYTES]);
+
+static inline void ef__digest_add(uint64_t sums[2], const uint64_t more[2])
+{
+    sums[0] += more[0];
+    sums[1] += more[1];
+}
+
+static inline void ef__digest_take(uint64_t sums[2], const uint64_t less[2])
+{
+    sums[0] -= less[0];
+    sums[1] -= less[1];
+}
+
+/* By bytes, a shorter one first: the order of every back end. */
+int ef__str_compare(ef_str a, ef_str b);
+
+void ef__generation_list_release(ef__generation_list *list);
+void ef__failure_list_release(ef__failure_list *list);
+
+#endif

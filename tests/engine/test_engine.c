@@ -1,0 +1,378 @@
+/*
+ * test_engine.c - events become views: apply, queue, catch-up, deploying and reading, on memory and on
+ * SQLite (argv[1]).
+ */
+#include "test.h"
+
+#include <everfold/everfold.h>
+#include <everfold/view.h>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *g_backend = "memory";
+
+static const char ORDERS[] = "projection orders version 1\n"
+                             "  view data.customer\n"
+                             "  index total\n"
+                             "\n"
+                             "on order.placed\n"
+                             "  orders += 1\n"
+                             "  total += data.amount\n"
+                             "\n"
+                             "on order.cancelled\n"
+                             "  orders -= 1\n"
+                             "  total -= data.amount\n";
+
+static const char COUNTS[] = "projection counts version 1\n"
+                             "  view type\n"
+                             "\n"
+                             "on *\n"
+                             "  n += 1\n";
+
+typedef struct bench {
+    ef_journal *journal;
+    ef_engine *engine;
+    ef_error err;
+    char folder[64];
+} bench;
+
+static void open_bench(bench *b, ef_mode mode)
+{
+    char journal[128] = "memory:", views[128] = "memory:";
+
+    *b = (bench){.err = EF_ERROR_INIT};
+    (void)snprintf(b->folder, sizeof b->folder, "/tmp/everfold-engine-XXXXXX");
+    CHECK(mkdtemp(b->folder) != NULL);
+    if (strcmp(g_backend, "sqlite") == 0) {
+        (void)snprintf(journal, sizeof journal, "sqlite:%s/journal.db", b->folder);
+        (void)snprintf(views, sizeof views, "sqlite:%s/views.db", b->folder);
+    }
+    CHECK_STATUS(EF_OK,
+                 ef_journal_open(&(ef_journal_options){.url = journal,
+                                                       .create = true,
+                                                       .outbox_off = mode == EF_MODE_INLINE_APPLY_ONLY},
+                                 &b->journal, &b->err),
+                 &b->err);
+    CHECK_STATUS(EF_OK,
+                 ef_engine_open(&(ef_engine_options){.journal = b->journal,
+                                                     .views_url = views,
+                                                     .create = true,
+                                                     .mode = mode},
+                                &b->engine, &b->err),
+                 &b->err);
+}
+
+static void close_bench(bench *b)
+{
+    char command[128];
+
+    ef_engine_close(b->engine);
+    ef_journal_close(b->journal);
+    (void)snprintf(command, sizeof command, "rm -rf %s", b->folder);
+    CHECK_INT(0, system(command));
+}
+
+static void deploy(bench *b, const char *program)
+{
+    ef_projection_list list = {0};
+    ef_text report = {0};
+
+    CHECK_STATUS(EF_OK,
+                 ef_projection_deploy(b->engine, "test.fold", ef_str_from(program), &list, &report,
+                                      &b->err),
+                 &b->err);
+    ef_projection_list_release(&list);
+    ef_text_release(&report);
+}
+
+static int64_t append(bench *b, const char *stream, const char *type, const char *data)
+{
+    ef_new_event event = {.stream = ef_str_from(stream),
+                          .type = ef_str_from(type),
+                          .data = ef_str_from(data)};
+    ef_place place;
+
+    CHECK_STATUS(EF_OK, ef_engine_append(b->engine, &event, 1, &place, &b->err), &b->err);
+    return place.position;
+}
+
+static void drain(bench *b)
+{
+    ef_tick tick = {.more = true};
+
+    for (int i = 0; i < 200 && tick.more; i++)
+        CHECK_STATUS(EF_OK,
+                     ef_engine_work(b->engine, &(ef_work_options){.no_leasing = true}, &tick,
+                                    &b->err),
+                     &b->err);
+    CHECK(!tick.more);
+}
+
+static void check_view(bench *b, const char *projection, const char *id, const char *data)
+{
+    ef_view_list list = {0};
+
+    CHECK_STATUS(EF_OK,
+                 ef_view_get(b->engine, ef_str_from(projection), (ef_str){0}, ef_str_from(id), NULL,
+                             &list, &b->err),
+                 &b->err);
+    CHECK_STR(data, list.items[0].data);
+    ef_view_list_release(&list);
+}
+
+static ef_projection show(bench *b, const char *name, ef_projection_list *list)
+{
+    CHECK_STATUS(EF_OK, ef_projection_ls(b->engine, ef_str_from(name), list, &b->err), &b->err);
+    return list->items[0];
+}
+
+static void check_accounts(bench *b, const char *name, const char *state, int64_t lag)
+{
+    ef_projection_list list = {0};
+    ef_projection p = show(b, name, &list);
+
+    CHECK_STR(state, p.state);
+    CHECK_INT(lag, p.lag_events);
+    CHECK_INT(0, p.unaccounted);
+    ef_projection_list_release(&list);
+}
+
+TEST(events_that_came_before_a_projection_are_caught_up)
+{
+    bench b;
+
+    open_bench(&b, EF_MODE_OUTBOX_APPLY_ONLY);
+    append(&b, "o1", "order.placed", "{\"customer\":\"ann\",\"amount\":12.50}");
+    append(&b, "o2", "order.placed", "{\"customer\":\"ann\",\"amount\":0.5}");
+    deploy(&b, ORDERS);
+    drain(&b);
+    check_view(&b, "orders", "ann", "{\"orders\":2,\"total\":13}");
+    check_accounts(&b, "orders", "live", 0);
+    close_bench(&b);
+}
+
+TEST(live_events_are_folded_once_however_often_work_is_done)
+{
+    bench b;
+
+    open_bench(&b, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(&b, ORDERS);
+    deploy(&b, COUNTS);
+    drain(&b);
+    append(&b, "o1", "order.placed", "{\"customer\":\"ann\",\"amount\":3}");
+    drain(&b);
+    drain(&b);
+    append(&b, "o1", "order.cancelled", "{\"customer\":\"ann\",\"amount\":1}");
+    append(&b, "o1", "note.written", "{}");
+    drain(&b);
+    check_view(&b, "orders", "ann", "{\"orders\":0,\"total\":2}");
+    check_view(&b, "counts", "note.written", "{\"n\":1}");
+    check_accounts(&b, "orders", "live", 0);
+    check_accounts(&b, "counts", "live", 0);
+    close_bench(&b);
+}
+
+TEST(a_poison_event_holds_back_its_own_stream_in_its_own_projection_only)
+{
+    bench b;
+
+    open_bench(&b, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(&b, ORDERS);
+    deploy(&b, COUNTS);
+    drain(&b);
+    append(&b, "bad", "order.placed", "{\"customer\":\"bob\",\"amount\":\"many\"}");
+    append(&b, "bad", "order.placed", "{\"customer\":\"bob\",\"amount\":1}");
+    append(&b, "good", "order.placed", "{\"customer\":\"ann\",\"amount\":2}");
+    drain(&b);
+    check_view(&b, "orders", "ann", "{\"orders\":1,\"total\":2}");
+    check_view(&b, "counts", "order.placed", "{\"n\":3}");
+
+    ef_view_list list = {0};
+    CHECK_STATUS(EF_NOT_FOUND,
+                 ef_view_get(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("bob"), NULL, &list,
+                             &b.err),
+                 &b.err);
+    ef_view_list_release(&list);
+    check_accounts(&b, "orders", "live", 2);
+    check_accounts(&b, "counts", "live", 0);
+
+    /* An operator lets the poison pass; what waits behind it comes next. */
+    ef_row_list rows = {0};
+    CHECK_STATUS(EF_OK,
+                 ef_outbox_skip(b.journal,
+                                &(ef_outbox_act){.stream = EF_STR("bad"),
+                                                 .seq = 1,
+                                                 .lane = EF_STR("orders"),
+                                                 .who = EF_STR("test"),
+                                                 .reason = EF_STR("poison")},
+                                &rows, &b.err),
+                 &b.err);
+    ef_row_list_release(&rows);
+    drain(&b);
+    usleep(1100000); /* what waited is looked at again after a second */
+    drain(&b);
+    check_view(&b, "orders", "bob", "{\"orders\":1,\"total\":1}");
+    check_accounts(&b, "orders", "live", 0);
+    close_bench(&b);
+}
+
+TEST(inline_modes_fold_before_the_append_returns)
+{
+    const ef_mode modes[] = {EF_MODE_INLINE_APPLY_ONLY, EF_MODE_INLINE_THEN_OUTBOX};
+
+    for (int i = 0; i < 2; i++) {
+        bench b;
+        open_bench(&b, modes[i]);
+        deploy(&b, ORDERS);
+        drain(&b);
+        append(&b, "o1", "order.placed", "{\"customer\":\"ann\",\"amount\":7}");
+        check_view(&b, "orders", "ann", "{\"orders\":1,\"total\":7}");
+        drain(&b);
+        check_view(&b, "orders", "ann", "{\"orders\":1,\"total\":7}");
+        close_bench(&b);
+    }
+}
+
+TEST(another_text_under_the_same_version_is_refused_and_a_mistake_is_not_deployed)
+{
+    bench b;
+    ef_projection_list list = {0};
+    ef_text report = {0};
+
+    open_bench(&b, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(&b, COUNTS);
+    deploy(&b, COUNTS);
+    CHECK_STATUS(EF_CONFLICT,
+                 ef_projection_deploy(b.engine, "t.fold",
+                                      EF_STR("projection counts version 1\n  view type\n\non *\n  n += 2\n"),
+                                      &list, &report, &b.err),
+                 &b.err);
+    ef_text_release(&report);
+    CHECK_STATUS(EF_BAD_INPUT,
+                 ef_projection_deploy(b.engine, "t.fold",
+                                      EF_STR("projection other version 1\n  view typ\n\non *\n  n += 1\n"),
+                                      &list, &report, &b.err),
+                 &b.err);
+    CHECK(report.ptr && strstr(report.ptr, "t.fold:2:"));
+    ef_text_release(&report);
+    CHECK_STATUS(EF_OK, ef_projection_ls(b.engine, (ef_str){0}, &list, &b.err), &b.err);
+    CHECK_INT(1, list.count);
+    ef_projection_list_release(&list);
+    close_bench(&b);
+}
+
+TEST(a_projection_that_was_paused_misses_nothing)
+{
+    bench b;
+
+    open_bench(&b, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(&b, COUNTS);
+    drain(&b);
+    append(&b, "s", "a", "{}");
+    drain(&b);
+    CHECK_STATUS(EF_OK, ef_projection_pause(b.engine, EF_STR("counts"), &b.err), &b.err);
+    append(&b, "s", "a", "{}");
+    append(&b, "s", "a", "{}");
+    drain(&b);
+    check_view(&b, "counts", "a", "{\"n\":1}");
+    CHECK_STATUS(EF_OK, ef_projection_resume(b.engine, EF_STR("counts"), &b.err), &b.err);
+    drain(&b);
+    append(&b, "s", "a", "{}");
+    drain(&b);
+    check_view(&b, "counts", "a", "{\"n\":4}");
+    check_accounts(&b, "counts", "live", 0);
+    close_bench(&b);
+}
+
+TEST(queries_filter_sort_and_page_and_the_past_can_be_seen)
+{
+    bench b;
+    ef_view_list list = {0};
+    ef_batch events = EF_BATCH_INIT;
+    char data[80], stream[16];
+
+    open_bench(&b, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(&b, ORDERS);
+    for (int i = 1; i <= 30; i++) {
+        (void)snprintf(data, sizeof data, "{\"customer\":\"c%02d\",\"amount\":%d}", i % 10, i);
+        (void)snprintf(stream, sizeof stream, "o%d", i);
+        append(&b, stream, "order.placed", data);
+    }
+    drain(&b);
+    ef_view_query query = {.projection = EF_STR("orders"),
+                           .where = EF_STR("total > 40 and orders == 3"),
+                           .sort = EF_STR("-total"),
+                           .limit = 3,
+                           .explain = true};
+    CHECK_STATUS(EF_OK, ef_view_find(b.engine, &query, &list, &b.err), &b.err);
+    CHECK_INT(3, list.count);
+    CHECK_STR("c00", list.items[0].view_id);
+    CHECK_STR("{\"orders\":3,\"total\":60}", list.items[0].data);
+    CHECK_INT(30, list.as_of);
+    CHECK(list.next.len > 0 && list.plan.len > 0);
+    ef_view_list_release(&list);
+    CHECK_STATUS(EF_BAD_INPUT,
+                 ef_view_find(b.engine,
+                              &(ef_view_query){.projection = EF_STR("orders"),
+                                               .where = EF_STR("total >")},
+                              &list, &b.err),
+                 &b.err);
+    CHECK_STATUS(EF_OK,
+                 ef_view_explain(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("c05"), 0, &events,
+                                 &b.err),
+                 &b.err);
+    CHECK_INT(3, events.count);
+    CHECK_INT(15, events.events[1].position);
+    CHECK_STATUS(EF_OK,
+                 ef_view_at(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("c05"), 20, &list,
+                            &b.err),
+                 &b.err);
+    CHECK_STR("{\"orders\":2,\"total\":20}", list.items[0].data);
+    ef_view_list_release(&list);
+    ef_batch_release(&events);
+    close_bench(&b);
+}
+
+TEST(a_read_can_ask_for_its_own_writes)
+{
+    bench b;
+    ef_view_list list = {0};
+    char token[EF_TOKEN_MAX];
+
+    open_bench(&b, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(&b, COUNTS);
+    drain(&b);
+    ef_token_format(append(&b, "s", "a", "{}"), token);
+    ef_freshness fresh = {.at_least = ef_str_from(token), .timeout_ms = 20};
+    CHECK_STATUS(EF_TIMEOUT,
+                 ef_view_get(b.engine, EF_STR("counts"), (ef_str){0}, EF_STR("a"), &fresh, &list,
+                             &b.err),
+                 &b.err);
+    drain(&b);
+    CHECK_STATUS(EF_OK,
+                 ef_view_get(b.engine, EF_STR("counts"), (ef_str){0}, EF_STR("a"), &fresh, &list,
+                             &b.err),
+                 &b.err);
+    CHECK_INT(1, list.as_of);
+    ef_view_list_release(&list);
+    close_bench(&b);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST_CASE(events_that_came_before_a_projection_are_caught_up),
+        TEST_CASE(live_events_are_folded_once_however_often_work_is_done),
+        TEST_CASE(a_poison_event_holds_back_its_own_stream_in_its_own_projection_only),
+        TEST_CASE(inline_modes_fold_before_the_append_returns),
+        TEST_CASE(another_text_under_the_same_version_is_refused_and_a_mistake_is_not_deployed),
+        TEST_CASE(a_projection_that_was_paused_misses_nothing),
+        TEST_CASE(queries_filter_sort_and_page_and_the_past_can_be_seen),
+        TEST_CASE(a_read_can_ask_for_its_own_writes),
+    };
+
+    g_backend = argc > 1 ? argv[1] : "memory";
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,496 @@
+/*
+ * test_fold_folder.c - the folder: batches, failures that leave no trace, C projections.
+ */
+#include "test.h"
+
+#include "../../src/fold/folder.h"
+
+#include <stdlib.h>
+
+enum { VIEWS = 256 };
+
+typedef struct stored {
+    char id[64];
+    char *data;
+} stored;
+
+typedef struct fixture {
+    ef__program *program;
+    ef__folder *folder;
+    stored views[VIEWS];
+    size_t count;
+    int loads;
+    ef_status load_status;
+} fixture;
+
+static stored *find(fixture *f, ef_str id)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (ef_str_equal(ef_str_from(f->views[i].id), id))
+            return &f->views[i];
+    return NULL;
+}
+
+static ef_status load(void *context, ef_str tenant, ef_str id, ef__stored_view *out, ef_error *err)
+{
+    fixture *f = context;
+    const stored *v = find(f, id);
+
+    f->loads++;
+    if (f->load_status != EF_OK)
+        return ef_fail(err, f->load_status, "the store is away");
+    if (v && v->data)
+        *out = (ef__stored_view){true, ef_str_from(v->data), 1};
+    return EF_OK;
+}
+
+static void open_program(fixture *f, const char *text)
+{
+    static ef__diagnostics diagnostics;
+    ef_error err = EF_ERROR_INIT;
+
+    memset(f, 0, sizeof(*f));
+    CHECK_STATUS(
+        EF_OK, ef__program_compile(EF_STR("p"), ef_str_from(text), &f->program, &diagnostics, &err),
+        &err);
+    ef__folder_options options = {.program = f->program, .load = load, .context = f};
+    CHECK_STATUS(EF_OK, ef__folder_open(&options, &f->folder, &err), &err);
+}
+
+static void open_function(fixture *f, ef_fold_fn fn)
+{
+    ef_error err = EF_ERROR_INIT;
+
+    memset(f, 0, sizeof(*f));
+    ef__folder_options options = {.fn = fn, .load = load, .context = f};
+    CHECK_STATUS(EF_OK, ef__folder_open(&options, &f->folder, &err), &err);
+}
+
+static void tear_down(fixture *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        free(f->views[i].data);
+    ef__folder_close(f->folder);
+    ef__program_close(f->program);
+}
+
+static void put(fixture *f, ef_str id, ef_str data)
+{
+    stored *v = find(f, id);
+
+    if (!v) {
+        CHECK(f->count < VIEWS);
+        v = &f->views[f->count++];
+        (void)snprintf(v->id, sizeof(v->id), "%.*s", EF_STR_ARG(id));
+    }
+    free(v->data);
+    v->data = data.len ? strndup(data.ptr, data.len) : NULL;
+}
+
+static void write_views(fixture *f)
+{
+    ef__folded_view view;
+
+    for (size_t at = 0;;) {
+        CHECK_STATUS(EF_OK, ef__folder_next(f->folder, &at, &view, NULL), NULL);
+        if (view.view_id.len == 0)
+            break;
+        put(f, view.view_id, view.data);
+    }
+}
+
+static ef_event event_of(const char *type, const char *stream, const char *data, int64_t position)
+{
+    return (ef_event){.stream = ef_str_from(stream),
+                      .type = ef_str_from(type),
+                      .schema = 1,
+                      .seq = position,
+                      .position = position,
+                      .time_us = INT64_C(1789000000000000),
+                      .data = ef_str_from(data)};
+}
+
+static ef__fold_result apply(fixture *f, const char *type, const char *data, ef__outcome *outcome)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_event event = event_of(type, "s", data, 1);
+
+    CHECK_STATUS(EF_OK, ef__folder_apply(f->folder, &event, outcome, &err), &err);
+    return outcome->result;
+}
+
+static const char *view_text(fixture *f, const char *id)
+{
+    stored *v = find(f, ef_str_from(id));
+
+    return v && v->data ? v->data : "none";
+}
+
+static const char counting[] = "projection p version 1\n\non e\n  n += 1\n  total += data.x\n"
+                               "  list push data.x keep 5\n  seen add data.k\n  by[data.k] += 1\n"
+                               "on d\n  delete\n"
+                               "on fan\n  for k in data.ks view k\n    n += 1\n";
+
+TEST(a_view_is_loaded_once_and_shown_once_however_many_events_touch_it)
+{
+    ef__outcome outcome;
+    fixture f;
+
+    open_program(&f, counting);
+    put(&f, EF_STR("s"), EF_STR("{\"n\":5}"));
+    for (int i = 0; i < 10; i++)
+        CHECK_INT(EF__FOLD_APPLIED, apply(&f, "e", "{\"x\":1,\"k\":\"a\"}", &outcome));
+    CHECK_INT(1, f.loads);
+    CHECK_INT(1, ef__folder_changed(f.folder));
+    write_views(&f);
+    CHECK_TEXT("{\"by\":{\"a\":10},\"list\":[1,1,1,1,1],\"n\":15,\"seen\":[\"a\"],\"total\":10}",
+               view_text(&f, "s"));
+    ef__folder_settle(f.folder);
+    CHECK_INT(0, ef__folder_changed(f.folder));
+    CHECK_INT(EF__FOLD_APPLIED, apply(&f, "e", "{\"x\":1,\"k\":\"a\"}", &outcome));
+    CHECK_INT(1, f.loads);
+    ef__folder_reset(f.folder);
+    CHECK_INT(EF__FOLD_APPLIED, apply(&f, "e", "{\"x\":1,\"k\":\"a\"}", &outcome));
+    CHECK_INT(2, f.loads);
+    tear_down(&f);
+}
+
+TEST(events_without_a_handler_are_ignored_unread)
+{
+    ef__outcome outcome;
+    fixture f;
+
+    open_program(&f, counting);
+    CHECK_INT(EF__FOLD_IGNORED, apply(&f, "other", "this is not JSON", &outcome));
+    CHECK_INT(0, f.loads);
+    CHECK_INT(EF__FOLD_FAILED, apply(&f, "e", "this is not JSON", &outcome));
+    CHECK_INT(EF_BAD_JSON, outcome.error.status);
+    tear_down(&f);
+}
+
+TEST(a_failure_names_handler_line_path_and_value)
+{
+    ef__outcome outcome;
+    fixture f;
+
+    open_program(&f, counting);
+    CHECK_INT(EF__FOLD_FAILED, apply(&f, "e", "{\"x\":[1,2],\"k\":\"a\"}", &outcome));
+    CHECK_TEXT("handler e, line 5: data.x is [1,2]: += needs a number", outcome.error.text);
+    CHECK_INT(5, outcome.line);
+    CHECK_INT(0, ef__folder_changed(f.folder));
+    tear_down(&f);
+}
+
+TEST(a_store_that_fails_is_not_the_events_fault)
+{
+    ef_event event = event_of("e", "s", "{\"x\":1,\"k\":\"a\"}", 1);
+    ef__outcome outcome;
+    ef_error err = EF_ERROR_INIT;
+    fixture f;
+
+    open_program(&f, counting);
+    f.load_status = EF_BUSY;
+    CHECK_STATUS(EF_BUSY, ef__folder_apply(f.folder, &event, &outcome, &err), &err);
+    CHECK_TEXT("the store is away", err.text);
+    f.load_status = EF_OK;
+    put(&f, EF_STR("s"), EF_STR("[not a view"));
+    CHECK_STATUS(EF_DAMAGED, ef__folder_apply(f.folder, &event, &outcome, &err), &err);
+    put(&f, EF_STR("s"), EF_STR("{\"n\":1}"));
+    CHECK_STATUS(EF_OK, ef__folder_apply(f.folder, &event, &outcome, &err), &err);
+    CHECK_INT(EF__FOLD_APPLIED, outcome.result);
+    tear_down(&f);
+}
+
+TEST(a_view_that_comes_and_goes_within_a_batch_is_not_shown)
+{
+    ef__outcome outcome;
+    ef__folded_view view;
+    size_t at = 0;
+    fixture f;
+
+    open_program(&f, counting);
+    apply(&f, "e", "{\"x\":1,\"k\":\"a\"}", &outcome);
+    apply(&f, "d", "{}", &outcome);
+    CHECK_STATUS(EF_OK, ef__folder_next(f.folder, &at, &view, NULL), NULL);
+    CHECK_INT(0, view.view_id.len);
+    apply(&f, "e", "{\"x\":1,\"k\":\"a\"}", &outcome);
+    at = 0;
+    CHECK_STATUS(EF_OK, ef__folder_next(f.folder, &at, &view, NULL), NULL);
+    CHECK_STR("s", view.view_id);
+    CHECK(!view.deleted && !view.existed);
+    tear_down(&f);
+}
+
+TEST(an_event_may_touch_a_thousand_views_and_no_more)
+{
+    ef__buf data = EF__BUF_INIT(1 << 20);
+    ef__outcome outcome;
+    fixture f;
+
+    open_program(&f, counting);
+    ef__buf_add_text(&data, "{\"ks\":[0");
+    for (int i = 1; i < 1000; i++)
+        ef__buf_printf(&data, ",%d", i);
+    ef__buf_add_text(&data, "]}");
+    CHECK_INT(EF__FOLD_APPLIED, apply(&f, "fan", data.ptr, &outcome));
+    CHECK_INT(1000, ef__folder_changed(f.folder));
+    data.len -= 2;
+    ef__buf_add_text(&data, ",1000]}");
+    CHECK_INT(EF__FOLD_FAILED, apply(&f, "fan", data.ptr, &outcome));
+    CHECK(strstr(outcome.error.text, "more than 1000 views for one event"));
+    ef__buf_release(&data);
+    tear_down(&f);
+}
+
+TEST(a_view_cannot_grow_past_its_limit)
+{
+    char *text = malloc(400100);
+    char *data = malloc(400200);
+    ef__outcome outcome;
+    fixture f;
+
+    CHECK(text && data);
+    open_program(&f, "projection p version 1\n\non e\n  list push data.x\n");
+    memset(text, 'x', 400000);
+    text[400000] = '\0';
+    (void)snprintf(data, 400200, "{\"x\":\"%s\"}", text);
+    CHECK_INT(EF__FOLD_APPLIED, apply(&f, "e", data, &outcome));
+    CHECK_INT(EF__FOLD_APPLIED, apply(&f, "e", data, &outcome));
+    CHECK_INT(EF__FOLD_FAILED, apply(&f, "e", data, &outcome));
+    CHECK(strstr(outcome.error.text, "the view would have 1200"));
+    CHECK_INT(EF__FOLD_APPLIED, apply(&f, "e", "{\"x\":1}", &outcome));
+    free(text);
+    free(data);
+    tear_down(&f);
+}
+
+/* --- batches and interleavings ---------------------------------------------------------------- */
+
+enum { RANDOM_EVENTS = 400, STREAMS = 8 };
+
+typedef struct random_events {
+    char texts[RANDOM_EVENTS][100];
+    char streams[RANDOM_EVENTS][8];
+    ef_event events[RANDOM_EVENTS];
+} random_events;
+
+/* Some fail: x is a text now and then. */
+static void make_events(random_events *r)
+{
+    for (int i = 0; i < RANDOM_EVENTS; i++) {
+        int kind = rand() % 20;
+        (void)snprintf(r->streams[i], sizeof(r->streams[i]), "s%d", rand() % STREAMS);
+        if (kind == 0)
+            (void)snprintf(r->texts[i], sizeof(r->texts[i]), "{\"x\":\"bad\",\"k\":\"a\"}");
+        else
+            (void)snprintf(r->texts[i], sizeof(r->texts[i]), "{\"x\":%d.%d,\"k\":\"k%d\"}",
+                           rand() % 100 - 50, rand() % 100, rand() % 5);
+        r->events[i] = event_of(kind == 1 ? "d" : "e", r->streams[i], r->texts[i], i + 1);
+    }
+}
+
+static int run_batches(fixture *f, const ef_event *events, size_t count, size_t batch)
+{
+    ef__outcome outcome;
+    ef_error err = EF_ERROR_INIT;
+    int failed = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        CHECK_STATUS(EF_OK, ef__folder_apply(f->folder, &events[i], &outcome, &err), &err);
+        failed += outcome.result == EF__FOLD_FAILED;
+        if ((i + 1) % batch == 0 || i + 1 == count) {
+            write_views(f);
+            if (i % 2)
+                ef__folder_settle(f->folder);
+            else
+                ef__folder_reset(f->folder);
+        }
+    }
+    return failed;
+}
+
+static void check_same(fixture *a, fixture *b)
+{
+    for (size_t i = 0; i < a->count; i++)
+        CHECK_TEXT(a->views[i].data ? a->views[i].data : "none", view_text(b, a->views[i].id));
+    for (size_t i = 0; i < b->count; i++)
+        CHECK_TEXT(b->views[i].data ? b->views[i].data : "none", view_text(a, b->views[i].id));
+}
+
+TEST(the_size_of_batches_never_changes_a_byte)
+{
+    static const size_t batches[] = {7, 100, RANDOM_EVENTS};
+    static random_events r;
+    static fixture one, other;
+
+    srand(3);
+    make_events(&r);
+    open_program(&one, counting);
+    int failed = run_batches(&one, r.events, RANDOM_EVENTS, 1);
+    CHECK(failed > 5);
+    for (size_t i = 0; i < 3; i++) {
+        open_program(&other, counting);
+        CHECK_INT(failed, run_batches(&other, r.events, RANDOM_EVENTS, batches[i]));
+        check_same(&one, &other);
+        tear_down(&other);
+    }
+    tear_down(&one);
+}
+
+TEST(failed_events_leave_no_trace)
+{
+    static random_events r;
+    static ef_event good[RANDOM_EVENTS];
+    static fixture with, without;
+    size_t count = 0;
+
+    srand(4);
+    make_events(&r);
+    for (int i = 0; i < RANDOM_EVENTS; i++)
+        if (!strstr(r.texts[i], "bad") || r.events[i].type.ptr[0] == 'd')
+            good[count++] = r.events[i];
+    CHECK(count < RANDOM_EVENTS);
+    open_program(&with, counting);
+    open_program(&without, counting);
+    CHECK(run_batches(&with, r.events, RANDOM_EVENTS, 50) > 0);
+    CHECK_INT(0, run_batches(&without, good, count, 50));
+    check_same(&with, &without);
+    tear_down(&with);
+    tear_down(&without);
+}
+
+/* A random order that keeps each stream's own. */
+static void interleave(const random_events *r, ef_event *out)
+{
+    size_t next[STREAMS] = {0};
+
+    for (size_t done = 0; done < RANDOM_EVENTS;) {
+        int stream = rand() % STREAMS;
+        while (next[stream] < RANDOM_EVENTS && r->streams[next[stream]][1] != '0' + stream)
+            next[stream]++;
+        if (next[stream] < RANDOM_EVENTS)
+            out[done++] = r->events[next[stream]++];
+    }
+}
+
+TEST(commutative_programs_do_not_care_how_streams_are_interleaved)
+{
+    const char *text = "projection p version 1\n  view \"all\"\n\non e\n  n += 1\n"
+                       "  total += data.x\n  seen add data.k\n  by[data.k] += data.x\n";
+    static random_events r;
+    static ef_event mixed[RANDOM_EVENTS];
+    static fixture one, other;
+
+    srand(5);
+    make_events(&r);
+    open_program(&one, text);
+    run_batches(&one, r.events, RANDOM_EVENTS, 30);
+    for (int round = 0; round < 5; round++) {
+        interleave(&r, mixed);
+        open_program(&other, text);
+        run_batches(&other, mixed, RANDOM_EVENTS, 30);
+        check_same(&one, &other);
+        tear_down(&other);
+    }
+    tear_down(&one);
+}
+
+/* --- C projections ---------------------------------------------------------------------------- */
+
+static ef_status count_orders(ef_fold *fold, const ef_event *event, void *context, ef_error *err)
+{
+    ef_str customer;
+    ef_str amount;
+    ef_status st;
+
+    if (!ef_str_equal(event->type, EF_STR("order")))
+        return ef_fold_ignore(fold);
+    st = ef_fold_data_text(fold, "customer.id", &customer, err);
+    if (st == EF_OK)
+        st = ef_fold_view(fold, customer, err);
+    if (st == EF_OK)
+        st = ef_fold_add_int(fold, "stats.orders", 1, err);
+    if (st == EF_OK)
+        st = ef_fold_push(fold, "recent", event->data, 2, err);
+    if (st == EF_OK)
+        st = ef_fold_data(fold, "lines[-1].amount", &amount, err);
+    return st == EF_OK ? ef_fold_add(fold, "stats.total", amount, err) : st;
+}
+
+TEST(a_c_projection_folds_like_a_program)
+{
+    ef__outcome outcome;
+    fixture f;
+
+    open_function(&f, count_orders);
+    CHECK_INT(EF__FOLD_APPLIED,
+              apply(&f, "order", "{\"customer\":{\"id\":\"ada\"},\"lines\":[{\"amount\":1.50}]}",
+                    &outcome));
+    CHECK_INT(EF__FOLD_FAILED,
+              apply(&f, "order", "{\"customer\":{\"id\":\"ada\"},\"lines\":[{\"amount\":\"x\"}]}",
+                    &outcome));
+    CHECK_TEXT("C handler order: stats.total is \"x\": += needs a number", outcome.error.text);
+    CHECK_INT(EF__FOLD_FAILED, apply(&f, "order", "{}", &outcome));
+    CHECK_TEXT("C handler order: there is nothing at customer.id", outcome.error.text);
+    CHECK_INT(EF__FOLD_IGNORED, apply(&f, "other", "{}", &outcome));
+    write_views(&f);
+    CHECK_TEXT("{\"recent\":[{\"customer\":{\"id\":\"ada\"},\"lines\":[{\"amount\":1.5}]}],"
+               "\"stats\":{\"orders\":1,\"total\":1.5}}",
+               view_text(&f, "ada"));
+    tear_down(&f);
+}
+
+static ef_status use_everything(ef_fold *fold, const ef_event *event, void *context, ef_error *err)
+{
+    ef_str json;
+    int64_t n = 0;
+
+    CHECK_STATUS(EF_MISUSE, ef_fold_set_int(fold, "a", 1, err), err);
+    CHECK_STATUS(EF_BAD_INPUT, ef_fold_view(fold, EF_STR(""), err), err);
+    CHECK_STATUS(EF_OK, ef_fold_view(fold, EF_STR("v"), err), err);
+    CHECK_STATUS(EF_NOT_FOUND, ef_fold_get(fold, "", &json, err), err);
+    CHECK_STATUS(EF_OK, ef_fold_set(fold, "", EF_STR("{\"old\":[1,2,3]}"), err), err);
+    CHECK_STATUS(EF_OK, ef_fold_set_text(fold, "t", EF_STR("a \"text\""), err), err);
+    CHECK_STATUS(EF_OK, ef_fold_set_int(fold, "old[0]", -7, err), err);
+    CHECK_STATUS(EF_OK, ef_fold_unset(fold, "old[1]", err), err);
+    CHECK_STATUS(EF_OK, ef_fold_get_int(fold, "old[0]", &n, err), err);
+    CHECK_INT(-7, n);
+    CHECK_STATUS(EF_BAD_INPUT, ef_fold_get_int(fold, "t", &n, err), err);
+    CHECK_STATUS(EF_OK, ef_fold_get(fold, "old", &json, err), err);
+    CHECK_STR("[-7,3]", json);
+    CHECK_STATUS(EF_BAD_JSON, ef_fold_set(fold, "x", EF_STR("{"), err), err);
+    CHECK_STATUS(EF_BAD_INPUT, ef_fold_set(fold, "a..b", EF_STR("1"), err), err);
+    CHECK_STATUS(EF_BAD_INPUT, ef_fold_set(fold, "new.path.old[5]", EF_STR("1"), err), err);
+    CHECK_STATUS(EF_BAD_INPUT, ef_fold_set(fold, "", EF_STR("5"), err), err);
+    CHECK_STATUS(EF_BAD_INPUT, ef_fold_set_text(fold, "x", EF_STR("\xff"), err), err);
+    CHECK_STATUS(EF_OK, ef_fold_view(fold, EF_STR("w"), err), err);
+    CHECK_STATUS(EF_OK, ef_fold_add_int(fold, "n", 1, err), err);
+    return ef_fold_delete(fold, err);
+}
+
+TEST(every_call_of_a_c_projection_does_what_it_says)
+{
+    ef__outcome outcome;
+    fixture f;
+
+    open_function(&f, use_everything);
+    put(&f, EF_STR("w"), EF_STR("{\"n\":1}"));
+    CHECK_INT(EF__FOLD_APPLIED, apply(&f, "e", "{}", &outcome));
+    write_views(&f);
+    CHECK_TEXT("{\"old\":[-7,3],\"t\":\"a \\\"text\\\"\"}", view_text(&f, "v"));
+    CHECK_TEXT("none", view_text(&f, "w"));
+    tear_down(&f);
+}
+
+TEST_MAIN(TEST_CASE(a_view_is_loaded_once_and_shown_once_however_many_events_touch_it),
+          TEST_CASE(events_without_a_handler_are_ignored_unread),
+          TEST_CASE(a_failure_names_handler_line_path_and_value),
+          TEST_CASE(a_store_that_fails_is_not_the_events_fault),
+          TEST_CASE(a_view_that_comes_and_goes_within_a_batch_is_not_shown),
+          TEST_CASE(an_event_may_touch_a_thousand_views_and_no_more),
+          TEST_CASE(a_view_cannot_grow_past_its_limit),
+          TEST_CASE(the_size_of_batches_never_changes_a_byte),
+          TEST_CASE(failed_events_leave_no_trace),
+          TEST_CASE(commutative_programs_do_not_care_how_streams_are_interleaved),
+          TEST_CASE(a_c_projection_folds_like_a_program),
+          TEST_CASE(every_call_of_a_c_projection_does_what_it_says))

@@ -1,0 +1,298 @@
+/*
+ * Generations: adding, numbers, states, routes, eras, the live set, clearing and removing.
+ */
+#include "views_fixture.h"
+
+static int64_t live_set(fixture *t)
+{
+    int64_t number = 0;
+
+    OK(t->views->ops->live_set_get(t->views, &number, &t->err));
+    return number;
+}
+
+static ef_status set_state(fixture *t, int64_t id, ef__generation_state state)
+{
+    return t->views->ops->generation_set_state(t->views, id, state, &t->err);
+}
+
+static ef_status route(fixture *t, int64_t id)
+{
+    return t->views->ops->generation_route(t->views, id, &t->err);
+}
+
+CONTRACT(a_new_generation_is_kept_as_it_was_given)
+{
+    fixture *t = *state;
+    ef__generation given = {.name = str("orders"),
+                            .version = 3,
+                            .by_log = true,
+                            .program = str("projection orders version 3"),
+                            .program_hash = UINT64_C(0xffffffffffffffff),
+                            .index_paths = str("status,stats.total"),
+                            .schema = 7,
+                            .state = EF__GENERATION_PAUSED,
+                            .position = 12,
+                            .seam = 11,
+                            .created_us = 99};
+    ef__generation found;
+    int64_t id = 0;
+
+    OK(t->views->ops->generation_add(t->views, &given, &id, &t->err));
+    found = generation(t, id);
+    CHECK_STR("orders", found.name);
+    CHECK_INT(3, found.version);
+    CHECK_INT(1, found.number);
+    CHECK(found.by_log);
+    CHECK_STR("projection orders version 3", found.program);
+    CHECK(found.program_hash == given.program_hash);
+    CHECK_STR("status,stats.total", found.index_paths);
+    CHECK_INT(7, found.schema);
+    CHECK_INT(EF__GENERATION_PAUSED, found.state);
+    CHECK(!found.routed);
+    CHECK_INT(1, found.era);
+    CHECK_INT(12, found.position);
+    CHECK_INT(11, found.seam);
+    CHECK_INT(99, found.created_us);
+    CHECK_INT(t->now_us, found.updated_us);
+    CHECK_INT(0, found.views);
+}
+
+CONTRACT(generations_are_listed_by_name_and_number)
+{
+    fixture *t = *state;
+    ef__generation_list list = {0};
+
+    add_generation(t, "b", "");
+    add_generation(t, "a", "");
+    add_generation(t, "b", "");
+    OK(t->views->ops->generation_ls(t->views, str(""), &list, &t->err));
+    CHECK_INT(3, list.count);
+    CHECK_STR("a", list.items[0].name);
+    CHECK_INT(1, list.items[0].number);
+    CHECK_STR("b", list.items[1].name);
+    CHECK_INT(1, list.items[1].number);
+    CHECK_INT(2, list.items[2].number);
+    OK(t->views->ops->generation_ls(t->views, str("b"), &list, &t->err));
+    CHECK_INT(2, list.count);
+    OK(t->views->ops->generation_ls(t->views, str("c"), &list, &t->err));
+    CHECK_INT(0, list.count);
+    ef__generation_list_release(&list);
+}
+
+CONTRACT(an_id_is_never_given_again)
+{
+    fixture *t = *state;
+    int64_t first = add_generation(t, "a", ""), second;
+
+    OK(t->views->ops->generation_remove(t->views, first, &t->err));
+    second = add_generation(t, "a", "");
+    CHECK(second > first);
+}
+
+CONTRACT(a_state_is_set_and_the_era_grows)
+{
+    fixture *t = *state;
+    int64_t id = add_generation(t, "a", "");
+
+    OK(set_state(t, id, EF__GENERATION_FAILED));
+    CHECK_INT(EF__GENERATION_FAILED, generation(t, id).state);
+    CHECK_INT(2, generation(t, id).era);
+    REFUSED(EF_NOT_FOUND, set_state(t, id + 1, EF__GENERATION_LIVE));
+}
+
+CONTRACT(one_generation_of_a_name_is_routed)
+{
+    fixture *t = *state;
+    int64_t old = add_generation(t, "a", ""), new = add_generation(t, "a", "");
+    int64_t other = add_generation(t, "b", "");
+
+    OK(route(t, other));
+    OK(route(t, old));
+    CHECK(generation(t, old).routed);
+    OK(route(t, new));
+    CHECK(!generation(t, old).routed);
+    CHECK(generation(t, new).routed);
+    CHECK(generation(t, other).routed);
+    CHECK_INT(3, generation(t, old).era);
+    CHECK_INT(2, generation(t, new).era);
+    OK(route(t, new)); /* there already */
+    CHECK_INT(2, generation(t, new).era);
+    REFUSED(EF_NOT_FOUND, route(t, new + 99));
+}
+
+CONTRACT(a_generation_can_be_routed_as_it_is_added)
+{
+    fixture *t = *state;
+    ef__generation given = {.name = str("a"), .program = str(""), .routed = true};
+    int64_t old = 0, new = 0;
+
+    OK(t->views->ops->generation_add(t->views, &given, &old, &t->err));
+    OK(t->views->ops->generation_add(t->views, &given, &new, &t->err));
+    CHECK(!generation(t, old).routed);
+    CHECK(generation(t, new).routed);
+}
+
+CONTRACT(the_live_set_grows_when_it_changes_and_only_then)
+{
+    fixture *t = *state;
+    int64_t id = add_generation(t, "a", ""), number = live_set(t);
+
+    CHECK(number >= 1);
+    OK(set_state(t, id, EF__GENERATION_PAUSED));
+    CHECK_INT(number, live_set(t));
+    OK(set_state(t, id, EF__GENERATION_LIVE));
+    CHECK_INT(number + 1, live_set(t));
+    OK(set_state(t, id, EF__GENERATION_LIVE));
+    CHECK_INT(number + 1, live_set(t));
+    OK(route(t, id));
+    CHECK_INT(number + 2, live_set(t));
+    OK(t->views->ops->generation_clear(t->views, id, &t->err));
+    CHECK_INT(number + 3, live_set(t));
+    put_view(t, id, "", "v", "{}");
+    CHECK_INT(number + 3, live_set(t));
+}
+
+static void fill(fixture *t, int64_t id)
+{
+    ef__watermark_change watermark = watermark_to(t, id, "", "s", 5);
+    ef__failure failure = {.stream = str("s"), .seq = 9, .code = str("fold_error")};
+    ef__generation_change change = {.generation = id,
+                                    .cursor_after = 7,
+                                    .applied = 1,
+                                    .ignored = 2,
+                                    .skipped = 3,
+                                    .watermarks = &watermark,
+                                    .watermark_count = 1,
+                                    .failures = &failure,
+                                    .failure_count = 1};
+
+    OK(commit_change(t, &change));
+    put_indexed(t, id, "", "v", "{\"a\":1}", (const char *[]){"k"}, 1);
+}
+
+static void check_empty(fixture *t, int64_t id)
+{
+    static const uint8_t NOTHING[EF__DIGEST_BYTES];
+    ef__view_scan by_id = {.generation = id, .any_tenant = true, .index = -1};
+    ef__view_scan by_key = {.generation = id, .index = 0};
+    ef__failure_list failures = {0};
+    ef__generation g = generation(t, id);
+    ef__watermark watermark;
+    bool found;
+
+    CHECK_INT(0, g.views);
+    CHECK_INT(0, g.applied + g.ignored + g.skipped);
+    CHECK_INT(0, g.position);
+    CHECK_INT(0, g.seam);
+    assert_memory_equal(NOTHING, g.digest, sizeof NOTHING);
+    CHECK_TEXT("", scan_text(t, &by_id, 10));
+    CHECK_TEXT("", scan_text(t, &by_key, 10));
+    OK(t->views->ops->watermark_get(t->views, id, str(""), str("s"), &watermark, &found, &t->err));
+    CHECK(!found);
+    OK(t->views->ops->failure_ls(t->views, id, false, 10, &failures, &t->err));
+    CHECK_INT(0, failures.count);
+    ef__failure_list_release(&failures);
+}
+
+CONTRACT(clearing_leaves_nothing_but_the_generation)
+{
+    fixture *t = *state;
+    int64_t id = add_generation(t, "a", "x"), other = add_generation(t, "b", "x");
+
+    fill(t, id);
+    fill(t, other);
+    OK(route(t, id));
+    OK(t->views->ops->generation_clear(t->views, id, &t->err));
+    check_empty(t, id);
+    CHECK_INT(EF__GENERATION_CATCHING_UP, generation(t, id).state);
+    CHECK_INT(3, generation(t, id).era);
+    CHECK(generation(t, id).routed);
+    CHECK_TEXT("{\"a\":1}", view_data(t, other, "", "v"));
+    CHECK_INT(7, generation(t, other).position);
+    REFUSED(EF_NOT_FOUND, t->views->ops->generation_clear(t->views, 99, &t->err));
+}
+
+CONTRACT(a_generation_is_removed_with_all_that_is_its_own)
+{
+    fixture *t = *state;
+    int64_t id = add_generation(t, "a", "x");
+    ef__view_scan scan = {.generation = id, .any_tenant = true, .index = -1};
+
+    fill(t, id);
+    OK(t->views->ops->generation_remove(t->views, id, &t->err));
+    CHECK_INT(0, generation_count(t));
+    CHECK_TEXT("", scan_text(t, &scan, 10));
+    REFUSED(EF_NOT_FOUND, t->views->ops->generation_remove(t->views, id, &t->err));
+}
+
+CONTRACT(a_routed_generation_is_not_removed)
+{
+    fixture *t = *state;
+    int64_t id = add_generation(t, "a", "");
+
+    OK(route(t, id));
+    REFUSED(EF_CONFLICT, t->views->ops->generation_remove(t->views, id, &t->err));
+    CHECK_INT(1, generation_count(t));
+}
+
+CONTRACT(everything_is_there_after_opening_again)
+{
+    fixture *t = *state;
+    int64_t id = add_generation(t, "a", "x");
+    ef__view_scan by_key = {.generation = id, .index = 0};
+    uint8_t digest[EF__DIGEST_BYTES];
+
+    if (!survives(t))
+        return;
+    fill(t, id);
+    memcpy(digest, generation(t, id).digest, sizeof digest);
+    reopen(t);
+    CHECK_INT(7, generation(t, id).position);
+    assert_memory_equal(digest, generation(t, id).digest, sizeof digest);
+    CHECK_TEXT("k//v ", scan_text(t, &by_key, 10));
+}
+
+CONTRACT(a_store_that_was_opened_read_only_is_not_changed)
+{
+    fixture *t = *state;
+    int64_t id = add_generation(t, "a", "");
+
+    if (!survives(t))
+        return;
+    put_view(t, id, "", "v", "{}");
+    t->options.read_only = true;
+    reopen(t);
+    CHECK_TEXT("{}", view_data(t, id, "", "v"));
+    REFUSED(EF_MISUSE, set_state(t, id, EF__GENERATION_LIVE));
+}
+
+CONTRACT(a_store_that_is_not_there_is_not_found)
+{
+    fixture *t = *state;
+    ef_views *views = NULL;
+    char url[300];
+    ef__views_options options = {.url = url};
+
+    (void)snprintf(url, sizeof url, "sqlite:%s/nothing.db", t->dir[0] ? t->dir : "no-such-folder");
+    REFUSED(EF_NOT_FOUND, ef__views_open(&options, &views, &t->err));
+    CHECK(views == NULL);
+    options.url = "postgres:x";
+    REFUSED(EF_BAD_INPUT, ef__views_open(&options, &views, &t->err));
+    options.url = "sqlite:";
+    REFUSED(EF_BAD_INPUT, ef__views_open(&options, &views, &t->err));
+    options.url = NULL;
+    REFUSED(EF_BAD_INPUT, ef__views_open(&options, &views, &t->err));
+}
+
+CONTRACT_MAIN(CASE(a_new_generation_is_kept_as_it_was_given),
+              CASE(generations_are_listed_by_name_and_number), CASE(an_id_is_never_given_again),
+              CASE(a_state_is_set_and_the_era_grows), CASE(one_generation_of_a_name_is_routed),
+              CASE(a_generation_can_be_routed_as_it_is_added),
+              CASE(the_live_set_grows_when_it_changes_and_only_then),
+              CASE(clearing_leaves_nothing_but_the_generation),
+              CASE(a_generation_is_removed_with_all_that_is_its_own),
+              CASE(a_routed_generation_is_not_removed),
+              CASE(everything_is_there_after_opening_again),
+              CASE(a_store_that_was_opened_read_only_is_not_changed),
+              CASE(a_store_that_is_not_there_is_not_found))

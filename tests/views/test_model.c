@@ -1,0 +1,309 @@
+/*
+ * The same random acts on memory and on SQLite: the same answers, and the same store after each
+ * stretch. Digests are also made from nothing. The seed is printed when something differs.
+ */
+#include "views_fixture.h"
+
+#include "../../src/base/buf.h"
+
+#include <stdlib.h>
+
+enum { TENANTS = 3, IDS = 40, STREAMS = 12, KEYS = 6, GENERATIONS = 4, VIEWS_A_COMMIT = 30 };
+
+typedef struct pair {
+    fixture memory, sqlite;
+    dice dice;
+} pair;
+
+static const char *const TENANT[TENANTS] = {"", "t", "t/1"};
+
+/* --- the state of a store as text ------------------------------------------------------------- */
+
+static bool print_view(void *context, ef_str key, const ef__view *v)
+{
+    ef__buf *out = context;
+
+    ef__buf_printf(out, "%.*s|%.*s|%.*s|%.*s|%lld|%lld|%d\n", EF_STR_ARG(key),
+                   EF_STR_ARG(v->tenant), EF_STR_ARG(v->id), EF_STR_ARG(v->data),
+                   (long long)v->last_position, (long long)v->last_seq, (int)v->schema);
+    return true;
+}
+
+static bool print_watermark(void *context, ef_str tenant, ef_str stream, const ef__watermark *w)
+{
+    ef__buf_printf(context, "%.*s|%.*s|%lld|%lld|%d\n", EF_STR_ARG(tenant), EF_STR_ARG(stream),
+                   (long long)w->applied_seq, (long long)w->expected_next_seq, w->hash[0]);
+    return true;
+}
+
+static void print_failures(fixture *t, int64_t g, ef__buf *out)
+{
+    ef__failure_list list = {0};
+
+    OK(t->views->ops->failure_ls(t->views, g, false, 1000, &list, &t->err));
+    for (size_t i = 0; i < list.count; i++) {
+        const ef__failure *f = &list.items[i];
+        ef__buf_printf(out, "%.*s|%.*s|%lld|%.*s|%d|%d|%lld|%lld\n", EF_STR_ARG(f->tenant),
+                       EF_STR_ARG(f->stream), (long long)f->seq, EF_STR_ARG(f->message),
+                       (int)f->attempts, f->open, (long long)f->recorded_us,
+                       (long long)f->resolved_us);
+    }
+    ef__failure_list_release(&list);
+}
+
+static void print_generation(fixture *t, const ef__generation *g, ef__buf *out)
+{
+    ef__view_scan scan = {.generation = g->id, .any_tenant = true, .index = -1};
+    uint8_t digest[EF__DIGEST_BYTES];
+
+    digest_from_scratch(t, g->id, digest);
+    assert_memory_equal(digest, g->digest, sizeof digest);
+    ef__buf_printf(out, "%lld %.*s %d state %d routed %d era %lld at %lld seam %lld updated %lld\n",
+                   (long long)g->id, EF_STR_ARG(g->name), (int)g->number, (int)g->state, g->routed,
+                   (long long)g->era, (long long)g->position, (long long)g->seam,
+                   (long long)g->updated_us);
+    ef__buf_printf(out, "views %lld applied %lld ignored %lld skipped %lld\n", (long long)g->views,
+                   (long long)g->applied, (long long)g->ignored, (long long)g->skipped);
+    for (size_t i = 0; i < sizeof g->digest; i++)
+        ef__buf_printf(out, "%02x", g->digest[i]);
+    ef__buf_add_char(out, '\n');
+    OK(t->views->ops->view_scan(t->views, &scan, print_view, out, &t->err));
+    for (int32_t i = 0; i < 2 * TENANTS; i++) {
+        scan = (ef__view_scan){
+            .generation = g->id, .tenant = str(TENANT[i % TENANTS]), .index = i / TENANTS};
+        OK(t->views->ops->view_scan(t->views, &scan, print_view, out, &t->err));
+    }
+    OK(t->views->ops->watermark_scan(t->views, g->id, print_watermark, out, &t->err));
+    print_failures(t, g->id, out);
+}
+
+static ef__buf print_store(fixture *t)
+{
+    ef__buf out = EF__BUF_INIT(16 * 1024 * 1024);
+    ef__generation_list list = {0};
+    int64_t live_set = 0;
+
+    OK(t->views->ops->live_set_get(t->views, &live_set, &t->err));
+    ef__buf_printf(&out, "live set %lld\n", (long long)live_set);
+    OK(t->views->ops->generation_ls(t->views, str(""), &list, &t->err));
+    for (size_t i = 0; i < list.count; i++)
+        print_generation(t, &list.items[i], &out);
+    ef__generation_list_release(&list);
+    CHECK(!out.failed);
+    return out;
+}
+
+static void check_same(pair *p)
+{
+    ef__buf a = print_store(&p->memory), b = print_store(&p->sqlite);
+
+    CHECK_TEXT(a.ptr, b.ptr);
+    ef__buf_release(&a);
+    ef__buf_release(&b);
+    ef__arena_reset(&p->memory.arena);
+    ef__arena_reset(&p->sqlite.arena);
+}
+
+/* --- acts ------------------------------------------------------------------------------------- */
+
+/* Everything that a commit points at. */
+typedef struct plan {
+    ef__view_change views[VIEWS_A_COMMIT];
+    ef__index_key keys[VIEWS_A_COMMIT][2];
+    char data[VIEWS_A_COMMIT][32];
+    char key_text[VIEWS_A_COMMIT][2][16];
+    char ids[IDS][24];
+    char streams[STREAMS][24];
+    ef__watermark_change watermarks[STREAMS];
+    ef__failure failure;
+    ef__fence fence;
+    ef__generation_change change;
+    ef__views_commit commit;
+    int64_t head;
+    bool live;
+} plan;
+
+static ef_status plan_head(void *context, int64_t *out_position, ef_error *err)
+{
+    *out_position = ((plan *)context)->head;
+    return EF_OK;
+}
+
+static void plan_view(pair *p, plan *c, int64_t g, size_t at, size_t id)
+{
+    const char *tenant = TENANT[id % TENANTS];
+    bool deleted = roll(&p->dice, 8) == 0;
+    ef__view_change *view = &c->views[at];
+
+    (void)snprintf(c->ids[id], sizeof c->ids[id], "v%zu", id);
+    (void)snprintf(c->data[at], sizeof c->data[at], "{\"n\":%u}", roll(&p->dice, 1000));
+    *view = change_of(&p->memory, g, tenant, c->ids[id], deleted ? NULL : c->data[at]);
+    if (roll(&p->dice, 200) == 0)
+        view->before[roll(&p->dice, 2)] ^= 1; /* somebody else was there */
+    view->view.last_position = roll(&p->dice, 1000);
+    view->view.last_seq = roll(&p->dice, 100);
+    view->keys = c->keys[at];
+    for (int32_t i = 0; i < 2 && !deleted; i++) {
+        if (roll(&p->dice, 4) == 0)
+            continue;
+        (void)snprintf(c->key_text[at][i], sizeof c->key_text[at][i], "k%u", roll(&p->dice, KEYS));
+        c->keys[at][view->key_count++] = (ef__index_key){i, str(c->key_text[at][i])};
+    }
+}
+
+static void plan_watermark(pair *p, plan *c, int64_t g, size_t stream)
+{
+    ef__watermark_change *w = &c->watermarks[c->change.watermark_count++];
+
+    (void)snprintf(c->streams[stream], sizeof c->streams[stream], "s%zu", stream);
+    *w = watermark_to(&p->memory, g, TENANT[stream % TENANTS], c->streams[stream], 0);
+    w->after.applied_seq = w->before.applied_seq + 1 + roll(&p->dice, 3);
+    w->after.expected_next_seq = w->after.applied_seq + 1;
+    memset(w->after.hash, (int)(1 + roll(&p->dice, 200)), sizeof w->after.hash);
+    if (roll(&p->dice, 60) == 0)
+        w->before.applied_seq += 1;
+}
+
+static void plan_failure(pair *p, plan *c)
+{
+    size_t stream = roll(&p->dice, STREAMS);
+
+    (void)snprintf(c->streams[stream], sizeof c->streams[stream], "s%zu", stream);
+    c->failure = (ef__failure){.tenant = str(TENANT[stream % TENANTS]),
+                               .stream = str(c->streams[stream]),
+                               .seq = 1 + roll(&p->dice, 30),
+                               .code = str("fold_error"),
+                               .message = str(roll(&p->dice, 2) ? "one" : "two")};
+    c->change.failures = &c->failure;
+    c->change.failure_count = 1;
+}
+
+static void make_plan(pair *p, plan *c, const ef__generation *g)
+{
+    size_t id = roll(&p->dice, IDS), stream = roll(&p->dice, STREAMS);
+
+    c->change = (ef__generation_change){.generation = g->id,
+                                        .era = g->era - (roll(&p->dice, 40) == 0),
+                                        .cursor_before = g->position,
+                                        .applied = roll(&p->dice, 5),
+                                        .ignored = roll(&p->dice, 5),
+                                        .skipped = roll(&p->dice, 2),
+                                        .views = c->views,
+                                        .watermarks = c->watermarks};
+    c->change.view_count = roll(&p->dice, VIEWS_A_COMMIT);
+    for (size_t i = 0; i < c->change.view_count; i++)
+        plan_view(p, c, g->id, i, (id + 7 * i) % IDS);
+    for (size_t n = roll(&p->dice, STREAMS); n > 0; n--)
+        plan_watermark(p, c, g->id, (stream + n) % STREAMS);
+    if (roll(&p->dice, 3) == 0)
+        plan_failure(p, c);
+    if (roll(&p->dice, 3) == 0)
+        c->change.cursor_after = g->position + roll(&p->dice, 4);
+    if (roll(&p->dice, 30) == 0)
+        c->change.cursor_before++;
+    c->change.go_live = roll(&p->dice, 12) == 0;
+    c->head = g->position + roll(&p->dice, 4);
+    c->fence =
+        (ef__fence){str(roll(&p->dice, 2) ? "partition/1" : "partition/2"), 10 + roll(&p->dice, 4)};
+    c->commit = (ef__views_commit){.generations = &c->change,
+                                   .generation_count = 1,
+                                   .fences = &c->fence,
+                                   .fence_count = roll(&p->dice, 10) == 0,
+                                   .head = plan_head,
+                                   .head_context = c,
+                                   .out_live = &c->live};
+}
+
+static void act_commit(pair *p, const ef__generation *g)
+{
+    plan *c = calloc(1, sizeof *c);
+    ef_status memory, sqlite;
+    bool live;
+
+    CHECK(c != NULL);
+    make_plan(p, c, g);
+    memory = p->memory.views->ops->commit(p->memory.views, &c->commit, &p->memory.err);
+    live = c->live;
+    sqlite = p->sqlite.views->ops->commit(p->sqlite.views, &c->commit, &p->sqlite.err);
+    if (memory != sqlite)
+        print_error("memory: %s, sqlite: %s\n", p->memory.err.text, p->sqlite.err.text);
+    CHECK_INT(memory, sqlite);
+    CHECK_INT(live, c->live);
+    free(c);
+}
+
+static ef_status act_on(fixture *t, uint32_t what, int64_t id, uint32_t number)
+{
+    const ef__views_ops *ops = t->views->ops;
+
+    switch (what) {
+    case 0:
+        return ops->generation_route(t->views, id, &t->err);
+    case 1:
+        return ops->generation_set_state(t->views, id, (ef__generation_state)number, &t->err);
+    case 2:
+        return ops->generation_clear(t->views, id, &t->err);
+    default:
+        return ops->generation_remove(t->views, id, &t->err);
+    }
+}
+
+static void act(pair *p, uint32_t step)
+{
+    static const char *const NAME[3] = {"a", "b", "c"};
+    uint32_t what = roll(&p->dice, 60), number = roll(&p->dice, 5);
+    ef__generation_list list = {0};
+    fixture *t = &p->memory;
+
+    p->memory.now_us += 10;
+    p->sqlite.now_us += 10;
+    OK(t->views->ops->generation_ls(t->views, str(""), &list, &t->err));
+    if (list.count < GENERATIONS) {
+        const char *name = NAME[roll(&p->dice, 3)];
+        CHECK_INT(add_generation(&p->memory, name, "x,y"), add_generation(&p->sqlite, name, "x,y"));
+    } else {
+        const ef__generation *g = &list.items[roll(&p->dice, (uint32_t)list.count)];
+        if (what < 4 && (what < 2 || roll(&p->dice, 3) == 0))
+            CHECK_INT(act_on(&p->memory, what, g->id, number),
+                      act_on(&p->sqlite, what, g->id, number));
+        else
+            act_commit(p, g);
+    }
+    ef__generation_list_release(&list);
+    if (step % 200 == 199)
+        reopen(&p->sqlite);
+}
+
+static void run(uint64_t seed, uint32_t steps)
+{
+    pair *p = calloc(1, sizeof *p);
+
+    CHECK(p != NULL);
+    print_message("# seed %llu\n", (unsigned long long)seed);
+    p->dice.state = seed;
+    fixture_open(&p->memory, "memory");
+    fixture_open(&p->sqlite, "sqlite");
+    for (uint32_t step = 0; step < steps; step++) {
+        act(p, step);
+        if (step % 50 == 49)
+            check_same(p);
+    }
+    check_same(p);
+    fixture_close(&p->memory);
+    fixture_close(&p->sqlite);
+    free(p);
+}
+
+TEST(random_acts_leave_the_same_store_on_both)
+{
+    const char *seed = getenv("EF_SEED");
+
+    if (seed) {
+        run(strtoull(seed, NULL, 10), 2000);
+        return;
+    }
+    for (uint64_t i = 1; i <= 4; i++)
+        run(i * 7919, 600);
+}
+
+TEST_MAIN(TEST_CASE(random_acts_leave_the_same_store_on_both))

@@ -1,0 +1,315 @@
+/*
+ * Scans by id and by index: directions, bounds, pages; tenants and odd names.
+ */
+#include "views_fixture.h"
+
+#include <stdlib.h>
+
+static const char *const LETTERS[] = {"a", "ab", "b", "c", "d"};
+
+static int64_t with_letters(fixture *t)
+{
+    int64_t g = add_generation(t, "p", "x");
+
+    for (size_t i = 0; i < 5; i++)
+        put_indexed(t, g, "t", LETTERS[i], "1",
+                    (const char *[]){(const char *[]){"k1", "k2", "k2", NULL, "k3"}[i]}, 1);
+    put_indexed(t, g, "other", "b", "1", (const char *[]){"k2"}, 1);
+    return g;
+}
+
+CONTRACT(ids_are_scanned_in_both_directions)
+{
+    fixture *t = *state;
+    ef__view_scan scan = {.generation = with_letters(t), .tenant = str("t"), .index = -1};
+
+    CHECK_TEXT("/t/a /t/ab /t/b /t/c /t/d ", scan_text(t, &scan, 10));
+    scan.descending = true;
+    CHECK_TEXT("/t/d /t/c /t/b /t/ab /t/a ", scan_text(t, &scan, 10));
+    CHECK_TEXT("/t/d /t/c ", scan_text(t, &scan, 2));
+    scan.generation++;
+    CHECK_TEXT("", scan_text(t, &scan, 10));
+}
+
+CONTRACT(ids_are_scanned_between_bounds)
+{
+    fixture *t = *state;
+    ef__view_scan scan = {.generation = with_letters(t),
+                          .tenant = str("t"),
+                          .index = -1,
+                          .has_low = true,
+                          .low = str("a"),
+                          .has_high = true,
+                          .high = str("c")};
+
+    CHECK_TEXT("/t/a /t/ab /t/b /t/c ", scan_text(t, &scan, 10));
+    scan.low_open = true;
+    CHECK_TEXT("/t/ab /t/b /t/c ", scan_text(t, &scan, 10));
+    scan.high_open = true;
+    CHECK_TEXT("/t/ab /t/b ", scan_text(t, &scan, 10));
+    scan.descending = true;
+    CHECK_TEXT("/t/b /t/ab ", scan_text(t, &scan, 10));
+    scan.has_low = false;
+    CHECK_TEXT("/t/b /t/ab /t/a ", scan_text(t, &scan, 10));
+    scan.has_low = true;
+    scan.has_high = false;
+    CHECK_TEXT("/t/d /t/c /t/b /t/ab ", scan_text(t, &scan, 10));
+    scan.low = str("x");
+    CHECK_TEXT("", scan_text(t, &scan, 10));
+}
+
+CONTRACT(a_scan_of_all_tenants_goes_by_tenant_and_id)
+{
+    fixture *t = *state;
+    ef__view_scan scan = {.generation = with_letters(t), .any_tenant = true, .index = -1};
+
+    put_view(t, scan.generation, "", "z", "1");
+    put_view(t, add_generation(t, "q", ""), "", "not this one", "1");
+    CHECK_TEXT("//z /other/b /t/a /t/ab /t/b /t/c /t/d ", scan_text(t, &scan, 10));
+    scan.has_after = true;
+    scan.after_tenant = str("other");
+    scan.after_id = str("b");
+    CHECK_TEXT("/t/a /t/ab ", scan_text(t, &scan, 2));
+    scan.descending = true;
+    CHECK_TEXT("//z ", scan_text(t, &scan, 10));
+}
+
+CONTRACT(an_index_is_scanned_by_key_and_id)
+{
+    fixture *t = *state;
+    ef__view_scan scan = {.generation = with_letters(t), .tenant = str("t"), .index = 0};
+
+    CHECK_TEXT("k1/t/a k2/t/ab k2/t/b k3/t/d ", scan_text(t, &scan, 10));
+    scan.descending = true;
+    CHECK_TEXT("k3/t/d k2/t/b k2/t/ab k1/t/a ", scan_text(t, &scan, 10));
+    scan.has_low = scan.has_high = true;
+    scan.low = scan.high = str("k2");
+    CHECK_TEXT("k2/t/b k2/t/ab ", scan_text(t, &scan, 10));
+    scan.low_open = true;
+    CHECK_TEXT("", scan_text(t, &scan, 10));
+    scan.has_high = false;
+    CHECK_TEXT("k3/t/d ", scan_text(t, &scan, 10));
+    scan.has_high = true;
+    scan.has_low = false;
+    scan.high_open = true;
+    CHECK_TEXT("k1/t/a ", scan_text(t, &scan, 10));
+    scan.index = 1;
+    CHECK_TEXT("", scan_text(t, &scan, 10));
+}
+
+CONTRACT(index_entries_follow_the_views)
+{
+    fixture *t = *state;
+    int64_t g = add_generation(t, "p", "x,y");
+    ef__view_scan x = {.generation = g, .index = 0}, y = {.generation = g, .index = 1};
+
+    put_indexed(t, g, "", "v", "1", (const char *[]){"a", "b"}, 2);
+    CHECK_TEXT("a//v ", scan_text(t, &x, 10));
+    CHECK_TEXT("b//v ", scan_text(t, &y, 10));
+    put_indexed(t, g, "", "v", "2", (const char *[]){"a", "c"}, 2); /* one stays, one moves */
+    CHECK_TEXT("a//v ", scan_text(t, &x, 10));
+    CHECK_TEXT("c//v ", scan_text(t, &y, 10));
+    put_indexed(t, g, "", "v", "3", (const char *[]){NULL, "a"}, 2);
+    CHECK_TEXT("", scan_text(t, &x, 10));
+    CHECK_TEXT("a//v ", scan_text(t, &y, 10));
+    put_indexed(t, g, "", "v", "4", (const char *[]){"", "a"}, 2); /* an empty key is a key */
+    CHECK_TEXT("//v ", scan_text(t, &x, 10));
+    put_view(t, g, "", "v", NULL);
+    CHECK_TEXT("", scan_text(t, &x, 10));
+    CHECK_TEXT("", scan_text(t, &y, 10));
+}
+
+static bool note_id(void *context, ef_str key, const ef__view *view)
+{
+    char *ids = context;
+    size_t used = strlen(ids);
+
+    (void)snprintf(ids + used, 10 - used, "%.*s", EF_STR_ARG(view->id));
+    return true;
+}
+
+CONTRACT(keys_may_hold_any_byte)
+{
+    fixture *t = *state;
+    char id[10] = "";
+    int64_t g = add_generation(t, "p", "x");
+    ef_str keys[3] = {{"\0", 1}, {"\0\0", 2}, {"\xff\xff", 2}};
+    ef__view_scan scan = {.generation = g, .index = 0, .has_low = true, .low = keys[0]};
+
+    for (int i = 0; i < 3; i++) {
+        ef__index_key key = {0, keys[i]};
+        ef__view_change view = change_of(t, g, "", (const char *[]){"a", "b", "c"}[i], "1");
+        ef__generation_change change = {.generation = g, .views = &view, .view_count = 1};
+        view.keys = &key;
+        view.key_count = 1;
+        OK(commit_change(t, &change));
+    }
+    scan.low_open = true;
+    scan.has_high = true;
+    scan.high = keys[1];
+    OK(t->views->ops->view_scan(t->views, &scan, note_id, id, &t->err));
+    CHECK_TEXT("b", id);
+    scan.high_open = true;
+    CHECK_TEXT("", scan_text(t, &scan, 10));
+    scan = (ef__view_scan){.generation = g, .index = 0, .has_low = true, .low = keys[2]};
+    CHECK_TEXT("\xff\xff//c ", scan_text(t, &scan, 10));
+}
+
+/* All of a scan in pages of one and of two, put together, is all of it at once. */
+typedef struct page {
+    fixture *t;
+    ef__view_scan *scan;
+    size_t left;
+    char text[500];
+} page;
+
+static bool turn_page(void *context, ef_str key, const ef__view *view)
+{
+    page *p = context;
+    size_t used = strlen(p->text);
+
+    (void)snprintf(p->text + used, sizeof p->text - used, "%.*s/%.*s/%.*s ", EF_STR_ARG(key),
+                   EF_STR_ARG(view->tenant), EF_STR_ARG(view->id));
+    p->scan->has_after = true;
+    p->scan->after_key = ef__arena_copy(&p->t->arena, key);
+    p->scan->after_tenant = ef__arena_copy(&p->t->arena, view->tenant);
+    p->scan->after_id = ef__arena_copy(&p->t->arena, view->id);
+    return --p->left > 0;
+}
+
+static void check_pages(fixture *t, ef__view_scan scan, size_t size)
+{
+    const char *whole = scan_text(t, &scan, 100);
+    page p = {.t = t, .scan = &scan};
+
+    do {
+        p.left = size;
+        OK(t->views->ops->view_scan(t->views, &scan, turn_page, &p, &t->err));
+    } while (p.left < size);
+    CHECK_TEXT(whole, p.text);
+}
+
+CONTRACT(pages_put_together_are_the_whole)
+{
+    fixture *t = *state;
+    int64_t g = with_letters(t);
+
+    put_indexed(t, g, "t", "", "1", (const char *[]){"k2"}, 1); /* an empty id */
+    for (int i = 0; i < 24; i++) {
+        ef__view_scan scan = {.generation = g,
+                              .tenant = str("t"),
+                              .any_tenant = i / 2 % 3 == 0,
+                              .index = i / 2 % 3 == 2 ? 0 : -1,
+                              .descending = i % 2,
+                              .has_low = i >= 12,
+                              .low = str(i / 2 % 3 == 2 ? "k2" : "ab")};
+        check_pages(t, scan, 1);
+        check_pages(t, scan, 2);
+        check_pages(t, scan, 100);
+    }
+}
+
+static bool read_another(void *context, ef_str key, const ef__view *view)
+{
+    fixture *t = context;
+
+    CHECK_TEXT("1", view_data(t, generation(t, 1).id, "t", "a"));
+    return true;
+}
+
+CONTRACT(views_can_be_read_during_a_scan)
+{
+    fixture *t = *state;
+    ef__view_scan scan = {.generation = with_letters(t), .tenant = str("t"), .index = -1};
+
+    OK(t->views->ops->view_scan(t->views, &scan, read_another, t, &t->err));
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+static const char *const ODD[] = {"",         "a",         "A",    "a/b", "a%",
+                                  "a%2Fb",    "'",         "\"",   "a b", "a\tb",
+                                  "a:b",      "a|b",       "a_",   "*",   "\xf0\x9f\x8c\x8d",
+                                  "\xc3\xa9", "e\xcc\x81", "NULL", "0",   "00",
+                                  "-1",       "1e3",       "a\\",  ";--", NULL};
+enum { ODD_COUNT = sizeof ODD / sizeof ODD[0] };
+
+static const char *odd(size_t i)
+{
+    static char longest[256];
+
+    memset(longest, 'x', 255);
+    return ODD[i] ? ODD[i] : longest;
+}
+
+CONTRACT(odd_names_never_meet_in_any_pair)
+{
+    fixture *t = *state;
+    int64_t g = add_generation(t, "p", "x");
+    ef__view_change *views = calloc(ODD_COUNT * ODD_COUNT, sizeof *views);
+    ef__watermark_change *marks = calloc(ODD_COUNT * ODD_COUNT, sizeof *marks);
+    char(*data)[16] = calloc(ODD_COUNT * ODD_COUNT, sizeof *data);
+    ef__generation_change change = {.generation = g,
+                                    .views = views,
+                                    .view_count = ODD_COUNT * ODD_COUNT,
+                                    .watermarks = marks,
+                                    .watermark_count = ODD_COUNT * ODD_COUNT};
+
+    CHECK(views && marks && data);
+    for (size_t i = 0; i < ODD_COUNT * ODD_COUNT; i++) {
+        const char *tenant = odd(i / ODD_COUNT), *id = odd(i % ODD_COUNT);
+        (void)snprintf(data[i], sizeof data[i], "%d", (int)i);
+        views[i] = change_of(t, g, tenant, id, data[i]);
+        marks[i] = watermark_to(t, g, tenant, id, (int64_t)i + 1);
+    }
+    OK(commit_change(t, &change));
+    CHECK_INT(ODD_COUNT * ODD_COUNT, generation(t, g).views);
+    for (size_t i = 0; i < ODD_COUNT * ODD_COUNT; i++) {
+        const char *tenant = odd(i / ODD_COUNT), *id = odd(i % ODD_COUNT);
+        CHECK_TEXT(data[i], view_data(t, g, tenant, id));
+        CHECK_INT(i + 1, watermark_to(t, g, tenant, id, 0).before.applied_seq);
+    }
+    free(views);
+    free(marks);
+    free(data);
+}
+
+typedef struct counted {
+    const char *tenant;
+    size_t count;
+} counted;
+
+static bool count_tenant(void *context, ef_str key, const ef__view *view)
+{
+    counted *c = context;
+
+    CHECK_STR(c->tenant, view->tenant);
+    c->count++;
+    return true;
+}
+
+CONTRACT(a_scan_sees_one_tenant_whatever_its_name)
+{
+    fixture *t = *state;
+    int64_t g = add_generation(t, "p", "x");
+
+    for (size_t i = 0; i < ODD_COUNT; i++)
+        for (size_t k = 0; k < 3; k++)
+            put_indexed(t, g, odd(i), odd(k), "1", (const char *[]){odd(k)}, 1);
+    for (size_t i = 0; i < ODD_COUNT * 4; i++) {
+        counted c = {odd(i / 4), 0};
+        ef__view_scan scan = {.generation = g,
+                              .tenant = str(c.tenant),
+                              .index = i % 2 ? 0 : -1,
+                              .descending = i / 2 % 2};
+        OK(t->views->ops->view_scan(t->views, &scan, count_tenant, &c, &t->err));
+        CHECK_INT(3, c.count);
+    }
+}
+
+CONTRACT_MAIN(CASE(ids_are_scanned_in_both_directions), CASE(ids_are_scanned_between_bounds),
+              CASE(a_scan_of_all_tenants_goes_by_tenant_and_id),
+              CASE(an_index_is_scanned_by_key_and_id), CASE(index_entries_follow_the_views),
+              CASE(keys_may_hold_any_byte), CASE(pages_put_together_are_the_whole),
+              CASE(views_can_be_read_during_a_scan), CASE(odd_names_never_meet_in_any_pair),
+              CASE(a_scan_sees_one_tenant_whatever_its_name))
