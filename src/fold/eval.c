@@ -11,7 +11,7 @@
 
 static ef_status eval_args2(ef__eval *ev, const ef__expr *expr, ef__value *a, ef__value *b);
 static ef_status eval_path(ef__eval *ev, const ef__expr *expr, ef__value *out);
-static bool can_peek(ef__eval *ev);
+static ef_status peek(ef__eval *ev, ef_str field, ef__value *out, bool *out_peeked);
 static ef_status eval_root(ef__eval *ev, const ef__expr *expr, ef__value *out);
 static ef_status eval_step(ef__eval *ev, const ef__step *step, ef__value *value);
 static ef_status eval_array(ef__eval *ev, const ef__expr *expr, ef__value *out);
@@ -121,27 +121,34 @@ static ef_status eval_args2(ef__eval *ev, const ef__expr *expr, ef__value *a, ef
 static ef_status eval_path(ef__eval *ev, const ef__expr *expr, ef__value *out)
 {
     const ef__step *step = expr->steps;
-    ef_status st;
+    bool peeked = false;
+    ef_status st = EF_OK;
 
-    if (expr->root == EF__ROOT_DATA && step && step->field.ptr && can_peek(ev)) {
-        st = ef__peek_get(&ev->peek, step->field, ev->arena, out, ev->err);
-        ev->fatal |= st == EF_NO_MEMORY;
+    if (expr->root == EF__ROOT_DATA && !ev->data_read && step && step->field.ptr)
+        st = peek(ev, step->field, out, &peeked);
+    if (peeked)
         step = step->next;
-    } else {
+    else if (st == EF_OK)
         st = eval_root(ev, expr, out);
-    }
     for (; step && st == EF_OK; step = step->next)
         st = eval_step(ev, step, out);
     return st;
 }
 
 /* A field of data, while nobody has asked for all of it. */
-static bool can_peek(ef__eval *ev)
+static ef_status peek(ef__eval *ev, ef_str field, ef__value *out, bool *out_peeked)
 {
-    if (ev->data_read || ev->data_peeked)
-        return !ev->data_read;
-    ev->data_peeked = ef__peek_scan(&ev->peek, ev->event->data);
-    return ev->data_peeked;
+    bool strict = false;
+
+    if (!ev->data_peeked)
+        strict = !ef__peek_begin(&ev->peek, ev->event->data);
+    ev->data_peeked = !strict;
+    ef_status st = EF_OK;
+    if (!strict)
+        st = ef__peek_get(&ev->peek, field, ev->arena, out, &strict, ev->err);
+    ev->fatal |= st == EF_NO_MEMORY;
+    *out_peeked = !strict;
+    return st;
 }
 
 static ef_status eval_meta(ef__eval *ev)

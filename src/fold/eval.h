@@ -45,7 +45,7 @@ struct ef__eval {
     ef__value meta;
     ef__value time;   /* as text, made when first asked for */
     bool data_read;   /* data was parsed as a whole */
-    bool data_peeked; /* `peek` knows its members */
+    bool data_peeked; /* `peek` has begun */
     ef__peek peek;
     bool meta_read;
 

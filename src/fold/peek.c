@@ -79,39 +79,48 @@ static const char *skip_value(const char *p, const char *end)
     return p;
 }
 
-bool ef__peek_scan(ef__peek *peek, ef_str data)
+bool ef__peek_begin(ef__peek *peek, ef_str data)
 {
-    const char *end = data.ptr + data.len;
-    const char *p = skip_space(data.ptr, end);
+    peek->end = data.ptr + data.len;
+    peek->next = skip_space(data.ptr, peek->end);
+    peek->count = 0;
+    if (data.len > EF_LIMIT_DATA_BYTES || peek->next == peek->end || *peek->next != '{')
+        return false;
+    peek->next = skip_space(peek->next + 1, peek->end);
+    if (peek->next < peek->end && *peek->next == '}')
+        peek->next = NULL;
+    return true;
+}
+
+/* Note the next member; false when the text is not as expected. */
+static bool scan_member(ef__peek *peek)
+{
+    const char *end = peek->end;
+    const char *p = peek->next;
     bool escape = false;
 
-    peek->count = 0;
-    if (data.len > EF_LIMIT_DATA_BYTES || p == end || *p++ != '{')
+    if (p == end || *p != '"' || peek->count == EF__PEEK_MEMBERS)
         return false;
-    for (;;) {
-        p = skip_space(p, end);
-        if (p == end || *p != '"' || peek->count == EF__PEEK_MEMBERS)
-            break;
-        const char *close = find_quote(p + 1, end, &escape);
-        if (!close || escape)
-            return false;
-        ef__peek_member *member = &peek->members[peek->count++];
-        member->key = (ef_str){p + 1, (size_t)(close - p) - 1};
-        p = skip_space(close + 1, end);
-        if (p == end || *p++ != ':')
-            return false;
-        p = skip_space(p, end);
-        const char *behind = skip_value(p, end);
-        if (!behind || behind == p)
-            return false;
-        member->raw = (ef_str){p, (size_t)(behind - p)};
-        member->read = false;
-        p = skip_space(behind, end);
-        if (p == end || *p != ',')
-            break;
-        p++;
-    }
-    return p < end && *p == '}' && skip_space(p + 1, end) == end;
+    const char *close = find_quote(p + 1, end, &escape);
+    if (!close || escape)
+        return false;
+    ef_str key = {p + 1, (size_t)(close - p) - 1};
+    p = skip_space(close + 1, end);
+    if (p == end || *p != ':')
+        return false;
+    p = skip_space(p + 1, end);
+    const char *behind = skip_value(p, end);
+    if (!behind || behind == p)
+        return false;
+    ef__peek_member *member = &peek->members[peek->count++];
+    member->key = key;
+    member->raw = (ef_str){p, (size_t)(behind - p)};
+    member->read = false;
+    p = skip_space(behind, end);
+    if (p == end || (*p != ',' && *p != '}'))
+        return false;
+    peek->next = *p == ',' ? skip_space(p + 1, end) : NULL;
+    return true;
 }
 
 /* A text between quotes that is ASCII without controls, quotes and backslashes: itself. */
@@ -148,9 +157,17 @@ static ef_status read_member(ef__peek_member *member, ef__arena *arena, ef_error
     return st;
 }
 
-ef_status ef__peek_get(ef__peek *peek, ef_str key, ef__arena *arena, ef__value *out, ef_error *err)
+ef_status ef__peek_get(ef__peek *peek, ef_str key, ef__arena *arena, ef__value *out,
+                       bool *out_strict, ef_error *err)
 {
-    for (size_t i = 0; i < peek->count; i++) {
+    *out = EF__MISSING;
+    for (size_t i = 0;; i++) {
+        if (i == peek->count && !peek->next)
+            return EF_OK;
+        if (i == peek->count && !scan_member(peek)) {
+            *out_strict = true;
+            return EF_OK;
+        }
         ef__peek_member *member = &peek->members[i];
         if (member->key.len != key.len || memcmp(member->key.ptr, key.ptr, key.len) != 0)
             continue;
@@ -159,6 +176,4 @@ ef_status ef__peek_get(ef__peek *peek, ef_str key, ef__arena *arena, ef__value *
         *out = member->value;
         return st;
     }
-    *out = EF__MISSING;
-    return EF_OK;
 }

@@ -1,10 +1,11 @@
 /*
  * peek.h - fields of an event's data, found without reading all of it.
  *
- * Most programs touch a few fields of an event. A scan notes where the members of the outermost
- * object begin and end, and a member is read, strictly, when somebody asks for it. Events were
- * checked when they were appended, so what nobody asks for needs no second look; a text that is not
- * as expected (no object, a key with an escape, too many members) is left to the strict reader.
+ * Most programs touch a few fields of an event. A scan goes over the members of the outermost
+ * object as far as it has to, and a member is read, strictly, when somebody asks for it. Events
+ * were checked when they were appended, so what nobody asks for needs no second look; a text that
+ * is not as expected (no object, a key with an escape, too many members) is left to the strict
+ * reader.
  */
 #ifndef EF_FOLD_PEEK_H
 #define EF_FOLD_PEEK_H
@@ -21,14 +22,19 @@ typedef struct ef__peek_member {
 } ef__peek_member;
 
 typedef struct ef__peek {
-    size_t count;
+    const char *next; /* where the scan goes on; NULL at the end of the object */
+    const char *end;
+    size_t count; /* members so far */
     ef__peek_member members[EF__PEEK_MEMBERS];
 } ef__peek;
 
-/* Note the members; false: use the strict reader. */
-bool ef__peek_scan(ef__peek *peek, ef_str data);
-/* The member of that name; EF__MISSING when there is none. EF_BAD_JSON, EF_TOO_LARGE, EF_NO_MEMORY
+/* Begin; false: use the strict reader. */
+bool ef__peek_begin(ef__peek *peek, ef_str data);
+/*
+ * The member of that name; EF__MISSING when there is none. `*out_strict` says that the text is not
+ * for peeking, and the strict reader has to be asked. EF_BAD_JSON, EF_TOO_LARGE, EF_NO_MEMORY
  */
-ef_status ef__peek_get(ef__peek *peek, ef_str key, ef__arena *arena, ef__value *out, ef_error *err);
+ef_status ef__peek_get(ef__peek *peek, ef_str key, ef__arena *arena, ef__value *out,
+                       bool *out_strict, ef_error *err);
 
 #endif
