@@ -63,7 +63,8 @@ typedef struct ef_view_query {
 ef_status ef_view_find(ef_engine *engine, const ef_view_query *query, ef_view_list *out,
                        ef_error *err);
 
-/* All views of a projection, one call each, by tenant and id. `each` returns false to stop. */
+/* All views of a projection, one call each, by tenant and id. `each` returns false to stop.
+ * *out_as_of (may be NULL) is set before the first call. */
 ef_status ef_view_export(ef_engine *engine, ef_str projection, ef_str tenant, bool any_tenant,
                          bool (*each)(void *context, const ef_view *view), void *context,
                          int64_t *out_as_of, ef_error *err);

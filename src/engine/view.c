@@ -325,6 +325,8 @@ ef_status ef_view_export(ef_engine *e, ef_str projection, ef_str tenant, bool an
     if (!e || !each)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "each" : "engine");
     st = fresh_generation(e, projection, NULL, &list, &x.generation, &as_of, err);
+    if (out_as_of)
+        *out_as_of = as_of;
     if (st == EF_OK)
         st = e->views->ops->view_scan(e->views,
                                       &(ef__view_scan){.generation = x.generation->id,
@@ -332,8 +334,6 @@ ef_status ef_view_export(ef_engine *e, ef_str projection, ef_str tenant, bool an
                                                        .any_tenant = any_tenant,
                                                        .index = -1},
                                       export_one, &x, err);
-    if (out_as_of)
-        *out_as_of = as_of;
     ef__room_release(&list.room);
     return st;
 }

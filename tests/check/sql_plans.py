@@ -20,6 +20,7 @@ END = "stops at the first row, from the end of the primary key"
 PAGE = "walks the primary key; the caller stops stepping"
 DEEP = "only for doctor --deep and verify, which look at everything"
 ALLOWED_JOURNAL = {
+    "outbox_insert_many": ("SCAN 16 CONSTANT ROWS", "its own values"),
     "state_get": ("SCAN state", "one row"),
     "state_identity": ("SCAN state", "one row"),
     "state_put": ("SCAN state", "one row"),

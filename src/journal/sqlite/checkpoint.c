@@ -21,9 +21,9 @@ static ef_status move_log(sq_store *store, ef_error *err)
     int log = 0, moved = 0;
     int rc = sqlite3_wal_checkpoint_v2(conn->db, "main", SQLITE_CHECKPOINT_PASSIVE, &log, &moved);
 
-    /* Where a reader is in the way less is moved, and nothing is wrong: the next try waits for the
-     * log to grow. Once all of it is moved the next commit starts it anew. */
-    atomic_store(&store->checkpoint.due_pages, (moved >= log ? 0 : log) + SQ_WAL_STEP);
+    /* The next one is due when the log has grown by as much again, whether all of it was moved or a
+     * reader was in the way. A commit that starts the log anew says so (store.c). */
+    atomic_store(&store->checkpoint.due_pages, log + SQ_WAL_STEP);
     return rc == SQLITE_BUSY ? EF_OK : sq_fail(conn, rc, "moving the log into the database", err);
 }
 

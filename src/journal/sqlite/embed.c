@@ -191,6 +191,11 @@ ef_status ef_sqlite_commit(ef_sqlite *e, ef_error *err)
 
     if (!e || !e->open)
         return ef_fail(err, EF_MISUSE, "no transaction is open");
+    if (sqlite3_get_autocommit(e->writer.conn.db)) {
+        ef_sqlite_rollback(e);
+        return ef_fail(err, EF_UNSURE,
+                       "the transaction was ended behind Everfold's back; look for the events by id");
+    }
     st = sq_writer_finish(&e->writer, err);
     if (st == EF_OK)
         st = sq_writer_commit(&e->writer, err);

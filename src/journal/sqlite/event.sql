@@ -115,8 +115,15 @@ SELECT count(*) FROM event_type a JOIN event_type t ON t.id = a.alias_of WHERE t
 SELECT id, name, kind, enabled, types FROM lane ORDER BY id;
 
 -- name: outbox_insert
--- binds: 1 lane, 2 position, 3 partition
-INSERT INTO outbox_queue(id, partition) VALUES (?1 << 48 | ?2, ?3);
+-- binds: 1 lane << 48 | position, 2 partition
+INSERT INTO outbox_queue(id, partition) VALUES (?1, ?2);
+
+-- name: outbox_insert_many
+-- Sixteen rows for the price of a statement: half of what the rows cost one by one.
+-- binds: 1 id, 2 partition, 3 id, 4 partition … 31 id, 32 partition
+INSERT INTO outbox_queue(id, partition) VALUES
+    (?1, ?2), (?3, ?4), (?5, ?6), (?7, ?8), (?9, ?10), (?11, ?12), (?13, ?14), (?15, ?16),
+    (?17, ?18), (?19, ?20), (?21, ?22), (?23, ?24), (?25, ?26), (?27, ?28), (?29, ?30), (?31, ?32);
 
 -- name: event_names
 -- Whose event is at a position.

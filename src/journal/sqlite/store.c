@@ -49,6 +49,9 @@ static int remember_log_length(void *context, sqlite3 *db, const char *name, int
 
     (void)db;
     (void)name;
+    if (pages < store->log_pages_before) /* this commit started the log anew */
+        atomic_store(&store->checkpoint.due_pages, SQ_WAL_STEP);
+    store->log_pages_before = pages;
     atomic_store(&store->wal_pages, pages);
     return SQLITE_OK;
 }

@@ -59,13 +59,21 @@ typedef struct sq_planned {
     int32_t next; /* in the bucket of id_hash; -1 ends */
 } sq_planned;
 
+/* A row of the queue that the open transaction has yet to write. */
+typedef struct sq_queued {
+    int64_t id; /* lane << 48 | position */
+    int32_t partition;
+} sq_queued;
+
 /* What the open transaction has added to the picture; nothing of it is believed before commit. */
 typedef struct sq_txn {
     int64_t base; /* last position before it */
     sq_planned *planned;
     size_t count, cap;
     int32_t *buckets;
-    size_t bucket_count;         /* a power of two */
+    size_t bucket_count; /* a power of two */
+    sq_queued *queued;
+    size_t queued_count, queued_cap;
     uint8_t hash[EF_HASH_BYTES]; /* of the last event */
     int64_t recorded_us;
     int64_t stream_last;
@@ -118,6 +126,7 @@ struct sq_store {
     } checkpoint;
 
     _Atomic int64_t wal_pages; /* in the log after our last commit */
+    int log_pages_before;      /* the same, for the writer's eyes only */
     _Atomic int64_t commits, appended, checkpoints, checkpoint_errors, stale_refused;
     _Atomic int64_t clock_floor_us; /* wall time never goes back within a handle */
 };

@@ -16,6 +16,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#define QUEUED_AT_ONCE 16 /* rows of outbox_insert_many */
+
 static ef_status no_memory(ef_error *err)
 {
     return ef_fail(err, EF_NO_MEMORY, "memory ran out while appending");
@@ -34,6 +36,7 @@ void sq_writer_release(sq_writer *w)
 {
     free(w->txn.planned);
     free(w->txn.buckets);
+    free(w->txn.queued);
     ef__buf_release(&w->scratch);
 }
 
@@ -67,6 +70,7 @@ static ef_status open_txn(sq_writer *w, ef_error *err)
         sq_state_drop_streams(w->state);
     txn->base = w->state->last;
     txn->count = 0;
+    txn->queued_count = 0;
     if (txn->bucket_count)
         memset(txn->buckets, 0xff, txn->bucket_count * sizeof *txn->buckets);
     memcpy(txn->hash, w->state->last_hash, sizeof txn->hash);
@@ -313,13 +317,27 @@ static ef_status type_id(sq_writer *w, ef_str name, const sq_type **out, ef_erro
     return st;
 }
 
+static ef_status queue_row(sq_txn *txn, int64_t lane, int64_t position, int32_t partition,
+                           ef_error *err)
+{
+    if (txn->queued_count == txn->queued_cap) {
+        size_t cap = txn->queued_cap ? txn->queued_cap * 2 : 256;
+        sq_queued *queued = realloc(txn->queued, cap * sizeof *queued);
+        if (!queued)
+            return no_memory(err);
+        txn->queued = queued;
+        txn->queued_cap = cap;
+    }
+    txn->queued[txn->queued_count++] = (sq_queued){lane << 48 | position, partition};
+    return EF_OK;
+}
+
 /* An alias counts as the type it stands for: that is the name readers see. */
-static ef_status write_outbox(sq_writer *w, const sq_type *stored, int64_t position,
-                              int32_t partition, ef_error *err)
+static ef_status queue_event(sq_writer *w, const sq_type *stored, int64_t position,
+                             int32_t partition, ef_error *err)
 {
     const sq_type *type = &w->state->types[stored->canonical];
-    sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(&w->conn, SQ_OUTBOX_INSERT, &stmt, err);
+    ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < w->state->lane_count; i++) {
         const sq_lane *lane = &w->state->lanes[i];
@@ -328,11 +346,30 @@ static ef_status write_outbox(sq_writer *w, const sq_type *stored, int64_t posit
         if (lane->kind == EF_LANE_KIND_PUBLISHER &&
             (!type->publish || !ef__type_matches(type->name, lane->types)))
             continue;
-        sqlite3_bind_int64(stmt, 1, lane->id);
-        sqlite3_bind_int64(stmt, 2, position);
-        sqlite3_bind_int(stmt, 3, partition);
+        st = queue_row(&w->txn, lane->id, position, partition, err);
+    }
+    return st;
+}
+
+/* Write the rows of the queue, at the end of the transaction and many at a time. */
+static ef_status write_queued(sq_writer *w, ef_error *err)
+{
+    const sq_queued *row = w->txn.queued, *end = row + w->txn.queued_count;
+    sqlite3_stmt *many = NULL, *one = NULL;
+    ef_status st = sq_stmt(&w->conn, SQ_OUTBOX_INSERT_MANY, &many, err);
+
+    if (st == EF_OK)
+        st = sq_stmt(&w->conn, SQ_OUTBOX_INSERT, &one, err);
+    while (st == EF_OK && row < end) {
+        int count = end - row >= QUEUED_AT_ONCE ? QUEUED_AT_ONCE : 1;
+        sqlite3_stmt *stmt = count > 1 ? many : one;
+        for (int i = 0; i < count; i++, row++) {
+            sqlite3_bind_int64(stmt, 2 * i + 1, row->id);
+            sqlite3_bind_int(stmt, 2 * i + 2, row->partition);
+        }
         st = sq_done(&w->conn, stmt, err);
     }
+    w->txn.queued_count = 0;
     return st;
 }
 
@@ -399,7 +436,7 @@ static ef_status write_planned(sq_writer *w, const sq_planned *p, ef_error *err)
     if (st == EF_OK)
         st = write_event(w, p, type, prev, jump, err);
     if (st == EF_OK && !w->options->outbox_off)
-        st = write_outbox(w, type, position, p->arrival->partition, err);
+        st = queue_event(w, type, position, p->arrival->partition, err);
     return st;
 }
 
@@ -428,9 +465,9 @@ ef_status sq_writer_append(sq_writer *w, const ef__arrival *events, size_t count
 
 ef_status sq_writer_finish(sq_writer *w, ef_error *err)
 {
-    if (!w->txn.types_changed)
-        return EF_OK;
-    return sq_run(&w->conn, SQ_STATE_TYPES_CHANGED, err);
+    ef_status st = w->txn.queued_count ? write_queued(w, err) : EF_OK;
+
+    return st == EF_OK && w->txn.types_changed ? sq_run(&w->conn, SQ_STATE_TYPES_CHANGED, err) : st;
 }
 
 ef_status sq_writer_commit(sq_writer *w, ef_error *err)
