@@ -44,7 +44,8 @@ ef_status ef_engine_append(ef_engine *engine, const ef_new_event *events, size_t
 
 typedef struct ef_work_options {
     size_t batch;       /* events at a time; default 1,000 */
-    bool no_leasing;    /* a single worker: takes every partition whoever holds it */
+    bool no_leasing; /* a single worker: its leases have one fixed owner, so a restart goes on at
+                      * once; partitions of other workers stay theirs until they run out */
     int64_t lease_ms;   /* default 10,000 */
 } ef_work_options;
 

@@ -32,10 +32,22 @@ static bool never_failed(ef_status st)
     return st == EF_NOT_FOUND;
 }
 
+/* Nothing at or above the first row of a lane is in yet. A lane that was never made has none. */
+static ef_status stop_before_lane(ef_engine *e, ef_str lane, int64_t *position, ef_error *err)
+{
+    ef_row_list rows = {0};
+    ef_status st = ef_outbox_ls(
+        e->journal, &(ef_outbox_query){.lane = lane, .any_tenant = true, .limit = 1}, &rows, err);
+
+    if (st == EF_OK && rows.count && rows.items[0].position <= *position)
+        *position = rows.items[0].position - 1;
+    ef_row_list_release(&rows);
+    return never_failed(st) ? EF_OK : st;
+}
+
 ef_status ef__engine_as_of(ef_engine *e, const ef__generation *g, int64_t *out, ef_error *err)
 {
     ef_head head;
-    ef_outbox_summary queue = {0}, own = {0};
     ef_status st = ef_journal_head(e->journal, &head, err);
 
     *out = g->position;
@@ -43,33 +55,8 @@ ef_status ef__engine_as_of(ef_engine *e, const ef__generation *g, int64_t *out, 
         return st;
     /* The head was read first: whatever is waiting now and came later is above it anyway. */
     *out = head.position;
-    st = count_lane(e, EF_STR(EF_LANE_APPLY), &queue, err);
-    if (st == EF_OK && queue.oldest.count && queue.oldest.items[0].position <= *out)
-        *out = queue.oldest.items[0].position - 1;
-    if (st == EF_OK && queue.processing) {
-        ef_row_list rows = {0};
-        st = ef_outbox_ls(
-            e->journal,
-            &(ef_outbox_query){.lane = EF_STR(EF_LANE_APPLY), .any_tenant = true, .limit = 1},
-            &rows, err);
-        if (st == EF_OK && rows.count && rows.items[0].position <= *out)
-            *out = rows.items[0].position - 1;
-        ef_row_list_release(&rows);
-    }
-    if (st == EF_OK) {
-        ef_row_list rows = {0};
-        st = ef_outbox_ls(e->journal,
-                          &(ef_outbox_query){.lane = g->name, .any_tenant = true, .limit = 1},
-                          &rows, err);
-        if (st == EF_OK && rows.count && rows.items[0].position <= *out)
-            *out = rows.items[0].position - 1;
-        if (never_failed(st))
-            st = EF_OK;
-        ef_row_list_release(&rows);
-    }
-    ef_row_list_release(&queue.oldest);
-    ef_row_list_release(&own.oldest);
-    return st;
+    st = stop_before_lane(e, EF_STR(EF_LANE_APPLY), out, err);
+    return st == EF_OK ? stop_before_lane(e, g->name, out, err) : st;
 }
 
 /* Events of the queue and of the own lane that have yet to be applied. */
@@ -314,7 +301,6 @@ ef_status ef_projection_deploy(ef_engine *e, const char *file_name, ef_str text,
 static ef_status set_state(ef_engine *e, ef_str name, bool pause, ef_error *err)
 {
     ef__generation_list list = {0};
-    size_t changed = 0;
     ef_status st;
 
     if (!e)
@@ -334,9 +320,7 @@ static ef_status set_state(ef_engine *e, ef_str name, bool pause, ef_error *err)
             continue;
         st = e->views->ops->generation_set_state(
             e->views, g->id, pause ? EF__GENERATION_PAUSED : EF__GENERATION_CATCHING_UP, err);
-        changed++;
     }
-    (void)changed;
     ef__room_release(&list.room);
     return st;
 }

@@ -150,14 +150,13 @@ static ef_status mark_taken(ef_engine *e, const ef_taken_batch *taken, ef_holdin
 }
 
 /* Apply what was taken to the live generations, starting over when one has just gone live. */
-static ef_status apply_taken(ef_engine *e, const ef_taken_batch *taken, ef__apply *apply,
-                             ef__live_set *set, ef_error *err)
+static ef_status apply_taken(ef_engine *e, const ef_taken_batch *taken,
+                             const ef__apply_event *events, ef__apply *apply, ef__live_set *set,
+                             ef_error *err)
 {
-    ef__apply_event *events = malloc(taken->count * sizeof *events);
     ef__fence *fences = malloc((size_t)e->partitions * sizeof *fences);
     char(*names)[32] = malloc((size_t)e->partitions * sizeof *names);
-    ef_status st =
-        events && fences && names ? EF_CONFLICT : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    ef_status st = fences && names ? EF_CONFLICT : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 
     for (int tries = 0; st == EF_CONFLICT && tries < EF__ENGINE_START_OVER; tries++) {
         ef__apply_release(apply);
@@ -165,8 +164,6 @@ static ef_status apply_taken(ef_engine *e, const ef_taken_batch *taken, ef__appl
         st = ef__live_set_read(e, true, set, err);
         if (st != EF_OK)
             break;
-        for (size_t i = 0; i < taken->count; i++)
-            events[i] = (ef__apply_event){taken->items[i].event, taken->items[i].skip};
         *apply = (ef__apply){.generations = set->items,
                              .generation_count = set->count,
                              .events = events,
@@ -177,12 +174,9 @@ static ef_status apply_taken(ef_engine *e, const ef_taken_batch *taken, ef__appl
                              .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
         st = ef__apply_run(e, apply, err);
     }
-    /* The results stay; what they were made from goes. Positions are read from `taken`. */
     apply->fences = NULL;
     free(fences);
     free(names);
-    if (st != EF_OK)
-        free(events);
     return st;
 }
 
@@ -192,8 +186,13 @@ static ef_status step_taken(ef_engine *e, const ef_taken_batch *taken, ef_holdin
     ef__apply apply = {.arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
     ef__live_set set = {0};
     ef_exception *exceptions = NULL;
-    ef_status st = apply_taken(e, taken, &apply, &set, err);
+    ef__apply_event *events = malloc(taken->count * sizeof *events);
+    ef_status st = events ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 
+    for (size_t i = 0; events && i < taken->count; i++)
+        events[i] = (ef__apply_event){taken->items[i].event, taken->items[i].skip};
+    if (st == EF_OK)
+        st = apply_taken(e, taken, events, &apply, &set, err);
     if (st == EF_OK) {
         exceptions = malloc((taken->count * set.count + 1) * sizeof *exceptions);
         st = exceptions ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
@@ -202,9 +201,9 @@ static ef_status step_taken(ef_engine *e, const ef_taken_batch *taken, ef_holdin
         size_t count = collect_exceptions(e, &apply, exceptions);
         st = mark_taken(e, taken, held, held_count, exceptions, count, err);
         tally(&apply, tick);
-        free((void *)apply.events);
     }
     free(exceptions);
+    free(events);
     ef__apply_release(&apply);
     ef__live_set_release(&set);
     return st;
