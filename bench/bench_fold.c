@@ -2,20 +2,21 @@
  * bench_fold.c - how fast a program folds: event bytes in, views kept decoded, written once a
  * batch.
  *
- *     bench_fold [events] [views]
+ *     bench_fold [n=EVENTS] [views=N] [batch=N]
  *
- * Events of about 250 bytes; a counter, an exact sum and a capped list; batches of 1,000. What is
- * measured is everything from the bytes of an event to the bytes of the changed views, and nothing
- * of a store.
+ * Events of about 250 bytes; a counter, an exact sum and a capped list. What is measured is
+ * everything from the bytes of an event to the bytes of the changed views, and nothing of a store:
+ * in processor time, for it is the rate of one core, whoever else is at work on the machine. The
+ * latencies are those of whole batches, on the wall clock.
  */
+#include "bench_support.h"
+
 #include "../src/fold/folder.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { BATCH = 1000, DISTINCT = 4096, TEXT_MAX = 512 };
+enum { DISTINCT = 4096, TEXT_MAX = 512 };
 
 static const char program_text[] = "projection customer_orders version 1\n"
                                    "  view data.customer_id\n"
@@ -25,13 +26,15 @@ static const char program_text[] = "projection customer_orders version 1\n"
                                    "  total += data.amount\n"
                                    "  recent push { id: data.order_id, at: time } keep 10\n";
 
-typedef struct bench {
+typedef struct work {
+    int64_t n;
+    int64_t views;
+    int64_t batch;
     char texts[DISTINCT][TEXT_MAX];
     ef_event events[DISTINCT];
-} bench;
+} work;
 
-/* Processor time: "on one core", whoever else is at work on the machine. */
-static double now_s(void)
+static double processor_secs(void)
 {
     struct timespec t;
 
@@ -39,92 +42,95 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void make_events(bench *b, int views)
+static void make_events(work *w)
 {
     for (int i = 0; i < DISTINCT; i++) {
         int len = snprintf(
-            b->texts[i], TEXT_MAX,
+            w->texts[i], TEXT_MAX,
             "{\"order_id\":\"order-%08d\",\"customer_id\":\"customer-%06d\",\"amount\":%d.%02d,"
             "\"currency\":\"EUR\",\"channel\":\"web\",\"note\":\"a few words that a customer has "
             "left with the order, as they do\",\"lines\":[{\"sku\":\"sku-%d\",\"qty\":2},"
             "{\"sku\":\"sku-%d\",\"qty\":1}],\"country\":\"DE\"}",
-            i, i * 7919 % views, i % 400, i % 100, i % 97, i % 89);
-        b->events[i] = (ef_event){.stream = EF_STR("order-1"),
+            i, (int)(i * 7919 % w->views), i % 400, i % 100, i % 97, i % 89);
+        w->events[i] = (ef_event){.stream = EF_STR("order-1"),
                                   .type = EF_STR("order.placed"),
                                   .schema = 1,
                                   .time_us = INT64_C(1789000000000000) + i,
-                                  .data = {b->texts[i], (size_t)len},
+                                  .data = {w->texts[i], (size_t)len},
                                   .meta = EF_STR("{}")};
     }
 }
 
-static ef_status write_views(ef__folder *folder, size_t *bytes, ef_error *err)
+/* As a store would be given them; each has at least its counter. */
+static void write_views(ef__folder *folder)
 {
+    ef_error err = EF_ERROR_INIT;
     ef__folded_view view;
-    ef_status st = EF_OK;
 
-    for (size_t at = 0; st == EF_OK;) {
-        st = ef__folder_next(folder, &at, &view, err);
-        if (st != EF_OK || view.view_id.len == 0)
+    for (size_t at = 0;;) {
+        if (ef__folder_next(folder, &at, &view, &err) != EF_OK)
+            bench_die("%s", err.text);
+        if (view.view_id.len == 0)
             break;
-        *bytes += view.data.len;
+        if (view.data.len < sizeof("{\"orders\":1}") - 1)
+            bench_die("view %.*s is too short", EF_STR_ARG(view.view_id));
     }
     ef__folder_settle(folder);
-    return st;
 }
 
-static ef_status run(ef__folder *folder, bench *b, long count, size_t *bytes, ef_error *err)
+static void run(ef__folder *folder, work *w, int64_t count, bench_latency *latency)
 {
     ef__outcome outcome;
-    ef_status st = EF_OK;
+    ef_error err = EF_ERROR_INIT;
+    uint64_t start_ns = bench_now_ns();
 
-    for (long i = 0; i < count && st == EF_OK; i++) {
-        ef_event *event = &b->events[i % DISTINCT];
+    for (int64_t i = 0; i < count; i++) {
+        ef_event *event = &w->events[i % DISTINCT];
         event->seq = event->position = i + 1;
-        st = ef__folder_apply(folder, event, &outcome, err);
-        if (st == EF_OK && outcome.result != EF__FOLD_APPLIED)
-            st = ef_fail(err, EF_BAD_INPUT, "event %ld: %s", i, outcome.error.text);
-        if (st == EF_OK && (i + 1) % BATCH == 0)
-            st = write_views(folder, bytes, err);
+        if (ef__folder_apply(folder, event, &outcome, &err) != EF_OK)
+            bench_die("%s", err.text);
+        if (outcome.result != EF__FOLD_APPLIED)
+            bench_die("event %lld: %s", (long long)i, outcome.error.text);
+        if ((i + 1) % w->batch && i + 1 < count)
+            continue;
+        write_views(folder);
+        bench_latency_add(latency, bench_now_ns() - start_ns);
+        start_ns = bench_now_ns();
     }
-    return st;
 }
 
 int main(int argc, char **argv)
 {
-    long count = argc > 1 ? strtol(argv[1], NULL, 10) : 3000000;
-    long views = argc > 2 ? strtol(argv[2], NULL, 10) : 1000;
     static ef__diagnostics diagnostics;
+    work *w = bench_alloc(1, sizeof(*w));
+    bench_latency latency = {0};
     ef_error err = EF_ERROR_INIT;
     ef__program *program = NULL;
     ef__folder *folder = NULL;
-    bench *b = calloc(1, sizeof(*b));
-    size_t bytes = 0;
 
-    if (!b || count < 1 || views < 1)
-        return 2;
-    make_events(b, (int)views);
-    ef_status st = ef__program_compile(EF_STR("bench.fold"), ef_str_from(program_text), &program,
-                                       &diagnostics, &err);
+    w->n = 3000000;
+    w->views = 1000;
+    w->batch = 10000;
+    const bench_setting settings[] = {
+        {"n", &w->n, NULL}, {"views", &w->views, NULL}, {"batch", &w->batch, NULL}};
+    bench_settings(argc - 1, argv + 1, settings, sizeof(settings) / sizeof(settings[0]));
+    if (w->n == 0 || w->views == 0 || w->batch == 0)
+        bench_die("n, views and batch are at least 1");
+    make_events(w);
+    if (ef__program_compile(EF_STR("bench.fold"), ef_str_from(program_text), &program, &diagnostics,
+                            &err) != EF_OK)
+        bench_die("%s", err.text);
     ef__folder_options options = {.program = program};
-    if (st == EF_OK)
-        st = ef__folder_open(&options, &folder, &err);
-    if (st == EF_OK)
-        st = run(folder, b, DISTINCT, &bytes, &err); /* warm up */
-    bytes = 0;
-    double start = now_s();
-    if (st == EF_OK)
-        st = run(folder, b, count, &bytes, &err);
-    double took_s = now_s() - start;
-    if (st == EF_OK)
-        printf("fold: %.0f events/s (%ld events of %zu bytes, %ld views, batches of %d, "
-               "%.1f MB of views written, %.1f MB held)\n",
-               (double)count / took_s, count, b->events[0].data.len, views, BATCH,
-               (double)bytes / 1e6, (double)ef__folder_bytes(folder) / 1e6);
-    else
-        fprintf(stderr, "bench_fold: %s\n", err.text);
+    if (ef__folder_open(&options, &folder, &err) != EF_OK)
+        bench_die("%s", err.text);
+    run(folder, w, DISTINCT, &latency); /* warm up: every view is there */
+    latency.count = 0;
+    double start_secs = processor_secs();
+    run(folder, w, w->n, &latency);
+    bench_report("bench_fold", "fold", (uint64_t)w->n, processor_secs() - start_secs, &latency);
+    bench_latency_release(&latency);
     ef__folder_close(folder);
     ef__program_close(program);
-    free(b);
-    return st == EF_OK ? 0 : 1;
+    free(w);
+    return 0;
 }

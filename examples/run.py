@@ -3,7 +3,9 @@
 
 usage: run.py front_door PROGRAM EVERFOLD
        run.py own_transaction PROGRAM EVERFOLD
-       run.py installed EVERFOLD MESON BUILD FRONT_DOOR.c OWN_TRANSACTION.c shared|static -- CC…
+       run.py c_projection PROGRAM EVERFOLD
+       run.py installed EVERFOLD MESON BUILD FRONT_DOOR.c OWN_TRANSACTION.c C_PROJECTION.c \\
+              shared|static -- CC…
 
 What is left behind is looked at by others than the example: the command line, which checks every
 hash, and Python's own SQLite, which knows nothing of Everfold.
@@ -40,6 +42,14 @@ TRANSFER = """\
 ada gives 30 to bob: ok
 ada gives 1000 to bob: refused, ada does not have 1000
 """
+
+STOCK = """\
+ink: {"left":1,"low":true}
+pen: {"left":10,"low":false}
+as of position 3
+"""
+
+NO_FUNCTION = "its C function is not registered in this process"
 
 
 def run(command, env=None):
@@ -97,6 +107,26 @@ def own_transaction(program, command, env=None):
         check_journal(command, folder, ["money.transferred"])
 
 
+def c_projection(program, command, env=None):
+    """The command line has not got the function: it reads, and leaves the folding alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        same(STOCK, run([program, folder], env), "the first run")
+        same(STOCK, run([program, folder], env), "the second run")
+        check_journal(command, folder, ["goods.received", "goods.received", "goods.shipped"])
+        run([command, "--data", folder, "event", "append", "order-2", "--type", "goods.shipped", "--id",
+             "o-2", "--data", '{"article":"pen","count":8}'])
+        run([command, "--data", folder, "work", "--drain"])
+        shown = everfold(command, folder, "projection", "show", "stock")
+        same(("live", "log", 3, 1, 0), tuple(shown[k] for k in
+             ("state", "order", "position", "lag_events", "unaccounted")), "what is left to do")
+        same(True, NO_FUNCTION in run([command, "--data", folder, "projection", "show", "stock"]),
+             "that the function is missing is told")
+        found = everfold(command, folder, "view", "query", "stock", "--where", "low")["items"]
+        same(["ink"], [v["view_id"] for v in found], "the view as it stands")
+        same(STOCK.replace("10", "2").replace("position 3", "position 4").replace("false", "true"),
+             run([program, folder], env), "the third run")
+
+
 def build_installed(meson, build, kind, compiler, sources, destination):
     """Install into a folder and build with what pkg-config says of that: programs, environment."""
     run([meson, "install", "-C", build, "--destdir", destination, "--no-rebuild", "--quiet",
@@ -120,12 +150,14 @@ def build_installed(meson, build, kind, compiler, sources, destination):
     return programs, env
 
 
-def installed(command, meson, build, front, own, kind, dashes, *compiler):
+def installed(command, meson, build, front, own, in_c, kind, dashes, *compiler):
+    sources = (front, own, in_c)
     with tempfile.TemporaryDirectory() as destination:
-        programs, env = build_installed(meson, build, kind, compiler, (front, own), destination)
+        programs, env = build_installed(meson, build, kind, compiler, sources, destination)
         front_door(programs[0], command, env)
         own_transaction(programs[1], command, env)
+        c_projection(programs[2], command, env)
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (front_door, own_transaction, installed)}[sys.argv[1]](*sys.argv[2:])
+    {f.__name__: f for f in (front_door, own_transaction, c_projection, installed)}[sys.argv[1]](*sys.argv[2:])

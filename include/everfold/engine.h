@@ -19,7 +19,9 @@ typedef struct ef_engine ef_engine;
 typedef enum ef_mode {
     EF_MODE_OUTBOX_APPLY_ONLY, /* appends queue, workers fold */
     EF_MODE_INLINE_APPLY_ONLY, /* appends fold at once; nothing is queued */
-    EF_MODE_INLINE_THEN_OUTBOX /* appends fold at once; what fails is left to the workers */
+    EF_MODE_INLINE_THEN_OUTBOX, /* appends fold at once; what fails is left to the workers */
+    EF_MODE_SHADOW_ONLY /* appends fold at once and queue; a shadow worker folds what is queued into
+                         * a store of its own and compares: nothing of it is seen by anybody */
 } ef_mode;
 
 typedef struct ef_engine_options {
@@ -28,6 +30,8 @@ typedef struct ef_engine_options {
     bool create;           /* make the view store when it is not there */
     bool read_only;
     ef_mode mode;
+    bool skip_and_record; /* a log-ordered projection that cannot digest an event passes over it after
+                           * its tries, with a failure on record; otherwise it stops there */
     ef_str worker;         /* name of this worker; "" makes one */
     int64_t busy_ms;       /* default 10,000 */
     const ef_clock *clock; /* default: the system's */
@@ -43,17 +47,29 @@ ef_status ef_engine_append(ef_engine *engine, const ef_new_event *events, size_t
                            ef_place *out_places, ef_error *err);
 
 typedef struct ef_work_options {
-    size_t batch;       /* events at a time; default 1,000 */
+    size_t batch;    /* events at a time; default 1,000, more while there is a backlog */
     bool no_leasing; /* a single worker: its leases have one fixed owner, so a restart goes on at
                       * once; partitions of other workers stay theirs until they run out */
-    int64_t lease_ms;   /* default 10,000 */
+    int64_t lease_ms;     /* default 10,000; renewed when a third of it has passed */
+    int64_t heartbeat_ms; /* default 20,000 */
 } ef_work_options;
 
 /* What one tick did. */
 typedef struct ef_tick {
     int64_t claimed, applied, ignored, failed, dead;
-    int64_t caught_up;   /* events read by cursor for projections that catch up or follow the log */
-    int64_t owned_count; /* partitions held */
+    int64_t deferred;  /* wait behind a failed one in the own lane of a projection */
+    int64_t caught_up; /* events read by cursor for projections that catch up or follow the log */
+    int64_t run_events; /* events that runs have read */
+    int64_t active_workers; /* with a live heartbeat, this one included */
+    int64_t desired_count;  /* partitions this worker should have … */
+    int64_t owned_count;    /* … and has */
+    int64_t leased_count;   /* taken in this tick */
+    int64_t released_count; /* given back in this tick */
+    int64_t lost_count;     /* found to have passed to another worker in this tick */
+    int64_t purged_stale;   /* workers that were removed, long gone */
+    bool renewed_heartbeat;
+    int64_t backoff_ms; /* a store was not at hand: try again after this long */
+    int64_t due_us;     /* the next exception is due at this time; 0: none that is known */
     int64_t duration_us;
     bool more; /* there is more to do at once */
 } ef_tick;

@@ -26,12 +26,16 @@
  * made when it is written to, with the objects above it. Values go in and out as JSON text; numbers
  * are exact.
  *
+ * A function is made known to an engine by ef_engine_register, and folds whenever that engine works
+ * (ef_engine_work). examples/c_projection.c is a whole program.
+ *
  * A call that fails says so and has changed nothing; pass its status on, and the event fails with
  * its message. Calls on a fold are only for within the function that it was handed to.
  */
 #ifndef EVERFOLD_FOLD_H
 #define EVERFOLD_FOLD_H
 
+#include <everfold/engine.h>
 #include <everfold/event.h>
 #include <everfold/status.h>
 #include <everfold/str.h>
@@ -47,10 +51,36 @@ typedef struct ef_fold ef_fold;
 
 /*
  * Fold one event. EF_OK: it was applied (or ignored, see ef_fold_ignore). Anything else fails the
- * event for this projection: it is retried, and dead after its last attempt, while other streams go
- * on.
+ * event: it changes nothing, the projection stops before it and tries it again, and every other
+ * projection goes on.
  */
 typedef ef_status (*ef_fold_fn)(ef_fold *fold, const ef_event *event, void *context, ef_error *err);
+
+typedef struct ef_c_projection {
+    ef_str name;     /* as in a program: letters, digits and _ */
+    int32_t version; /* at least 1. A changed function is a new version: nobody else can tell */
+    ef_str indexes;  /* "status, stats.total": what queries filter and sort by; "" none */
+    ef_fold_fn fn;
+    void *context;   /* handed to `fn`; lives as long as the engine */
+} ef_c_projection;
+
+/*
+ * Deploy a C projection, and let this engine fold it. To be called after every open, by every process
+ * that is to fold it; what is deployed already goes on where it stands. A new projection, or a new
+ * version of one, catches up from position 1. A read-only engine deploys nothing; it can then show
+ * the past of what is there (ef_view_at, ef_view_explain).
+ *
+ * A C projection is in the order of the log, so its events reach it by a cursor of its own and never by
+ * the queue: the queue's rows are dropped by whichever process takes them, and that one may lack
+ * the function. So a process without the function leaves the projection alone: it neither folds it
+ * nor moves its cursor, its views can be read and queried, and all else goes on. The cursor
+ * moves in the transaction that writes the views, so of several processes with the function each
+ * event is still folded once.
+ *
+ * EF_BAD_INPUT  the name, version or an index is none
+ * EF_CONFLICT   the version is deployed as something else, or this engine has another function for it
+ */
+ef_status ef_engine_register(ef_engine *engine, const ef_c_projection *projection, ef_error *err);
 
 /* This event is none of ours. Always EF_OK, so that it can be returned. Changes that were made for
  * it are undone. */
@@ -70,6 +100,8 @@ ef_status ef_fold_get(ef_fold *fold, const char *path, ef_str *out_json, ef_erro
 ef_status ef_fold_get_int(ef_fold *fold, const char *path, int64_t *out, ef_error *err);
 /* What a path of the event's data holds. EF_NOT_FOUND */
 ef_status ef_fold_data(ef_fold *fold, const char *path, ef_str *out_json, ef_error *err);
+/* The same as an integer. EF_NOT_FOUND; EF_BAD_INPUT when it is something else */
+ef_status ef_fold_data_int(ef_fold *fold, const char *path, int64_t *out, ef_error *err);
 /* The same as the text between the quotes, unescaped. EF_NOT_FOUND; EF_BAD_INPUT */
 ef_status ef_fold_data_text(ef_fold *fold, const char *path, ef_str *out, ef_error *err);
 

@@ -9,6 +9,7 @@
 #define EVERFOLD_LEASE_H
 
 #include <everfold/journal.h>
+#include <everfold/worker.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -60,6 +61,38 @@ ef_status ef_lease_renew(ef_journal *journal, const ef_lease_key *key, int64_t t
 /* Give it back. EF_LEASE_LOST when it had passed on: nothing is changed then. */
 ef_status ef_lease_release(ef_journal *journal, const ef_lease_key *key, int64_t token,
                            ef_error *err);
+
+/*
+ * Several of these in one transaction. A call is filled in by the caller down to `token`, and
+ * answered in what follows it; acquire and take answer the token too.
+ */
+typedef enum ef_lease_verb {
+    EF_LEASE_ACQUIRE,
+    EF_LEASE_TAKE, /* renew it when it is live under `token`, else acquire it, under a new token
+                    * even when `owner` has it: its former self may still be at work */
+    EF_LEASE_RENEW,
+    EF_LEASE_RELEASE
+} ef_lease_verb;
+
+typedef struct ef_lease_call {
+    ef_lease_verb verb;
+    ef_lease_key key;
+    ef_str owner;     /* acquire, take */
+    int64_t lease_ms; /* acquire, take, renew */
+    int64_t token;    /* take (0: none), renew, release */
+    ef_status status; /* EF_OK, EF_LEASE_HELD or EF_LEASE_LOST */
+    int64_t until_us; /* EF_OK, unless it was released */
+    int64_t left_ms;  /* EF_LEASE_HELD: how long the other owner still has it */
+} ef_lease_call;
+
+/*
+ * Make the calls in their order, all in one transaction, together with the heartbeat of `worker`
+ * (NULL: none), as ef_worker_beat has it. A call that is refused leaves the others alone: the whole
+ * is EF_OK, and `err` then says in words why the first one was refused. Otherwise nothing was done,
+ * and the answers say nothing.
+ */
+ef_status ef_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
+                        const ef_worker *worker, int64_t heartbeat_ms, ef_error *err);
 
 /* All leases, or those of one kind: ordered by kind, name, partition. Free ones are listed too. */
 ef_status ef_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,

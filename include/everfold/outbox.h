@@ -21,6 +21,7 @@
 extern "C" {
 #endif
 
+#define EF_SUSPECT_PIECE 64
 #define EF_LANE_APPLY "*" /* all stream-ordered projections at once */
 
 typedef enum ef_lane_kind {
@@ -71,24 +72,32 @@ typedef struct ef_taken {
     ef_str lane;
     int32_t partition;
     int32_t attempts; /* failures so far */
-    bool suspect;     /* it was in hand when an earlier owner vanished: take it alone */
+    bool suspect;     /* it was in hand when an earlier owner vanished */
     bool skip;        /* an operator skipped it: move on without applying */
+    bool follows;     /* take_due: it waits behind the item before it */
+    ef_str error;     /* take_due: what the last attempt said; "" of one that follows */
+    int64_t filed;    /* take_due: how often it was filed; handed back with EF_ROW_DONE */
 } ef_taken;
 
 typedef struct ef_taken_batch {
     const ef_taken *items;
     size_t count;
     bool more;
-    ef_batch events; /* what the items point into */
+    ef_batch events;     /* what the items point into */
+    int64_t next_due_us; /* take_due: when the next one comes due; 0: none is waiting for its time */
 } ef_taken_batch;
 
-#define EF_TAKEN_BATCH_INIT {NULL, 0, false, EF_BATCH_INIT}
+#define EF_TAKEN_BATCH_INIT {NULL, 0, false, EF_BATCH_INIT, 0}
 void ef_taken_batch_release(ef_taken_batch *batch);
 
 /*
  * Take the next rows of `lane` in the partitions held, in the order of positions, and note them
  * under the tokens before answering (so that a crash can be laid at their door). Taking again
  * without a mark between gives the same rows again.
+ *
+ * What an owner that vanished had in hand may have been what ended it. It comes first and by itself:
+ * in pieces of EF_SUSPECT_PIECE when there is much of it, then one by one; so whoever vanishes over
+ * a piece leaves less in hand, and one that was alone in hand is known.
  *
  * EF_LEASE_LOST  one of the tokens is old or its lease has run out: nothing is taken
  */
@@ -97,7 +106,8 @@ ef_status ef_outbox_take(ef_journal *journal, ef_str lane, const ef_holding *hel
 
 /*
  * Take exceptions that are due: the first of each stream in its lane, if it is pending or failed
- * and its time has come. `lane` "" means the own lanes of all projections.
+ * and its time has come, each followed by the pending ones that wait behind it. `lane` "" means the
+ * own lanes of all projections. Lane by lane, what was due first comes first. Nothing is noted: whoever tries one counts the attempt first.
  */
 ef_status ef_outbox_take_due(ef_journal *journal, ef_str lane, const ef_holding *held,
                              size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
@@ -110,6 +120,8 @@ typedef struct ef_exception {
     int32_t attempts;
     int64_t due_us; /* FAILED and PENDING: not before; 0 means at once */
     ef_str error;   /* cut at 1,000 bytes at a character's end */
+    int64_t filed;  /* DONE: as it was taken. A row that was filed since then stays: somebody else
+                     * has found in between that it lacks the event */
 } ef_exception;
 
 /*
@@ -120,6 +132,17 @@ typedef struct ef_exception {
 ef_status ef_outbox_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
                          size_t held_count, const ef_exception *exceptions, size_t exception_count,
                          ef_error *err);
+
+/*
+ * File exceptions in the own lanes of projections, for events that no queued row will bring them: a
+ * catch-up failed on them, or a gap was found. One that is there stays as it is, but for the count
+ * of its filings. All or none.
+ *
+ * This asks for no lease: a row is only a pointer, and how far the projection is in the stream
+ * decides what becomes of it.
+ */
+ef_status ef_outbox_file(ef_journal *journal, const ef_exception *exceptions,
+                         size_t exception_count, ef_error *err);
 
 typedef struct ef_row {
     ef_str lane;
@@ -156,6 +179,7 @@ typedef struct ef_outbox_query {
     bool blocked_only;
     size_t limit; /* 0 gives no rows */
     ef_str after; /* cursor */
+    int64_t from; /* ls: only positions from here on; 0 all. Costs no more however much is below */
 } ef_outbox_query;
 
 /* Rows in the order of position, then lane. */
@@ -209,7 +233,8 @@ ef_status ef_outbox_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_l
 typedef struct ef_act {
     int64_t id;
     int64_t at_us;
-    ef_str act; /* "requeue", "skip" */
+    ef_str act; /* "requeue", "skip"; "switch", "rollback": lane is the projection, seq the number
+                 * of the generation that queries went to before */
     ef_str who;
     ef_str reason;
     ef_str lane;
@@ -225,6 +250,9 @@ typedef struct ef_act_list {
 } ef_act_list;
 
 ef_status ef_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err);
+/* Note an act of another kind than those above: a word, who, why, and what it was done to. The id
+ * and the time are the journal's. */
+ef_status ef_act_add(ef_journal *journal, const ef_act *act, ef_error *err);
 void ef_act_list_release(ef_act_list *list);
 
 #ifdef __cplusplus

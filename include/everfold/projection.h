@@ -47,6 +47,7 @@ typedef struct ef_projection {
     int64_t failures;    /* open ones */
     int64_t quarantined; /* streams parked behind a dead row */
     ef_str program;
+    bool no_function; /* written in C, and its function is not registered with this engine */
 } ef_projection;
 
 typedef struct ef_projection_list {
@@ -68,8 +69,57 @@ ef_status ef_projection_deploy(ef_engine *engine, const char *file_name, ef_str 
 
 /* "" lists all, routed ones first for each name. EF_NOT_FOUND for an unknown name. */
 ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *out, ef_error *err);
+/* A paused one is read and queried as it stands. It goes on from there when it is resumed. */
 ef_status ef_projection_pause(ef_engine *engine, ef_str name, ef_error *err);
 ef_status ef_projection_resume(ef_engine *engine, ef_str name, ef_error *err);
+
+/* An event that a projection could not digest, and what became of it. */
+typedef struct ef_failure {
+    int32_t version;
+    int32_t generation;
+    ef_str tenant;
+    ef_str stream;
+    int64_t seq;
+    int64_t position;
+    ef_str event_id;
+    ef_str code; /* stable: "fold_error" … */
+    ef_str message;
+    int32_t attempts; /* how often it has happened */
+    bool open;        /* the event has still not been passed */
+    int64_t recorded_us;
+    int64_t resolved_us; /* 0 while it is open */
+} ef_failure;
+
+typedef struct ef_failure_list {
+    const ef_failure *items;
+    size_t count;
+    struct ef__batch_room *room;
+} ef_failure_list;
+
+void ef_failure_list_release(ef_failure_list *list);
+
+/* What failed in the generations of a projection, newest first in each: what is open, or with
+ * `resolved` also what is over; up to `limit` (0 means 100, at most 10,000). EF_NOT_FOUND for an
+ * unknown name. */
+ef_status ef_projection_failures(ef_engine *engine, ef_str name, bool resolved, size_t limit,
+                                 ef_failure_list *out, ef_error *err);
+
+/* What a look at the view store has found. */
+typedef struct ef_projection_check_result {
+    int64_t generations;   /* whole ones that were read, … */
+    int64_t views;         /* … their views … */
+    int64_t index_entries; /* … and the entries of their indexes */
+} ef_projection_check_result;
+
+/*
+ * Read every view and every index entry of every generation, and compare them with what the
+ * generation says of itself: how many views, their digest, and an index entry for each view in each
+ * index. `progress` (may be NULL) is called now and then; it may return false to stop.
+ * EF_DAMAGED names the first generation that is not as it was written.
+ */
+ef_status ef_projection_check(ef_engine *engine,
+                              bool (*progress)(void *context, int64_t done, int64_t total),
+                              void *context, ef_projection_check_result *out, ef_error *err);
 
 #ifdef __cplusplus
 }

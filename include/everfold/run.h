@@ -4,7 +4,8 @@
  *     queued ─► running ─► completed | failed | cancelled
  *       └──────────────────────────────────► cancelled
  * Nothing leaves an end state. One run per tenant and projection is open (queued or running) at a
- * time. Whoever drives a run holds a lease on it; its progress writes compare the token.
+ * time; one over all projections (projection "") keeps single ones out, and the other way round.
+ * Whoever drives a run holds a lease on it; its progress writes compare the token.
  */
 #ifndef EVERFOLD_RUN_H
 #define EVERFOLD_RUN_H
@@ -52,6 +53,8 @@ typedef struct ef_run {
     ef_str error;
     ef_str reason;
     ef_str requester;
+    ef_str detail; /* JSON: what was asked for beyond the fields above, and what came of it */
+    bool cancel;   /* somebody wants it cancelled: its driver does so at its next step */
 } ef_run;
 
 typedef struct ef_run_list {
@@ -60,12 +63,14 @@ typedef struct ef_run_list {
     struct ef__batch_room *room;
 } ef_run_list;
 
-/* File a run: mode, projection, tenant, from, to, total, reason and requester are looked at. `out`
- * holds it, with its id. EF_EXISTS: one is open for the same tenant and projection. */
+/* File a run: mode, projection ("" for all: replay, gap_repair and verify), tenant, from, to,
+ * total, reason, requester and detail are looked at. `out` holds it, with its id. EF_EXISTS: one is
+ * open for the same tenant and projection, or for all. */
 ef_status ef_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err);
 
 /*
- * Move a run on: state, processed, total, last_position and error of `run` are written. `lease` and
+ * Move a run on: state, processed, total, last_position and error of `run` are written, and detail
+ * unless it is "". `lease` and
  * `token` are the driver's; cancelling a queued run, or one whose driver's lease is not live, needs
  * none (lease NULL).
  * EF_NOT_FOUND, EF_LEASE_LOST, or EF_CONFLICT: the run's state does not allow the move
@@ -74,12 +79,35 @@ struct ef_lease_key;
 ef_status ef_run_update(ef_journal *journal, const ef_run *run, const struct ef_lease_key *lease,
                         int64_t token, ef_error *err);
 
+/*
+ * Cancel a run: at once when it is queued; a running one is marked, and whoever drives it ends it
+ * at its next step. What it has committed stays. EF_NOT_FOUND, or EF_CONFLICT: it is over.
+ */
+ef_status ef_run_cancel(ef_journal *journal, ef_str id, ef_error *err);
+
 ef_status ef_run_get(ef_journal *journal, ef_str id, ef_run_list *out, ef_error *err);
 
 /* Newest first. `open_only`: queued and running ones. */
 ef_status ef_run_ls(ef_journal *journal, bool open_only, size_t limit, ef_run_list *out,
                     ef_error *err);
 void ef_run_list_release(ef_run_list *list);
+
+/* How a run is driven in the caller's thread. */
+struct ef_engine;
+typedef struct ef_run_options {
+    /* Called after each step with the run as it is. `idle`: nothing could be done just now, so wait
+     * a little before answering. False stops driving: the run stays as it is, for anybody to go on
+     * with. May be NULL. */
+    bool (*progress)(void *context, const ef_run *run, bool idle);
+    void *context;
+} ef_run_options;
+
+/*
+ * Drive one run to its end; `out` is what became of it. Workers do the same, step by step, in
+ * ef_engine_work: while one of them drives this run, it is only watched here.
+ */
+ef_status ef_engine_run(struct ef_engine *engine, ef_str id, const ef_run_options *options,
+                        ef_run_list *out, ef_error *err);
 
 #ifdef __cplusplus
 }

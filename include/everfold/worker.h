@@ -46,6 +46,14 @@ ef_status ef_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t in
 ef_status ef_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err);
 void ef_worker_list_release(ef_worker_list *list);
 
+/*
+ * The partitions, of `partitions`, that the worker at `index` of the list should have: a stable
+ * modulo over the live ones. `out` has room for that many, rising; returns how many. One that is
+ * not live should have none.
+ */
+size_t ef_worker_targets(const ef_worker_list *list, size_t index, int32_t partitions,
+                         int32_t *out);
+
 #ifdef __cplusplus
 }
 #endif

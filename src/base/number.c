@@ -31,6 +31,8 @@ typedef struct quotient {
     int scale; /* may be below 0 */
 } quotient;
 
+static ef_status parse_long(ef_str text, ef__number *out, ef_error *err);
+static bool add_short(const ef__number *a, const ef__number *b, ef__number *out);
 static ef_status scan_exponent(const char **p, const char *end, ef__number_parts *out);
 static ef_status scan_mistake(ef__number_parts *out, ef_status status, size_t at, const char *what);
 static const char *skip_digits(const char *p, const char *end);
@@ -82,7 +84,41 @@ ef_status ef__number_scan(ef_str text, ef__number_parts *out)
     return EF_OK;
 }
 
+bool ef__number_parse_short(ef_str text, ef__number *out)
+{
+    if (text.len == 0 || text.len > 18)
+        return false;
+    bool negative = text.ptr[0] == '-';
+    const char *start = text.ptr + negative;
+    const char *end = text.ptr + text.len;
+    const char *point = NULL;
+    int64_t value = 0;
+
+    if (start == end || (*start == '0' && end - start > 1 && start[1] != '.'))
+        return false;
+    for (const char *p = start; p < end; p++) {
+        if (*p == '.' && !point && p > start && p + 1 < end)
+            point = p;
+        else if (*p >= '0' && *p <= '9')
+            value = value * 10 + (*p - '0');
+        else
+            return false;
+    }
+    int32_t scale = point ? (int32_t)(end - point) - 1 : 0;
+    while (scale > 0 && value % 10 == 0) {
+        value /= 10;
+        scale--;
+    }
+    *out = (ef__number){negative ? -value : value, scale};
+    return true;
+}
+
 ef_status ef__number_parse(ef_str text, ef__number *out, ef_error *err)
+{
+    return ef__number_parse_short(text, out) ? EF_OK : parse_long(text, out, err);
+}
+
+static ef_status parse_long(ef_str text, ef__number *out, ef_error *err)
 {
     ef__number_parts parts;
     ef_str shown = {text.ptr, text.len < EF_LIMIT_NUMBER_BYTES ? text.len : EF_LIMIT_NUMBER_BYTES};
@@ -171,6 +207,8 @@ ef_status ef__number_add(const ef__number *a, const ef__number *b, ef__number *o
     magnitude y = magnitude_of(b);
     bool negative = a->coefficient < 0;
 
+    if (add_short(a, b, out))
+        return EF_OK;
     /* At most one of the two grows. Past 2 * 10^38 the other cannot bring the sum back under 10^38;
      * below it both fit together: 10^37 - 0.5 has 38 digits though 10^37 at its scale has 39. */
     magnitude most = 2 * power_of_ten(DIGITS_MAX);
@@ -219,6 +257,30 @@ ef_status ef__number_div(const ef__number *a, const ef__number *b, ef__number *o
         q.scale = 0;
     }
     return make_number(negative, q.whole, q.scale, out) ? EF_OK : fail_too_large(a, "/", b, err);
+}
+
+/* In 64 bits, for amounts: few digits, few decimals. */
+static bool add_short(const ef__number *a, const ef__number *b, ef__number *out)
+{
+    const int64_t most = INT64_C(1) << 52;
+    int32_t scale = a->scale > b->scale ? a->scale : b->scale;
+    int64_t x = (int64_t)a->coefficient;
+    int64_t y = (int64_t)b->coefficient;
+
+    if (x != a->coefficient || y != b->coefficient || x > most || x < -most || y > most ||
+        y < -most || scale - a->scale > 3 || scale - b->scale > 3)
+        return false;
+    for (int32_t i = a->scale; i < scale; i++)
+        x *= 10;
+    for (int32_t i = b->scale; i < scale; i++)
+        y *= 10;
+    int64_t sum = x + y;
+    while (scale > 0 && sum % 10 == 0) {
+        sum /= 10;
+        scale--;
+    }
+    *out = (ef__number){sum, scale};
+    return true;
 }
 
 static ef_status scan_exponent(const char **p, const char *end, ef__number_parts *out)

@@ -37,6 +37,9 @@ ef_status ef__number_scan(ef_str text, ef__number_parts *out);
 /* A JSON number's text, exponent included. EF_BAD_JSON when it is none,
  * EF_TOO_LARGE when it has too many digits. */
 ef_status ef__number_parse(ef_str text, ef__number *out, ef_error *err);
+/* The same for 7, -1 and 12.50: up to 18 characters without an exponent, as most numbers are.
+ * False: not one of these, and ef__number_parse says what it is. */
+bool ef__number_parse_short(ef_str text, ef__number *out);
 ef__number ef__number_from_int64(int64_t value);
 bool ef__number_is_int64(const ef__number *n, int64_t *out);
 /* Plain JSON number: no exponent, no trailing zeros, "0" for minus zero. */

@@ -19,6 +19,10 @@
 #define CLOCK_EARLIEST_US INT64_C(1704067200000000) /* 2024: before Everfold was written */
 #define WAL_RESET_FIXED 3051003                     /* SQLite 3.51.3 */
 
+#define VIEWS_FIX                                                                                  \
+    "views can be made again from the journal: move the view store away, run everfold init, and "  \
+    "deploy the programs"
+
 typedef enum verdict { OK, WARN, FAIL } verdict;
 
 typedef struct diagnosis {
@@ -307,6 +311,91 @@ static void check_store(diagnosis *d)
     check_events(d, &head);
 }
 
+/* --- the views -----------------------------------------------------------------------------------
+ */
+
+static bool open_views(diagnosis *d)
+{
+    cli *c = d->c;
+    ef_error err = EF_ERROR_INIT;
+    ef_status st = cli_engine_open(c, false, true, &err);
+
+    if (st == EF_OK)
+        return true;
+    if (st == EF_NOT_FOUND)
+        report(d, WARN, "views", "run: everfold init", "there are none: %s", err.text);
+    else if (st == EF_NEWER_SCHEMA)
+        report(d, FAIL, "views", "use the Everfold that wrote them, or a newer one", "%s",
+               err.text);
+    else
+        report(d, FAIL, "views", VIEWS_FIX, "%s", err.text);
+    return false;
+}
+
+/* Opening has looked at the schema; with --deep everything that is in there is read. */
+static void check_views(diagnosis *d)
+{
+    cli *c = d->c;
+    ef_error err = EF_ERROR_INIT;
+    ef_projection_check_result r;
+    cli_progress progress;
+    ef_status st;
+
+    if (!cli_has(c, "deep")) {
+        report(d, OK, "views", NULL, "%s opens", c->views_url);
+        return;
+    }
+    cli_progress_begin(&progress, c, "reading views", "views", false);
+    st = ef_projection_check(c->engine, show_progress, &progress, &r, &err);
+    cli_progress_end(&progress);
+    if (st == EF_BUSY)
+        report(d, WARN, "views", "run it again when the workers rest", "%s", err.text);
+    else if (st != EF_OK)
+        report(d, FAIL, "views", VIEWS_FIX, "%s", err.text);
+    else if (cli_stopped())
+        report(d, WARN, "views", "run it again and let it end",
+               "stopped after %" PRId64 " views, which all could be read", r.views);
+    else
+        report(d, OK, "views", NULL,
+               "%s: all is as it was written (generations %" PRId64 ", views %" PRId64
+               ", index entries %" PRId64 ")",
+               c->views_url, r.generations, r.views, r.index_entries);
+}
+
+static void check_projections(diagnosis *d)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_projection_list list = {0};
+    int64_t failures = 0, unaccounted = 0;
+    ef_str failing = {NULL, 0}, off = {NULL, 0};
+    char fix[512];
+
+    if (ef_projection_ls(d->c->engine, EF_STR(""), &list, &err) != EF_OK) {
+        report(d, FAIL, "projections", NULL, "%s", err.text);
+        return;
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        const ef_projection *p = &list.items[i];
+        failures += p->failures;
+        failing = p->failures > 0 ? p->name : failing;
+        if (p->unaccounted != 0) {
+            unaccounted = p->unaccounted;
+            off = p->name;
+        }
+    }
+    (void)snprintf(fix, sizeof(fix), "see: everfold projection failures %.*s", EF_STR_ARG(failing));
+    if (unaccounted != 0)
+        report(d, WARN, "projections", "look again when the workers rest",
+               "%.*s: %" PRId64 " events are neither applied, ignored, skipped nor waiting",
+               EF_STR_ARG(off), unaccounted);
+    else if (failures > 0)
+        report(d, WARN, "projections", fix, "%" PRId64 " events failed and are not passed yet",
+               failures);
+    else
+        report(d, OK, "projections", NULL, "%zu deployed, none has an open failure", list.count);
+    ef_projection_list_release(&list);
+}
+
 /* --- the command ---------------------------------------------------------------------------------
  */
 
@@ -336,8 +425,13 @@ static int run_doctor(cli *c)
     ef__json_open(&d.w, '[');
     if (check_settings(&d)) {
         check_directory(&d);
-        if (open_store(&d))
+        if (open_store(&d)) {
             check_store(&d);
+            if (open_views(&d)) {
+                check_views(&d);
+                check_projections(&d);
+            }
+        }
     }
     ef__json_close(&d.w, ']');
     if (c->format != CLI_TABLE) {
@@ -350,7 +444,8 @@ static int run_doctor(cli *c)
 }
 
 static const cli_option options[] = {
-    {"deep", 0, NULL, NULL, NULL, "check every event, not only the last thousand"},
+    {"deep", 0, NULL, NULL, NULL,
+     "check every event and every view, not only the last thousand events"},
     {"accept-head", 0, NULL, NULL, NULL, "believe the store where it disagrees with its head file"},
     {"yes", 0, NULL, NULL, NULL, "do not ask"},
     {NULL, 0, NULL, NULL, NULL, NULL},

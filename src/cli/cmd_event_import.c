@@ -22,7 +22,7 @@
 
 /* One import. The batch's lines stand behind each other in `lines`; events point into them and into
  * `texts`, so `lines` is never grown while a batch is open. */
-typedef struct import {
+typedef struct importer {
     cli *c;
     int fd;
     bool dry_run;
@@ -45,12 +45,12 @@ typedef struct import {
 
     int64_t imported, duplicates, bad, without_id;
     cli_progress progress;
-} import;
+} importer;
 
 /* --- lines ---------------------------------------------------------------------------------------
  */
 
-static ef_status fill_input(import *in, ef_error *err)
+static ef_status fill_input(importer *in, ef_error *err)
 {
     ssize_t n;
 
@@ -63,7 +63,9 @@ static ef_status fill_input(import *in, ef_error *err)
         return ef_fail(err, EF_NO_MEMORY, "there is no memory to read line %" PRId64, in->line + 1);
     do
         n = read(in->fd, in->input.ptr + in->input.len, READ_BYTES);
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && errno == EINTR && !cli_stopped());
+    if (n < 0 && errno == EINTR)
+        n = 0; /* whoever asks sees that we were told to stop, and takes nothing more */
     if (n < 0)
         return ef_fail(err, EF_IO, "the file could not be read: %s", strerror(errno));
     in->input_end = n == 0;
@@ -82,7 +84,7 @@ static bool is_blank(ef_str line)
 /* Cut the next line off, without its newline; ptr is NULL at the end of the file. A line past the
  * limit is read to its end and not kept: EF_TOO_LARGE, and the next call gives the one behind it.
  */
-static ef_status cut_line(import *in, ef_str *out, ef_error *err)
+static ef_status cut_line(importer *in, ef_str *out, ef_error *err)
 {
     size_t searched = 0;
     bool dropped = false;
@@ -119,7 +121,7 @@ static ef_status cut_line(import *in, ef_str *out, ef_error *err)
 /* --- batches -------------------------------------------------------------------------------------
  */
 
-static void note_bad(import *in, int64_t line, const ef_error *err)
+static void note_bad(importer *in, int64_t line, const ef_error *err)
 {
     in->bad++;
     cli_progress_clear(&in->progress);
@@ -129,7 +131,7 @@ static void note_bad(import *in, int64_t line, const ef_error *err)
         cli_warn(in->c, "everfold: more bad lines are only counted");
 }
 
-static void count_places(import *in, const ef_place *places, size_t count)
+static void count_places(importer *in, const ef_place *places, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         in->duplicates += places[i].duplicate ? 1 : 0;
@@ -137,7 +139,7 @@ static void count_places(import *in, const ef_place *places, size_t count)
 }
 
 /* The batch failed as a whole: with --skip-bad its lines go in one by one. */
-static ef_status append_singly(import *in, ef_error *err)
+static ef_status append_singly(importer *in, ef_error *err)
 {
     for (size_t i = 0; i < in->count; i++) {
         ef_error line_err = EF_ERROR_INIT;
@@ -164,7 +166,7 @@ static bool same_content(const ef_new_event *e, ef_str stream, ef_str type, ef_s
 
 /* Does the store, or a line of the batch before it, hold the id of events[i] with other content?
  * `*out_known` says whether it is known at all. */
-static bool id_is_taken(import *in, size_t i, bool *out_known)
+static bool id_is_taken(importer *in, size_t i, bool *out_known)
 {
     const ef_new_event *e = &in->events[i];
     ef_batch batch = EF_BATCH_INIT;
@@ -189,7 +191,7 @@ static bool id_is_taken(import *in, size_t i, bool *out_known)
 }
 
 /* Is the stream somewhere else than events[i] expects, once the lines before it are in? */
-static bool seq_is_passed(import *in, size_t i)
+static bool seq_is_passed(importer *in, size_t i)
 {
     const ef_new_event *e = &in->events[i];
     int64_t seq = 0, position = 0;
@@ -206,7 +208,7 @@ static bool seq_is_passed(import *in, size_t i)
 
 /* Which line of a refused batch it was. The journal names none, so the store is asked what it holds
  * now; when that does not tell (somebody else has written since), the whole batch is named. */
-static size_t find_culprit(import *in, ef_status status)
+static size_t find_culprit(importer *in, ef_status status)
 {
     for (size_t i = 0; i < in->count; i++) {
         ef_type_list types = {0};
@@ -221,7 +223,7 @@ static size_t find_culprit(import *in, ef_status status)
     return in->count;
 }
 
-static ef_status name_lines(import *in, ef_status status, ef_error *err)
+static ef_status name_lines(importer *in, ef_status status, ef_error *err)
 {
     char text[EF_ERROR_TEXT_MAX];
     ef_next next = ef_status_next(status);
@@ -238,7 +240,7 @@ static ef_status name_lines(import *in, ef_status status, ef_error *err)
     return status;
 }
 
-static ef_status append_batch(import *in, ef_error *err)
+static ef_status append_batch(importer *in, ef_error *err)
 {
     ef_status st = EF_OK;
 
@@ -264,7 +266,7 @@ static ef_status append_batch(import *in, ef_error *err)
 }
 
 /* A line that cannot be an event: noted and left out, or the end of the import. */
-static ef_status refuse_line(import *in, const ef_error *line_err, ef_error *err)
+static ef_status refuse_line(importer *in, const ef_error *line_err, ef_error *err)
 {
     if (in->skip_bad) {
         note_bad(in, in->line, line_err);
@@ -274,7 +276,7 @@ static ef_status refuse_line(import *in, const ef_error *line_err, ef_error *err
     return ef_fail(err, line_err->status, "line %" PRId64 ": %s", in->line, line_err->text);
 }
 
-static void note_id(import *in, const ef_new_event *event)
+static void note_id(importer *in, const ef_new_event *event)
 {
     if (event->id.len > 0)
         return;
@@ -286,7 +288,7 @@ static void note_id(import *in, const ef_new_event *event)
     }
 }
 
-static ef_status take_line(import *in, ef_str line, ef_error *err)
+static ef_status take_line(importer *in, ef_str line, ef_error *err)
 {
     ef_error line_err = EF_ERROR_INIT;
     ef_status st = EF_OK;
@@ -312,12 +314,15 @@ static ef_status take_line(import *in, ef_str line, ef_error *err)
     return EF_OK;
 }
 
-static ef_status import_all(import *in, ef_error *err)
+/* A signal ends it between two batches: what was read and not yet appended is left out. */
+static ef_status import_all(importer *in, ef_error *err)
 {
     for (;;) {
         ef_error line_err = EF_ERROR_INIT;
         ef_str line;
         ef_status st = cut_line(in, &line, &line_err);
+        if (cli_stopped())
+            return EF_OK;
         if (st == EF_TOO_LARGE)
             st = refuse_line(in, &line_err, err);
         else if (st != EF_OK)
@@ -334,7 +339,7 @@ static ef_status import_all(import *in, ef_error *err)
 /* --- the command ---------------------------------------------------------------------------------
  */
 
-static ef_status open_file(import *in, const char *path, ef_error *err)
+static ef_status open_file(importer *in, const char *path, ef_error *err)
 {
     struct stat st;
 
@@ -349,7 +354,7 @@ static ef_status open_file(import *in, const char *path, ef_error *err)
     return EF_OK;
 }
 
-static ef_status make_room(import *in, ef_error *err)
+static ef_status make_room(importer *in, ef_error *err)
 {
     in->lines = malloc(BATCH_BYTES);
     in->events = calloc(in->batch_max, sizeof(*in->events));
@@ -361,7 +366,7 @@ static ef_status make_room(import *in, ef_error *err)
     return EF_OK;
 }
 
-static void write_summary(import *in)
+static void write_summary(importer *in)
 {
     cli *c = in->c;
     const ef_clock *clock = ef_clock_system();
@@ -371,32 +376,39 @@ static void write_summary(import *in)
 
     if (c->format == CLI_TABLE)
         ef__buf_printf(&c->out,
-                       "%s%" PRId64 " events, %" PRId64 " duplicates, %" PRId64
+                       "%s%s%" PRId64 " events, %" PRId64 " duplicates, %" PRId64
                        " bad, %.3f seconds, %.0f events/s\n",
-                       in->dry_run ? "checked only: " : "", in->imported, in->duplicates, in->bad,
-                       seconds, rate);
+                       cli_stopped() ? "stopped: " : "", in->dry_run ? "checked only: " : "",
+                       in->imported, in->duplicates, in->bad, seconds, rate);
     else
         ef__buf_printf(&c->out,
                        "{\"events\":%" PRId64 ",\"duplicates\":%" PRId64 ",\"bad\":%" PRId64
-                       ",\"seconds\":%.3f,\"events_per_second\":%.0f,\"dry_run\":%s}\n",
+                       ",\"seconds\":%.3f,\"events_per_second\":%.0f,\"dry_run\":%s"
+                       ",\"stopped\":%s}\n",
                        in->imported, in->duplicates, in->bad, seconds, rate,
-                       in->dry_run ? "true" : "false");
+                       in->dry_run ? "true" : "false", cli_stopped() ? "true" : "false");
 }
 
-static int finish(import *in, ef_status st, ef_error *err)
+static const char *again(const importer *in)
+{
+    return in->without_id > 0 ? "running again repeats those without an id"
+                              : "running again is safe, for every line has an id";
+}
+
+static int finish(importer *in, ef_status st, ef_error *err)
 {
     char hint[256];
 
     cli_progress_end(&in->progress);
     if (st == EF_OK) {
         write_summary(in);
-        return in->bad > 0 ? 1 : 0;
+        if (cli_stopped() && !in->dry_run)
+            cli_say(in->c, "%s", again(in));
+        return cli_stopped() ? cli_stopped_exit() : in->bad > 0 ? 1 : 0;
     }
     (void)snprintf(hint, sizeof(hint),
                    "%" PRId64 " events were %s before it and nothing of its batch; %s",
-                   in->imported, in->dry_run ? "checked" : "imported",
-                   in->without_id > 0 ? "running again repeats those without an id"
-                                      : "running again is safe, for every line has an id");
+                   in->imported, in->dry_run ? "checked" : "imported", again(in));
     return cli_fail(in->c, err, hint);
 }
 
@@ -404,7 +416,12 @@ static int run_import(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     int64_t batch = 1000;
-import in = {.c = c, .fd = - 1, .dry_run = cli_has(c, "dry-run"), .skip_bad = cli_has(c, "skip-bad"), .input = EF__BUF_INIT(EF_LIMIT_LINE_BYTES + 2 * READ_BYTES), .texts = EF__ARENA_INIT(2 * BATCH_BYTES) };
+    importer in = {.c = c,
+                   .fd = -1,
+                   .dry_run = cli_has(c, "dry-run"),
+                   .skip_bad = cli_has(c, "skip-bad"),
+                   .input = EF__BUF_INIT(EF_LIMIT_LINE_BYTES + 2 * READ_BYTES),
+                   .texts = EF__ARENA_INIT(2 * BATCH_BYTES)};
     ef_status st = cli_number(c, "batch", 1, EF_LIMIT_APPEND_EVENTS, &batch, &err);
 
     in.batch_max = (size_t)batch;
@@ -416,6 +433,7 @@ import in = {.c = c, .fd = - 1, .dry_run = cli_has(c, "dry-run"), .skip_bad = cl
     if (rc == 0 && !in.dry_run)
         rc = cli_append_need(c);
     if (rc == 0) {
+        cli_stop_on_signals();
         cli_progress_begin(&in.progress, c, in.dry_run ? "checking" : "importing", "events", true);
         rc = finish(&in, import_all(&in, &err), &err);
     }
@@ -449,7 +467,10 @@ const cli_command cli_cmd_event_import = {
     .arguments = arguments,
     .more = "A line is a JSON object: stream, type, data, and optional tenant, id, expected_seq\n"
             "(0: the stream must be new), meta, schema, time. A bad line ends the import, and\n"
-            "nothing of its batch is kept. Importing again is safe where lines have ids.",
+            "nothing of its batch is kept. Importing again is safe where lines have ids.\n"
+            "\n"
+            "An interrupt ends it between two batches, with the summary of what is in; the exit\n"
+            "code is 130 then (143 after SIGTERM).",
     .example = "everfold event import events.ndjson",
     .run = run_import,
 };

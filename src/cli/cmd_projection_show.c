@@ -6,6 +6,8 @@
 
 #include <inttypes.h>
 
+#define FAILURES_SHOWN 5
+
 static void add_line(cli *c, const char *name, ef_str value)
 {
     ef__buf_printf(&c->out, "%-12s", name);
@@ -34,22 +36,47 @@ static void add_program(cli *c, ef_str text)
     }
 }
 
-static void write_lines(cli *c, const ef_projection *p)
+/* The latest that are open; whoever wants more asks for them. */
+static ef_status add_failures(cli *c, const ef_projection *p, ef_error *err)
 {
+    ef_failure_list list = {0};
+    ef_status st = EF_OK;
+
+    add_number(c, "failures", p->failures);
+    if (p->failures > 0)
+        st = ef_projection_failures(c->engine, p->name, false, FAILURES_SHOWN, &list, err);
+    for (size_t i = 0; st == EF_OK && i < list.count; i++)
+        cli_show_failure(c, &list.items[i], "            ");
+    if (st == EF_OK && (size_t)p->failures > list.count) {
+        ef__buf_add_text(&c->out, "            all of them: everfold projection failures ");
+        cli_escape(&c->out, p->name);
+        ef__buf_add_char(&c->out, '\n');
+    }
+    ef_failure_list_release(&list);
+    return st;
+}
+
+static ef_status write_lines(cli *c, const ef_projection *p, ef_error *err)
+{
+    ef_status st;
+
     add_line(c, "name", p->name);
     add_number(c, "version", p->version);
     add_number(c, "generation", p->generation);
     add_line(c, "order", p->by_log ? EF_STR("log") : EF_STR("stream"));
     add_line(c, "state", p->state);
+    if (p->no_function)
+        add_line(c, "", EF_STR("its C function is not registered in this process"));
     add_number(c, "position", p->position);
     ef__buf_printf(&c->out, "%-12s%" PRId64 " events, %.3f s\n", "lag", p->lag_events,
                    (double)p->lag_us / 1e6);
     add_number(c, "views", p->views);
     add_line(c, "digest", ef_str_from(p->digest));
     add_number(c, "unaccounted", p->unaccounted);
-    add_number(c, "failures", p->failures);
+    st = add_failures(c, p, err);
     add_number(c, "quarantined", p->quarantined);
     add_program(c, p->program);
+    return st;
 }
 
 static int run_show(cli *c)
@@ -60,12 +87,13 @@ static int run_show(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_projection_ls(c->engine, ef_str_from(c->arguments[0]), &found, &err) != EF_OK)
-        rc = cli_fail(c, &err, NULL);
-    else if (c->format == CLI_TABLE)
-        write_lines(c, &found.items[0]);
-    else
+    ef_status st = ef_projection_ls(c->engine, ef_str_from(c->arguments[0]), &found, &err);
+    if (st == EF_OK && c->format == CLI_TABLE)
+        st = write_lines(c, &found.items[0], &err);
+    else if (st == EF_OK)
         cli_print_projection(c, &found.items[0]);
+    if (st != EF_OK)
+        rc = cli_fail(c, &err, NULL);
     ef_projection_list_release(&found);
     return rc;
 }
@@ -77,7 +105,7 @@ static const cli_argument arguments[] = {
 
 const cli_command cli_cmd_projection_show = {
     .name = "projection show",
-    .summary = "one projection, with its program",
+    .summary = "one projection, with what failed last and its program",
     .arguments = arguments,
     .more = "Of several versions, the one that is read from.",
     .example = "everfold projection show customer_orders",

@@ -1,25 +1,38 @@
 /*
  * cmd_work.c - everfold work: fold what has been appended.
  *
- * The engine does a bounded piece of work a tick. Between ticks that left nothing to do, this waits
- * for the journal to grow, at most for the interval: then what has to be tried again may be due.
+ * --once and --drain do ticks one after the other and end. Otherwise a supervisor keeps a thread at
+ * each driver, and this waits for a signal: the first lets what is in hand be finished, a second
+ * one ends the process at once. On a terminal it shows a panel meanwhile (work_panel.c), elsewhere
+ * nothing, or the sums of each --window in a line.
  */
 #include "commands.h"
+#include "screen.h"
+#include "work_panel.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <time.h>
 
 #define INTERVAL_MS_DEFAULT 2000
-#define STOP_SEEN_MS 200 /* how long a signal may go unseen */
+#define WINDOW_S_DEFAULT 10 /* of the panel's rate */
+#define STOP_SEEN_MS 200    /* how long a signal may go unseen */
+#define SHADOWS_MAX 1000
 
 typedef struct work {
     cli *c;
     ef_work_options options;
-    bool once, drain, silent;
+    bool once, drain, silent, shadow;
     int64_t interval_ms;
+    int64_t window_s;      /* 0: not asked for */
+    cli_work_panel *panel; /* NULL: none is shown */
+    int64_t started_us;
+    pthread_mutex_t
+        lock;    /* over what follows, and over the output: posts tell from their threads */
     ef_tick sum; /* of all ticks */
     int64_t ticks;
-    int64_t started_us;
+    ef_tick window; /* of those since … */
+    int64_t window_us;
     cli_progress progress;
 } work;
 
@@ -36,7 +49,6 @@ static void add_int(ef__json_writer *w, const char *key, int64_t value)
     ef__json_int(w, value);
 }
 
-/* What the engine does not have yet is 0. */
 static void print_tick(cli *c, const ef_tick *tick)
 {
     const ef_clock *clock = ef_clock_system();
@@ -49,114 +61,223 @@ static void print_tick(cli *c, const ef_tick *tick)
     add_int(&w, "failed", tick->failed);
     add_int(&w, "dead", tick->dead);
     add_int(&w, "duration_ms", tick->duration_us / 1000);
-    add_int(&w, "backoff_ms", 0);
-    add_int(&w, "renewed_heartbeat", 0);
-    add_int(&w, "purged_stale", 0);
-    add_int(&w, "active_workers", 0);
-    add_int(&w, "desired_count", 0);
+    add_int(&w, "backoff_ms", tick->backoff_ms);
+    add_int(&w, "renewed_heartbeat", tick->renewed_heartbeat);
+    add_int(&w, "purged_stale", tick->purged_stale);
+    add_int(&w, "active_workers", tick->active_workers);
+    add_int(&w, "desired_count", tick->desired_count);
     add_int(&w, "owned_count", tick->owned_count);
-    add_int(&w, "leased_count", 0);
-    add_int(&w, "released_count", 0);
+    add_int(&w, "leased_count", tick->leased_count);
+    add_int(&w, "released_count", tick->released_count);
     ef__json_key(&w, "ts");
     ef__json_time(&w, clock->wall_us(clock->context));
+    add_int(&w, "lost_count", tick->lost_count);
+    add_int(&w, "ignored", tick->ignored);
+    add_int(&w, "deferred", tick->deferred);
+    add_int(&w, "caught_up", tick->caught_up);
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
 }
 
-static void count_tick(work *w, const ef_tick *tick)
+static void add_tick(ef_tick *sum, const ef_tick *tick)
 {
-    w->ticks++;
-    w->sum.claimed += tick->claimed;
-    w->sum.applied += tick->applied;
-    w->sum.ignored += tick->ignored;
-    w->sum.failed += tick->failed;
-    w->sum.dead += tick->dead;
-    w->sum.caught_up += tick->caught_up;
+    sum->claimed += tick->claimed;
+    sum->applied += tick->applied;
+    sum->ignored += tick->ignored;
+    sum->failed += tick->failed;
+    sum->deferred += tick->deferred;
+    sum->dead += tick->dead;
+    sum->caught_up += tick->caught_up;
 }
 
-static ef_status do_tick(work *w, ef_tick *tick, ef_error *err)
+static void write_sum(cli *c, const ef_tick *sum)
 {
-    *tick = (ef_tick){0};
-    ef_status st = ef_engine_work(w->c->engine, &w->options, tick, err);
+    ef__buf_printf(&c->out,
+                   "claimed %" PRId64 "  caught up %" PRId64 "  applied %" PRId64
+                   "  ignored %" PRId64 "  failed %" PRId64 "  dead %" PRId64,
+                   sum->claimed, sum->caught_up, sum->applied, sum->ignored, sum->failed,
+                   sum->dead);
+}
 
-    if (st != EF_OK)
-        return st;
-    count_tick(w, tick);
+/* A line for people when the window is over, and a new one begins. */
+static void end_window(work *w)
+{
+    const ef_clock *clock = ef_clock_system();
+    int64_t now_us = mono_us(), spent_us = now_us - w->window_us;
+    char time[EF_TIME_TEXT_MAX];
+
+    if (w->window_s == 0 || w->panel || w->silent || w->c->format != CLI_TABLE ||
+        spent_us < w->window_s * 1000000)
+        return;
+    ef_time_format(clock->wall_us(clock->context), time);
+    cli_progress_clear(&w->progress);
+    ef__buf_printf(&w->c->out, "%s  ", time);
+    write_sum(w->c, &w->window);
+    ef__buf_printf(&w->c->out, "  %.1f/s\n",
+                   (double)(w->window.claimed + w->window.caught_up) * 1e6 / (double)spent_us);
+    (void)cli_flush(w->c);
+    w->window = (ef_tick){0};
+    w->window_us = now_us;
+}
+
+static void show_tick(work *w, const ef_tick *tick)
+{
+    int64_t events;
+
+    w->ticks++;
+    add_tick(&w->sum, tick);
+    add_tick(&w->window, tick);
     if (w->c->format != CLI_TABLE && !w->silent) {
         print_tick(w->c, tick);
         (void)cli_flush(w->c);
     }
-    int64_t events = w->sum.claimed + w->sum.caught_up;
+    end_window(w);
+    events = w->sum.claimed + w->sum.caught_up;
     cli_progress_update(&w->progress, events, 0, events);
-    return EF_OK;
 }
 
-static void sleep_ms(int64_t ms)
+/* --- one after the other ---------------------------------------------------------------------- */
+
+static ef_status work_through(work *w, ef_error *err)
 {
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    ef_status st = EF_OK;
+    ef_tick tick = {.more = true};
 
-    (void)nanosleep(&time, NULL);
-}
-
-/* Until the journal is past `position`, the interval is over, or somebody wants us to stop. */
-static ef_status rest(work *w, int64_t position, ef_error *err)
-{
-    int64_t until = mono_us() / 1000 + w->interval_ms, left = w->interval_ms;
-    ef_status st = EF_TIMEOUT;
-
-    while (st == EF_TIMEOUT && left > 0 && !cli_stopped() && !cli_reader_gone(w->c)) {
-        st = ef_journal_wait(w->c->journal, position, left < STOP_SEEN_MS ? left : STOP_SEEN_MS,
-                             err);
-        left = until - mono_us() / 1000;
+    while (st == EF_OK && tick.more && !cli_stopped() && w->c->out_state == CLI_OUT_OPEN) {
+        st = ef_engine_work(w->c->engine, &w->options, &tick, err);
+        if (st == EF_OK)
+            show_tick(w, &tick);
+        if (w->once)
+            break;
     }
-    return st == EF_TIMEOUT ? EF_OK : st;
+    return st;
 }
 
-/* A store that is busy or full for a while must not end a worker that runs for months. */
-static bool passes(work *w, ef_status st, ef_error *err)
-{
-    ef_next next = ef_status_next(st);
+/* --- the shadow ------------------------------------------------------------------------------- */
 
-    if (w->once || w->drain || (next != EF_NEXT_RETRY && next != EF_NEXT_ABANDON))
-        return false;
-    cli_progress_clear(&w->progress);
-    cli_warn(w->c, "everfold: %s; trying again", err->text[0] ? err->text : ef_status_words(st));
-    *err = (ef_error)EF_ERROR_INIT;
-    for (int64_t slept = 0; slept < w->interval_ms && !cli_stopped(); slept += STOP_SEEN_MS)
-        sleep_ms(w->interval_ms < STOP_SEEN_MS ? w->interval_ms : STOP_SEEN_MS);
-    return true;
+static ef_status report_shadow(work *w, ef_shadow *shadow, ef_error *err)
+{
+    ef_shadow_result *results = calloc(SHADOWS_MAX, sizeof *results);
+    size_t count = 0;
+    ef_status st = results ? ef_shadow_report(shadow, results, SHADOWS_MAX, &count, err)
+                           : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+
+    for (size_t i = 0; st == EF_OK && i < count && !w->silent; i++) {
+        const ef_shadow_result *r = &results[i];
+        ef__json_writer j = EF__JSON_WRITER(&w->c->out);
+        if (w->c->format == CLI_TABLE) {
+            ef__buf_printf(&w->c->out,
+                           "shadow of %s: %s at position %" PRId64 ", %" PRId64 " applied, %" PRId64
+                           " failed (digest %s, live %s)\n",
+                           r->name, r->same ? "the same" : "DIFFERENT", r->position, r->applied,
+                           r->attempts, r->digest, r->live_digest);
+            continue;
+        }
+        ef__json_open(&j, '{');
+        ef__json_key(&j, "shadow_of");
+        ef__json_str(&j, ef_str_from(r->name));
+        add_int(&j, "position", r->position);
+        add_int(&j, "applied", r->applied);
+        add_int(&j, "failed", r->attempts);
+        ef__json_key(&j, "digest");
+        ef__json_str(&j, ef_str_from(r->digest));
+        ef__json_key(&j, "live_digest");
+        ef__json_str(&j, ef_str_from(r->live_digest));
+        ef__json_key(&j, "same");
+        ef__json_bool(&j, r->same);
+        ef__json_close(&j, '}');
+        ef__buf_add_char(&w->c->out, '\n');
+    }
+    free(results);
+    (void)cli_flush(w->c);
+    return st;
+}
+
+static ef_status work_in_shadow(work *w, ef_error *err)
+{
+    ef_shadow *shadow = NULL;
+    ef_head head = {0};
+    ef_tick tick;
+    ef_status st = ef_shadow_open(w->c->engine, &shadow, err);
+
+    while (st == EF_OK && !cli_stopped() && !cli_reader_gone(w->c)) {
+        st = ef_journal_head(w->c->journal, &head, err);
+        if (st == EF_OK)
+            st = ef_shadow_step(shadow, &tick, err);
+        if (st == EF_OK)
+            show_tick(w, &tick);
+        if (st != EF_OK || w->once || (w->drain && !tick.more))
+            break;
+        if (!tick.more)
+            st = ef_journal_wait(w->c->journal, head.position, STOP_SEEN_MS, err);
+        st = st == EF_TIMEOUT ? EF_OK : st;
+    }
+    if (st == EF_OK)
+        st = report_shadow(w, shadow, err);
+    ef_shadow_close(shadow);
+    return st;
+}
+
+/* --- until somebody stops it --------------------------------------------------------------------
+ */
+
+/* From the supervisor's threads, one at a time. */
+static void on_step(void *context, const char *post, const ef_tick *tick, const ef_error *error)
+{
+    work *w = context;
+
+    if (w->panel)
+        cli_work_panel_tell(w->panel, post, tick, error);
+    pthread_mutex_lock(&w->lock);
+    if (!error) {
+        show_tick(w, tick);
+    } else if (!w->panel) {
+        cli_progress_clear(&w->progress);
+        cli_warn(w->c, "everfold: %s: %s; trying again in %" PRId64 " ms", post, error->text,
+                 tick->backoff_ms);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void wait_for_the_end(work *w)
+{
+    struct timespec slice = {.tv_nsec = STOP_SEEN_MS * 1000000};
+    bool gone = false;
+
+    while (!gone && !cli_stopped()) {
+        (void)nanosleep(&slice, NULL);
+        pthread_mutex_lock(&w->lock);
+        end_window(w);
+        gone = cli_reader_gone(w->c);
+        pthread_mutex_unlock(&w->lock);
+    }
 }
 
 static ef_status work_on(work *w, ef_error *err)
 {
-    while (!cli_stopped() && w->c->out_state == CLI_OUT_OPEN) {
-        ef_head head = {0};
-        ef_tick tick;
-        ef_status st = ef_journal_head(w->c->journal, &head, err);
-        if (st == EF_OK)
-            st = do_tick(w, &tick, err);
-        if (st != EF_OK && passes(w, st, err))
-            continue;
-        if (st != EF_OK || w->once || (w->drain && !tick.more))
-            return st;
-        if (!tick.more)
-            st = rest(w, head.position, err);
-        if (st != EF_OK && !passes(w, st, err))
-            return st;
-    }
-    return EF_OK;
+    ef_supervisor *supervisor;
+    ef_status st = ef_supervisor_start(&(ef_supervisor_options){.engine = w->c->engine,
+                                                                .work = w->options,
+                                                                .interval_ms = w->interval_ms,
+                                                                .on_step = on_step,
+                                                                .context = w},
+                                       &supervisor, err);
+
+    if (st == EF_OK && w->panel)
+        cli_work_panel_run(w->panel, supervisor);
+    else if (st == EF_OK)
+        wait_for_the_end(w);
+    ef_supervisor_stop(supervisor);
+    return st;
 }
 
 static void write_summary(work *w)
 {
     int64_t ms = (mono_us() - w->started_us) / 1000;
 
-    ef__buf_printf(&w->c->out,
-                   "%" PRId64 " ticks  claimed %" PRId64 "  caught up %" PRId64 "  applied %" PRId64
-                   "  ignored %" PRId64 "  failed %" PRId64 "  dead %" PRId64 "  in %" PRId64
-                   ".%03" PRId64 " s\n",
-                   w->ticks, w->sum.claimed, w->sum.caught_up, w->sum.applied, w->sum.ignored,
-                   w->sum.failed, w->sum.dead, ms / 1000, ms % 1000);
+    ef__buf_printf(&w->c->out, "%" PRId64 " tick%s  ", w->ticks, w->ticks == 1 ? "" : "s");
+    write_sum(w->c, &w->sum);
+    ef__buf_printf(&w->c->out, "  in %" PRId64 ".%03" PRId64 " s\n", ms / 1000, ms % 1000);
     (void)cli_flush(w->c);
     if (w->sum.failed > 0)
         cli_say(w->c, "what failed: everfold outbox report");
@@ -165,13 +286,45 @@ static void write_summary(work *w)
 /* A mode without a worker was asked for by name, or by flags: then nobody works here by mistake. */
 static ef_status check_mode(const cli *c, ef_error *err)
 {
-    if (c->mode == CLI_MODE_SHADOW_ONLY)
-        return ef_fail(err, EF_UNSUPPORTED,
-                       "mode is shadow_only, and this version has no shadow "
-                       "worker");
     if (c->mode == CLI_MODE_ENQUEUE_ONLY)
         return ef_fail(err, EF_BAD_INPUT, "mode is enqueue_only, in which nobody works");
     return EF_OK;
+}
+
+static ef_status read_options(work *w, ef_error *err)
+{
+    ef_status st = cli_number(w->c, "interval-ms", 1, 3600 * 1000, &w->interval_ms, err);
+
+    if (st == EF_OK)
+        st = cli_number(w->c, "window", 1, CLI_RATE_SECONDS_MAX, &w->window_s, err);
+    if (st == EF_OK && w->once && w->drain)
+        st = ef_fail(err, EF_BAD_INPUT, "--once and --drain exclude each other");
+    return st == EF_OK ? check_mode(w->c, err) : st;
+}
+
+/* Open, work, and close: then the leases are back before the sums are told, and nobody logs into a
+ * panel that is gone. */
+static int work_open(work *w)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_status st;
+    int rc = cli_engine_need(w->c, false);
+
+    if (rc == 0) {
+        cli_stop_on_signals();
+        cli_progress_begin(&w->progress, w->c, "folding", "events", false);
+        w->progress.shown = w->progress.shown && !w->silent && !w->panel;
+        st = w->shadow             ? work_in_shadow(w, &err)
+             : w->once || w->drain ? work_through(w, &err)
+                                   : work_on(w, &err);
+        cli_progress_end(&w->progress);
+        rc = st == EF_OK ? 0 : cli_fail(w->c, &err, NULL);
+    }
+    ef_engine_close(w->c->engine);
+    ef_journal_close(w->c->journal);
+    w->c->engine = NULL;
+    w->c->journal = NULL;
+    return rc;
 }
 
 static int run_work(cli *c)
@@ -182,35 +335,41 @@ static int run_work(cli *c)
               .once = cli_has(c, "once"),
               .drain = cli_has(c, "drain"),
               .silent = cli_has(c, "silent"),
+              .shadow = cli_has(c, "shadow") || c->mode == CLI_MODE_SHADOW_ONLY,
               .interval_ms = INTERVAL_MS_DEFAULT,
-              .started_us = mono_us()};
-    ef_status st = cli_number(c, "interval-ms", 1, 3600 * 1000, &w.interval_ms, &err);
+              .started_us = mono_us(),
+              .window_us = mono_us()};
+    cli_work_panel panel = {.c = c, .no_leasing = w.options.no_leasing};
+    int rc;
 
-    if (st == EF_OK && w.once && w.drain)
-        st = ef_fail(&err, EF_BAD_INPUT, "--once and --drain exclude each other");
-    if (st == EF_OK)
-        st = check_mode(c, &err);
-    int rc = st == EF_OK ? cli_engine_need(c, false) : cli_fail(c, &err, NULL);
-    if (rc != 0)
-        return rc;
-    cli_stop_on_signals();
-    cli_progress_begin(&w.progress, c, "folding", "events", false);
-    w.progress.shown = w.progress.shown && !w.silent;
-    st = work_on(&w, &err);
-    cli_progress_end(&w.progress);
-    if (st != EF_OK)
+    if (read_options(&w, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
-    if (c->format == CLI_TABLE && !w.silent)
+    pthread_mutex_init(&w.lock, NULL);
+    if (!w.once && !w.drain && !w.shadow && !w.silent && cli_screen_possible(c)) {
+        panel.interval_ms = w.interval_ms;
+        panel.window_s = w.window_s > 0 ? w.window_s : WINDOW_S_DEFAULT;
+        w.panel = &panel;
+        cli_work_panel_init(&panel);
+    }
+    rc = work_open(&w);
+    if (w.panel)
+        cli_work_panel_release(&panel);
+    if (rc == 0 && c->format == CLI_TABLE && !w.silent)
         write_summary(&w);
-    return 0;
+    pthread_mutex_destroy(&w.lock);
+    return rc;
 }
 
 static const cli_option options[] = {
     {"once", 0, NULL, NULL, NULL, "one tick"},
     {"drain", 0, NULL, NULL, NULL, "until nothing is due"},
+    {"shadow", 0, NULL, NULL, NULL,
+     "fold what is queued aside, in memory, and compare: nothing is taken or changed"},
     {"no-leasing", 0, NULL, NULL, NULL, "the only worker: take every partition, whoever holds it"},
     {"interval-ms", 0, "N", NULL, NULL, "look at least so often (default 2000)"},
-    {"silent", 0, NULL, NULL, NULL, "print no ticks, no progress and no sum"},
+    {"window", 0, "S", NULL, NULL,
+     "sums over so many seconds: a line each, or the rate of the panel (default 10)"},
+    {"silent", 0, NULL, NULL, NULL, "show no panel, no ticks, no progress and no sum"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
@@ -218,9 +377,13 @@ const cli_command cli_cmd_work = {
     .name = "work",
     .summary = "fold what was appended into the views, until interrupted",
     .options = options,
-    .more = "With -o json a tick is an object on a line. New events are seen at once; the\n"
-            "interval is for what has to be tried again. What fails is told by: everfold outbox\n"
-            "report. An interrupt ends it after the tick, with the leases given back.",
+    .more =
+        "On a terminal it shows a panel: q ends it, p stops redrawing, e shows the errors, ? the\n"
+        "keys. Elsewhere it is silent but for the sums at the end, and of each --window. With\n"
+        "-o json a tick is an object on a line. New events are seen at once; the interval is\n"
+        "for what has to be tried again. What fails is told by: everfold outbox report. An\n"
+        "interrupt ends it after what is in hand, with the leases given back; a second one ends\n"
+        "it at once.",
     .example = "everfold work --drain",
     .run = run_work,
 };

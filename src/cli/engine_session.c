@@ -14,6 +14,8 @@ static ef_mode engine_mode(cli_mode mode)
         return EF_MODE_INLINE_APPLY_ONLY;
     case CLI_MODE_INLINE_THEN_OUTBOX:
         return EF_MODE_INLINE_THEN_OUTBOX;
+    case CLI_MODE_SHADOW_ONLY:
+        return EF_MODE_SHADOW_ONLY;
     default:
         return EF_MODE_OUTBOX_APPLY_ONLY;
     }
@@ -64,7 +66,7 @@ int cli_engine_need(cli *c, bool read_only)
 
 int cli_append_need(cli *c)
 {
-    bool folds = c->mode == CLI_MODE_INLINE_APPLY_ONLY || c->mode == CLI_MODE_INLINE_THEN_OUTBOX;
+    bool folds = engine_mode(c->mode) != EF_MODE_OUTBOX_APPLY_ONLY;
     int rc = cli_journal_need(c, false);
 
     return rc == 0 && folds ? need_engine(c, false) : rc;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <locale.h>
 #include <signal.h>
+#include <unistd.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,6 +18,11 @@ const cli_group cli_groups[] = {
     {"projection", "programs that are deployed, and how far they are"},
     {"view", "what the projections made of the events"},
     {"outbox", "what still has to be taken, and what went wrong"},
+    {"gaps", "events that a projection lacks"},
+    {"run", "replays, rebuilds and verifications"},
+    {"lease", "who may work on what"},
+    {"worker", "who is at work"},
+    {"partition", "the buckets of streams that workers share"},
     {"config", "settings and where they came from"},
     {NULL, NULL},
 };
@@ -36,9 +42,16 @@ const cli_command *const cli_commands[] = {
     &cli_cmd_projection_deploy,
     &cli_cmd_projection_ls,
     &cli_cmd_projection_show,
+    &cli_cmd_projection_failures,
     &cli_cmd_projection_pause,
     &cli_cmd_projection_resume,
     &cli_cmd_projection_wait,
+    &cli_cmd_projection_rebuild,
+    &cli_cmd_projection_verify,
+    &cli_cmd_projection_diff,
+    &cli_cmd_projection_switch,
+    &cli_cmd_projection_rollback,
+    &cli_cmd_projection_retire,
     &cli_cmd_view_get,
     &cli_cmd_view_query,
     &cli_cmd_view_export,
@@ -49,7 +62,20 @@ const cli_command *const cli_commands[] = {
     &cli_cmd_outbox_requeue,
     &cli_cmd_outbox_requeue_dead,
     &cli_cmd_outbox_skip,
+    &cli_cmd_outbox_replay,
+    &cli_cmd_gaps_detect,
+    &cli_cmd_gaps_repair,
+    &cli_cmd_replay,
+    &cli_cmd_run_ls,
+    &cli_cmd_run_show,
+    &cli_cmd_run_watch,
+    &cli_cmd_run_cancel,
+    &cli_cmd_lease_ls,
+    &cli_cmd_worker_ls,
+    &cli_cmd_partition_ls,
+    &cli_cmd_partition_sync,
     &cli_cmd_status,
+    &cli_cmd_top,
     &cli_cmd_doctor,
     &cli_cmd_config_show,
     &cli_cmd_config_check,
@@ -89,6 +115,8 @@ const char *cli_command_verb(const cli_command *command, const char *group)
 
 static void note_signal(int number)
 {
+    if (stop_signal) /* asked twice: no more patience */
+        _exit(128 + number);
     stop_signal = number;
 }
 
@@ -103,6 +131,11 @@ void cli_stop_on_signals(void)
 bool cli_stopped(void)
 {
     return stop_signal != 0;
+}
+
+int cli_stopped_exit(void)
+{
+    return 128 + stop_signal;
 }
 
 /* `-o json` before the settings are known, so that mistakes in them are told in that form too. */

@@ -3,11 +3,12 @@
  */
 #include "commands.h"
 
-/* scdoc gives * _ and some others a meaning; in ours they have none. */
+/* scdoc gives * _ and some others a meaning, and - at the start of a line; in ours they have none.
+ */
 static void add_plain(ef__buf *out, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        if (strchr("\\*_<>[]`|#", *text))
+    for (char before = '\n'; *text != '\0'; before = *text++) {
+        if (strchr("\\*_<>[]`|#", *text) || (before == '\n' && *text == '-'))
             ef__buf_add_char(out, '\\');
         ef__buf_add_char(out, *text);
     }

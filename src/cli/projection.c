@@ -83,6 +83,26 @@ void cli_print_projection(cli *c, const ef_projection *projection)
     ef__buf_add_char(&c->out, '\n');
 }
 
+void cli_show_failure(cli *c, const ef_failure *f, const char *indent)
+{
+    char time[EF_TIME_TEXT_MAX];
+
+    ef_time_format(f->open ? f->recorded_us : f->resolved_us, time);
+    ef__buf_add_text(&c->out, indent);
+    if (f->tenant.len > 0) {
+        ef__buf_add_text(&c->out, "tenant ");
+        cli_escape(&c->out, f->tenant);
+        ef__buf_add_text(&c->out, "  ");
+    }
+    cli_escape(&c->out, f->stream);
+    ef__buf_printf(
+        &c->out, " seq %" PRId64 "  position %" PRId64 "  version %d  attempts %d  %s %s\n", f->seq,
+        f->position, (int)f->version, (int)f->attempts, f->open ? "since" : "over", time);
+    ef__buf_printf(&c->out, "%s    ", indent);
+    cli_escape(&c->out, f->message);
+    ef__buf_add_char(&c->out, '\n');
+}
+
 int cli_show_projection(cli *c, ef_str name)
 {
     ef_error err = EF_ERROR_INIT;

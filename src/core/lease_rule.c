@@ -13,12 +13,24 @@ static int64_t end_of_lease(int64_t now_us, int64_t lease_ms)
     return until_us;
 }
 
+/* until - from, at most the end of time. Here until is the later one. */
+static int64_t span_us(int64_t from_us, int64_t until_us)
+{
+    int64_t us;
+
+    return __builtin_sub_overflow(until_us, from_us, &us) ? INT64_MAX : us;
+}
+
+/* The moment a lease is judged at. */
+static int64_t judged_at(const ef__lease_row *row, int64_t now_us)
+{
+    return now_us > row->updated_us ? now_us : row->updated_us;
+}
+
 static int64_t ms_left(const ef__lease_row *row, int64_t now_us)
 {
-    int64_t left_us;
+    int64_t left_us = span_us(judged_at(row, now_us), row->until_us);
 
-    if (__builtin_sub_overflow(row->until_us, now_us, &left_us))
-        left_us = INT64_MAX;
     return left_us / 1000 + (left_us % 1000 > 0);
 }
 
@@ -34,23 +46,37 @@ static ef__lease_answer lost(const ef__lease_row *row)
 
 bool ef__lease_live(const ef__lease_row *row, int64_t now_us)
 {
-    return row->owner.len > 0 && row->until_us > now_us;
+    if (row->owner.len == 0 || row->until_us <= judged_at(row, now_us))
+        return false;
+    return now_us >= row->updated_us ||
+           span_us(now_us, row->updated_us) <= span_us(row->updated_us, row->until_us);
 }
 
-ef__lease_answer ef__lease_acquire(const ef__lease_row *row, ef_str owner, int64_t now_us,
-                                   int64_t lease_ms)
+/* Give it to `owner`, under the token that it has when `keep` is set; unless another one has it. */
+static ef__lease_answer give(const ef__lease_row *row, ef_str owner, bool keep, int64_t now_us,
+                             int64_t lease_ms)
 {
-    bool live = ef__lease_live(row, now_us);
-
     assert(owner.len > 0 && lease_ms > 0);
-    if (live && !ef_str_equal(row->owner, owner))
+    if (ef__lease_live(row, now_us) && !ef_str_equal(row->owner, owner))
         return (ef__lease_answer){EF_LEASE_HELD, *row, ms_left(row, now_us)};
 
     assert(row->token < INT64_MAX);
     return (ef__lease_answer){
         .status = EF_OK,
-        .row = {owner, live ? row->token : row->token + 1, end_of_lease(now_us, lease_ms)},
+        .row = {owner, keep ? row->token : row->token + 1, end_of_lease(now_us, lease_ms), now_us},
     };
+}
+
+ef__lease_answer ef__lease_acquire(const ef__lease_row *row, ef_str owner, int64_t now_us,
+                                   int64_t lease_ms)
+{
+    return give(row, owner, ef__lease_live(row, now_us), now_us, lease_ms);
+}
+
+ef__lease_answer ef__lease_take(const ef__lease_row *row, ef_str owner, int64_t token,
+                                int64_t now_us, int64_t lease_ms)
+{
+    return give(row, owner, ef__lease_check(row, token, now_us) == EF_OK, now_us, lease_ms);
 }
 
 ef__lease_answer ef__lease_renew(const ef__lease_row *row, int64_t token, int64_t now_us,
@@ -61,16 +87,16 @@ ef__lease_answer ef__lease_renew(const ef__lease_row *row, int64_t token, int64_
         return lost(row);
     return (ef__lease_answer){
         .status = EF_OK,
-        .row = {row->owner, token, end_of_lease(now_us, lease_ms)},
+        .row = {row->owner, token, end_of_lease(now_us, lease_ms), now_us},
     };
 }
 
-ef__lease_answer ef__lease_release(const ef__lease_row *row, int64_t token)
+ef__lease_answer ef__lease_release(const ef__lease_row *row, int64_t token, int64_t now_us)
 {
     if (!held_under(row, token))
         return lost(row);
     /* The token stays: the next owner's must be higher than any that was ever given out. */
-    return (ef__lease_answer){.status = EF_OK, .row = {.token = token}};
+    return (ef__lease_answer){.status = EF_OK, .row = {.token = token, .updated_us = now_us}};
 }
 
 ef_status ef__lease_check(const ef__lease_row *row, int64_t token, int64_t now_us)

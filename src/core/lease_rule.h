@@ -10,6 +10,9 @@
  * Nothing lives on under a token that has been passed: the token only grows, through release too,
  * and every renewal, release and write presents it. So a clock that goes back can make a lease that
  * had run out live again only as long as nobody has taken it since.
+ *
+ * Nor may a clock that was wrong for a while keep a lease alive for that while after its owner has
+ * died. How far it was set back shows in the time of the row's last change: see ef__lease_live.
  */
 #ifndef EF_CORE_LEASE_RULE_H
 #define EF_CORE_LEASE_RULE_H
@@ -21,7 +24,8 @@
 typedef struct ef__lease_row {
     ef_str owner; /* "" when it is free */
     int64_t token;
-    int64_t until_us; /* 0 when it is free; it is live before this moment, not at it */
+    int64_t until_us;   /* 0 when it is free; it is live before this moment, not at it */
+    int64_t updated_us; /* by the clock that until_us was made by */
 } ef__lease_row;
 
 typedef struct ef__lease_answer {
@@ -30,6 +34,11 @@ typedef struct ef__lease_answer {
     int64_t left_ms;   /* EF_LEASE_HELD: how long it is still live, rounded up */
 } ef__lease_answer;
 
+/*
+ * A clock that is behind the last change was set back. By no more than the lease is long: the lease
+ * lives as if it had just been changed. By more: nobody can say what of it has passed, so it counts
+ * as run out. Whoever still works under it is kept from writing by the next owner's token.
+ */
 bool ef__lease_live(const ef__lease_row *row, int64_t now_us);
 
 /*
@@ -40,13 +49,21 @@ bool ef__lease_live(const ef__lease_row *row, int64_t now_us);
 ef__lease_answer ef__lease_acquire(const ef__lease_row *row, ef_str owner, int64_t now_us,
                                    int64_t lease_ms);
 
+/*
+ * Renew it when it is live under this token; otherwise as acquire, but never under a token that was
+ * given out before, not even to the same name. For a worker that is started again: its former self
+ * may still be at work.
+ */
+ef__lease_answer ef__lease_take(const ef__lease_row *row, ef_str owner, int64_t token,
+                                int64_t now_us, int64_t lease_ms);
+
 /* EF_LEASE_LOST unless it is live under this token: what has run out is acquired anew, not renewed.
  */
 ef__lease_answer ef__lease_renew(const ef__lease_row *row, int64_t token, int64_t now_us,
                                  int64_t lease_ms);
 
 /* EF_LEASE_LOST when it is not held under this token. One that has run out may be given back. */
-ef__lease_answer ef__lease_release(const ef__lease_row *row, int64_t token);
+ef__lease_answer ef__lease_release(const ef__lease_row *row, int64_t token, int64_t now_us);
 
 /* May a write under this token go on? EF_OK or EF_LEASE_LOST. */
 ef_status ef__lease_check(const ef__lease_row *row, int64_t token, int64_t now_us);

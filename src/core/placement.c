@@ -93,10 +93,18 @@ static bool id_before(ef_str a, ef_str b)
     return order != 0 ? order < 0 : a.len < b.len;
 }
 
+ef__partition_set ef__placement_share(size_t index, size_t live, int32_t partitions)
+{
+    ef__partition_set share = {{0}};
+
+    for (size_t p = index; p < EF_LIMIT_PARTITIONS && (int32_t)p < partitions; p += live)
+        ef__partition_set_add(&share, (int32_t)p);
+    return share;
+}
+
 ef__partition_set ef__placement_targets(const ef_str *workers, size_t worker_count, ef_str self,
                                         int32_t partitions)
 {
-    ef__partition_set targets = {{0}};
     size_t index = 0, live = worker_count + 1;
 
     /* The place of `self` in the sorted list is the number of ids before it: no list is needed. */
@@ -106,9 +114,7 @@ ef__partition_set ef__placement_targets(const ef_str *workers, size_t worker_cou
         else if (ef_str_equal(workers[i], self))
             live = worker_count;
     }
-    for (size_t p = index; p < EF_LIMIT_PARTITIONS && (int32_t)p < partitions; p += live)
-        ef__partition_set_add(&targets, (int32_t)p);
-    return targets;
+    return ef__placement_share(index, live, partitions);
 }
 
 ef__placement_plan ef__placement_plan_make(const ef__partition_set *owned,

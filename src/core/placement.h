@@ -37,10 +37,14 @@ bool ef__partition_set_has(const ef__partition_set *set, int32_t partition);
 /* The lowest one at or above `from`; -1 when there is none. So: for (p = next(s, 0); p >= 0; …) */
 int32_t ef__partition_set_next(const ef__partition_set *set, int32_t from);
 
+/* What the worker at `index` of `live` sorted ones should have: every partition p with
+ * p mod live = index. `live` is above `index`. */
+ef__partition_set ef__placement_share(size_t index, size_t live, int32_t partitions);
+
 /*
- * What the worker `self` should have: with the live workers sorted by id, partition i belongs to
- * the one at index i mod their number. `workers` are their ids, each once, in any order; `self`
- * counts whether it is among them or not. With more workers than partitions some get the empty set.
+ * What the worker `self` should have: its share, with the live workers sorted by id. `workers` are
+ * their ids, each once, in any order; `self` counts whether it is among them or not. With more
+ * workers than partitions some get the empty set.
  */
 ef__partition_set ef__placement_targets(const ef_str *workers, size_t worker_count, ef_str self,
                                         int32_t partitions);

@@ -2,49 +2,33 @@
  * apply.c - see apply.h.
  */
 #include "apply.h"
+#include "queue.h"
 
-#include "../base/hash.h"
-#include "../fold/folder.h"
+#include "../base/logger.h"
+
+#include "workset.h"
+
 #include "../fold/match.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A stream of the batch, and how far one generation is in it. */
-typedef struct mark {
-    struct mark *next;
-    ef_str tenant, stream;
-    ef__watermark before, after;
-    bool moved;
-    bool blocked; /* an event of it failed in this batch: what follows waits */
-} mark;
-
-/* A view that was read, and what it added to the digest then: the commit compares it. */
-typedef struct read_view {
-    struct read_view *next;
-    ef_str tenant, id;
-    uint64_t digest[2];
-} read_view;
-
-/* The work on one generation. What it points to lives in the apply's arena. */
+/* The work on one generation. What it points to lives in the apply's arena, but for the workset. */
 typedef struct work {
     ef_engine *engine;
     ef__apply *apply;
     const ef__live *live;
     const bool *not_folded; /* per event: its type is not for folding */
-    ef__folder *folder;
+    ef__workset *set;
+    bool kept;        /* the workset is the engine's */
     ef__match *match; /* for index keys */
-    ef__arena loaded; /* the view that was loaded last */
-    mark **buckets;
-    read_view **reads;
-    size_t bucket_count; /* of each; a power of two */
-    size_t mark_count;
     ef__failure *failures;
     size_t failure_count;
     ef__view_change *changes;
     size_t change_count;
     ef__watermark_change *marks;
+    size_t mark_count;
     int64_t applied, ignored, skipped;
     int64_t cursor_after;
 } work;
@@ -52,50 +36,6 @@ typedef struct work {
 static ef_status no_memory(ef_error *err)
 {
     return ef_fail(err, EF_NO_MEMORY, "memory ran out while applying events");
-}
-
-/* --- watermarks
- * ----------------------------------------------------------------------------------- */
-
-static ef_status find_mark(work *w, const ef_event *event, mark **out, ef_error *err)
-{
-    uint64_t hash = ef__xxh3(event->stream, ef__xxh3(event->tenant, 0));
-    mark **slot = &w->buckets[hash & (w->bucket_count - 1)];
-    const ef__views_ops *ops = w->engine->views->ops;
-    bool found;
-    ef_status st;
-
-    for (mark *m = *slot; m; m = m->next) {
-        if (ef_str_equal(m->stream, event->stream) && ef_str_equal(m->tenant, event->tenant)) {
-            *out = m;
-            return EF_OK;
-        }
-    }
-    mark *m = ef__arena_zalloc(&w->apply->arena, 1, sizeof *m);
-    if (!m)
-        return no_memory(err);
-    m->tenant = event->tenant;
-    m->stream = event->stream;
-    st = ops->watermark_get(w->engine->views, w->live->generation->id, event->tenant, event->stream,
-                            &m->before, &found, err);
-    if (st != EF_OK)
-        return st;
-    if (!found)
-        m->before = (ef__watermark){0};
-    m->after = m->before;
-    m->next = *slot;
-    *slot = m;
-    w->mark_count++;
-    *out = m;
-    return EF_OK;
-}
-
-static void move_mark(mark *m, const ef_event *event)
-{
-    m->after.applied_seq = event->seq;
-    m->after.expected_next_seq = event->seq + 1;
-    memcpy(m->after.hash, event->hash, sizeof m->after.hash);
-    m->moved = true;
 }
 
 /* --- one event
@@ -108,19 +48,38 @@ static ef_str keep(work *w, const char *text)
     return kept.ptr ? kept : EF_STR("memory ran out while keeping the message");
 }
 
-static void note_failure(work *w, const ef_event *event, ef_str message)
+static ef_status note_failure(work *w, const ef_event *event, ef_str code, ef_str message,
+                              ef_error *err)
 {
+    if (!w->failures) /* which is rare: there may be as many as events */
+        w->failures =
+            ef__arena_alloc(&w->apply->arena, w->apply->event_count * sizeof *w->failures);
+    if (!w->failures)
+        return no_memory(err);
     w->failures[w->failure_count++] = (ef__failure){.generation = w->live->generation->id,
                                                     .tenant = event->tenant,
                                                     .stream = event->stream,
                                                     .seq = event->seq,
                                                     .position = event->position,
                                                     .event_id = event->id,
-                                                    .code = EF_STR("fold_error"),
+                                                    .code = code,
                                                     .message = message,
                                                     .attempts = 1,
                                                     .open = true,
                                                     .recorded_us = ef__engine_now(w->engine)};
+    return EF_OK;
+}
+
+static void move_mark(work *w, ef__mark *m, const ef_event *event)
+{
+    if (!m->change) {
+        m->change = &w->marks[w->mark_count++];
+        *m->change = (ef__watermark_change){event->tenant, event->stream, m->now, m->now};
+    }
+    m->now.applied_seq = event->seq;
+    m->now.expected_next_seq = event->seq + 1;
+    memcpy(m->now.hash, event->hash, sizeof m->now.hash);
+    m->change->after = m->now;
 }
 
 static ef_status fold_one(work *w, size_t index, ef__applied *out, ef_error *err)
@@ -133,7 +92,7 @@ static ef_status fold_one(work *w, size_t index, ef__applied *out, ef_error *err
         out->verdict = item->skip ? EF__VERDICT_SKIPPED : EF__VERDICT_IGNORED;
         return EF_OK;
     }
-    st = ef__folder_apply(w->folder, item->event, &outcome, err);
+    st = ef__folder_apply(w->set->folder, item->event, &outcome, err);
     if (st != EF_OK)
         return st;
     out->verdict = outcome.result == EF__FOLD_APPLIED   ? EF__VERDICT_APPLIED
@@ -141,127 +100,58 @@ static ef_status fold_one(work *w, size_t index, ef__applied *out, ef_error *err
                                                         : EF__VERDICT_FAILED;
     if (out->verdict == EF__VERDICT_FAILED) {
         out->message = keep(w, outcome.error.text);
-        note_failure(w, item->event, out->message);
+        return note_failure(w, item->event, EF_STR("fold_error"), out->message, err);
     }
     return EF_OK;
 }
 
 /* The journal lost events that were folded, and new ones took their seqs: an alarm, never a skip.
- */
-static ef_status another_event(const work *w, const ef_event *event, ef_error *err)
+ * It fails that stream; the others go on. */
+static ef_status another_event(work *w, const ef_event *event, ef__applied *out, ef_error *err)
 {
-    return ef_fail_numbers(
-        err, EF_DAMAGED, event->seq, event->position,
-        "stream \"%.*s\" seq %" PRId64
-        " is not the event that projection \"%.*s\" has applied: the journal was "
-        "changed behind the views; rebuild them",
-        EF_STR_ARG(event->stream), event->seq, EF_STR_ARG(w->live->generation->name));
+    ef_error alarm = EF_ERROR_INIT;
+
+    (void)ef_fail(&alarm, EF_DAMAGED,
+                  "stream \"%.*s\" seq %" PRId64 " is not the event that projection \"%.*s\" has "
+                  "applied: the journal was changed behind the views; rebuild them",
+                  EF_STR_ARG(event->stream), event->seq, EF_STR_ARG(w->live->generation->name));
+    ef__log(w->engine->options.log, EF_LOG_ERROR, "an event is not the one that was applied",
+            EF_LOG_TEXT_FIELD("error", ef_str_from(alarm.text)));
+    out->verdict = EF__VERDICT_FAILED;
+    out->message = keep(w, alarm.text);
+    return note_failure(w, event, EF_STR("hash_mismatch"), out->message, err);
 }
 
+/* An event that fails does not move the watermark, so what follows it in its stream is deferred. */
 static ef_status apply_one(work *w, size_t index, ef__applied *out, ef_error *err)
 {
     const ef_event *event = w->apply->events[index].event;
     char text[80];
-    mark *m;
-    ef_status st = find_mark(w, event, &m, err);
+    ef__mark *m;
+    ef_status st = ef__workset_mark(w->set, event, &m, err);
 
     if (st != EF_OK)
         return st;
-    if (event->seq <= m->after.applied_seq) {
+    if (event->seq <= m->now.applied_seq) {
         out->verdict = EF__VERDICT_DUPLICATE;
-        return event->seq == m->after.applied_seq &&
-                       memcmp(event->hash, m->after.hash, sizeof event->hash) != 0
-                   ? another_event(w, event, err)
+        return event->seq == m->now.applied_seq &&
+                       memcmp(event->hash, m->now.hash, sizeof event->hash) != 0
+                   ? another_event(w, event, out, err)
                    : EF_OK;
     }
-    if (m->blocked || event->seq != m->after.applied_seq + 1) {
+    if (event->seq != m->now.applied_seq + 1) {
         out->verdict = EF__VERDICT_DEFERRED;
         (void)snprintf(text, sizeof text, "waits for seq %" PRId64 " of its stream",
-                       m->after.applied_seq + 1);
+                       m->now.applied_seq + 1);
         out->message = keep(w, text);
         return EF_OK;
     }
     st = fold_one(w, index, out, err);
-    if (st != EF_OK)
-        return st;
-    m->blocked = out->verdict == EF__VERDICT_FAILED;
-    if (!m->blocked)
-        move_mark(m, event);
+    if (st == EF_OK && out->verdict != EF__VERDICT_FAILED)
+        move_mark(w, m, event);
     w->applied += out->verdict == EF__VERDICT_APPLIED;
     w->ignored += out->verdict == EF__VERDICT_IGNORED;
     w->skipped += out->verdict == EF__VERDICT_SKIPPED;
-    return EF_OK;
-}
-
-/* --- views in
- * ------------------------------------------------------------------------------------- */
-
-static ef_status get_view(work *w, int64_t generation, ef_str tenant, ef_str id,
-                          ef__stored_view *out, ef_error *err)
-{
-    ef__view view;
-    bool found = false;
-    ef_status st;
-
-    ef__arena_reset(&w->loaded);
-    st = w->engine->views->ops->view_get(w->engine->views, generation, tenant, id, &w->loaded,
-                                         &view, &found, err);
-    *out = (ef__stored_view){.found = st == EF_OK && found};
-    if (out->found) {
-        out->data = view.data;
-        out->schema = view.schema;
-    }
-    return st;
-}
-
-static read_view **read_slot(work *w, ef_str tenant, ef_str id)
-{
-    return &w->reads[ef__xxh3(id, ef__xxh3(tenant, 1)) & (w->bucket_count - 1)];
-}
-
-static ef_status load_view(void *context, ef_str tenant, ef_str id, ef__stored_view *out,
-                           ef_error *err)
-{
-    work *w = context;
-    read_view **slot = read_slot(w, tenant, id), *r;
-    ef_status st = get_view(w, w->live->generation->id, tenant, id, out, err);
-
-    if (st != EF_OK || !out->found)
-        return st;
-    r = ef__arena_zalloc(&w->apply->arena, 1, sizeof *r);
-    if (!r)
-        return no_memory(err);
-    r->tenant = ef__arena_copy(&w->apply->arena, tenant);
-    r->id = ef__arena_copy(&w->apply->arena, id);
-    ef__view_digest(
-        &(ef__view){.tenant = tenant, .id = id, .data = out->data, .schema = (int32_t)out->schema},
-        r->digest);
-    r->next = *slot;
-    *slot = r;
-    return r->tenant.ptr && r->id.ptr ? EF_OK : no_memory(err);
-}
-
-static void digest_before(work *w, ef__view_change *change)
-{
-    for (const read_view *r = *read_slot(w, change->view.tenant, change->view.id); r; r = r->next)
-        if (ef_str_equal(r->id, change->view.id) && ef_str_equal(r->tenant, change->view.tenant))
-            memcpy(change->before, r->digest, sizeof change->before);
-}
-
-static ef_status look_up(void *context, ef_str projection, ef_str tenant, ef_str id,
-                         ef__stored_view *out, ef_error *err)
-{
-    work *w = context;
-    ef__generation_list list = {0};
-    const ef__generation *g;
-    ef_status st = ef__engine_routed(w->engine, projection, &list, &g, err);
-
-    *out = (ef__stored_view){0};
-    if (st == EF_OK)
-        st = get_view(w, g->id, tenant, id, out, err);
-    else if (st == EF_NOT_FOUND)
-        st = EF_OK; /* not deployed: there is nothing to see */
-    ef__room_release(&list.room);
     return st;
 }
 
@@ -296,33 +186,21 @@ static ef_status index_keys(work *w, ef__view_change *change, ef_error *err)
     return st;
 }
 
-static int by_tenant_and_id(const void *a, const void *b)
-{
-    const ef__view *x = &((const ef__view_change *)a)->view,
-                   *y = &((const ef__view_change *)b)->view;
-    size_t n = x->tenant.len < y->tenant.len ? x->tenant.len : y->tenant.len;
-    int order = n ? memcmp(x->tenant.ptr, y->tenant.ptr, n) : 0;
-
-    if (order || x->tenant.len != y->tenant.len)
-        return order ? order : x->tenant.len < y->tenant.len ? -1 : 1;
-    n = x->id.len < y->id.len ? x->id.len : y->id.len;
-    order = memcmp(x->id.ptr, y->id.ptr, n);
-    return order ? order : (x->id.len > y->id.len) - (x->id.len < y->id.len);
-}
-
-/* What the folder changed, in the order of keys: pages of the store are visited once. */
+/* What the folder changed. */
 static ef_status collect_views(work *w, ef_error *err)
 {
     ef__arena *arena = &w->apply->arena;
+    const uint64_t *before;
     size_t at = 0;
     ef_status st = EF_OK;
 
-    w->changes = ef__arena_alloc(arena, (ef__folder_changed(w->folder) + 1) * sizeof *w->changes);
+    w->changes =
+        ef__arena_alloc(arena, (ef__folder_changed(w->set->folder) + 1) * sizeof *w->changes);
     if (!w->changes)
         return no_memory(err);
     while (st == EF_OK) {
         ef__folded_view v;
-        st = ef__folder_next(w->folder, &at, &v, err);
+        st = ef__folder_next(w->set->folder, &at, &v, err);
         if (st != EF_OK || v.view_id.len == 0)
             break;
         ef__view_change *c = &w->changes[w->change_count++];
@@ -335,28 +213,12 @@ static ef_status collect_views(work *w, ef_error *err)
                                .deleted = v.deleted};
         if (!c->view.tenant.ptr || !c->view.id.ptr || !c->view.data.ptr)
             return no_memory(err);
-        digest_before(w, c);
+        before = ef__workset_digest(w->set, v.tenant, v.view_id);
+        if (before)
+            memcpy(c->before, before, sizeof c->before);
         st = index_keys(w, c, err);
     }
-    if (st == EF_OK && w->change_count)
-        qsort(w->changes, w->change_count, sizeof *w->changes, by_tenant_and_id);
     return st;
-}
-
-static ef_status collect_marks(work *w, size_t *out_count, ef_error *err)
-{
-    size_t count = 0;
-
-    w->marks = ef__arena_alloc(&w->apply->arena, (w->mark_count + 1) * sizeof *w->marks);
-    if (!w->marks)
-        return no_memory(err);
-    for (size_t b = 0; b < w->bucket_count; b++)
-        for (const mark *m = w->buckets[b]; m; m = m->next)
-            if (m->moved)
-                w->marks[count++] =
-                    (ef__watermark_change){m->tenant, m->stream, m->before, m->after};
-    *out_count = count;
-    return EF_OK;
 }
 
 /* --- a generation
@@ -364,24 +226,27 @@ static ef_status collect_marks(work *w, size_t *out_count, ef_error *err)
 
 static ef_status open_work(work *w, ef_error *err)
 {
-    size_t events = w->apply->event_count;
+    ef_status st;
 
-    w->bucket_count = 64;
-    while (w->bucket_count < events)
-        w->bucket_count *= 2;
-    w->buckets = ef__arena_zalloc(&w->apply->arena, w->bucket_count, sizeof *w->buckets);
-    w->reads = ef__arena_zalloc(&w->apply->arena, w->bucket_count, sizeof *w->reads);
-    w->failures = ef__arena_alloc(&w->apply->arena, (events + 1) * sizeof *w->failures);
-    if (!w->buckets || !w->reads || !w->failures)
+    w->kept = w->apply->moves_cursor;
+    w->marks = ef__arena_alloc(&w->apply->arena, (w->apply->event_count + 1) * sizeof *w->marks);
+    if (!w->marks)
         return no_memory(err);
-    w->loaded = (ef__arena)EF__ARENA_INIT(EF__APPLY_ARENA_MAX);
-    ef_status st = ef__match_open(&w->match, err);
-    return st != EF_OK ? st
-                       : ef__folder_open(&(ef__folder_options){.program = w->live->program,
-                                                               .load = load_view,
-                                                               .lookup = look_up,
-                                                               .context = w},
-                                         &w->folder, err);
+    st = w->kept ? ef__workset_kept(w->engine, w->live, &w->set, err)
+                 : ef__workset_open(w->engine, w->live, &w->set, err);
+    return st == EF_OK ? ef__match_open(&w->match, err) : st;
+}
+
+/* After the commit, or instead of one. */
+static void close_work(work *w, const ef__generation_change *change, bool committed)
+{
+    ef__match_close(w->match);
+    if (!w->kept)
+        ef__workset_close(w->set);
+    else if (w->set && committed)
+        ef__workset_settle(w->set, change);
+    else if (w->set)
+        ef__workset_reset(w->set);
 }
 
 /* A log-ordered projection stops at an event it cannot digest; the cursor stays before it. */
@@ -400,18 +265,20 @@ static ef_status fold_generation(work *w, ef__applied *results, ef_error *err)
         st = apply_one(w, i, &results[i], err);
         if (st == EF_OK && stops_here(w, &results[i])) {
             w->cursor_after = w->apply->events[i].event->position - 1;
+            w->apply->stopped = true;
+            w->apply->stopped_at = w->apply->events[i].event->position;
             break;
         }
     }
+    if (w->set)
+        ef__workset_read_end(w->set);
     return st == EF_OK ? collect_views(w, err) : st;
 }
 
-static ef_status describe_change(work *w, ef__generation_change *out, ef_error *err)
+static void describe_change(const work *w, ef__generation_change *out)
 {
     const ef__generation *g = w->live->generation;
     const ef__apply *apply = w->apply;
-    size_t marks = 0;
-    ef_status st = collect_marks(w, &marks, err);
 
     *out = (ef__generation_change){.generation = g->id,
                                    .era = g->era,
@@ -421,7 +288,7 @@ static ef_status describe_change(work *w, ef__generation_change *out, ef_error *
                                    .views = w->changes,
                                    .view_count = w->change_count,
                                    .watermarks = w->marks,
-                                   .watermark_count = marks,
+                                   .watermark_count = w->mark_count,
                                    .failures = w->failures,
                                    .failure_count = w->failure_count};
     if (apply->moves_cursor) {
@@ -429,7 +296,6 @@ static ef_status describe_change(work *w, ef__generation_change *out, ef_error *
         out->cursor_after = w->cursor_after;
         out->go_live = apply->go_live && w->cursor_after == apply->cursor_after;
     }
-    return st;
 }
 
 /* --- the batch
@@ -469,6 +335,7 @@ static ef_status commit(ef_engine *e, ef__apply *apply, const ef__generation_cha
 {
     return e->views->ops->commit(e->views,
                                  &(ef__views_commit){.live_set = apply->live_set,
+                                                     .may_be_lost = apply->moves_cursor,
                                                      .head = read_head,
                                                      .head_context = e->journal,
                                                      .out_live = &apply->went_live,
@@ -489,6 +356,32 @@ static void add_up(ef__apply *apply, const work *works)
     }
 }
 
+/* No queued row will bring these events again, so each gets a row in the projection's own lane:
+ * before the commit, for a row too many is harmless and one too few a gap. */
+static ef_status file_waiting(ef_engine *e, const ef__apply *apply, ef_error *err)
+{
+    size_t most = apply->generation_count * apply->event_count, count = 0;
+    ef_exception *rows;
+    ef_status st;
+
+    for (size_t i = 0; i < most; i++)
+        count += ef__verdict_waits(apply->results[i].verdict);
+    if (count == 0)
+        return EF_OK;
+    rows = malloc(count * sizeof *rows);
+    if (!rows)
+        return no_memory(err);
+    count = ef__exceptions_collect(e, apply, rows);
+    st = EF_OK;
+    for (size_t at = 0; st == EF_OK && at < count; at += EF__ENGINE_BATCH) {
+        size_t left = count - at;
+        st = ef_outbox_file(e->journal, rows + at,
+                            left < EF__ENGINE_BATCH ? left : EF__ENGINE_BATCH, err);
+    }
+    free(rows);
+    return st;
+}
+
 ef_status ef__apply_run(ef_engine *e, ef__apply *apply, ef_error *err)
 {
     size_t generations = apply->generation_count;
@@ -498,7 +391,7 @@ ef_status ef__apply_run(ef_engine *e, ef__apply *apply, ef_error *err)
     bool *not_folded = NULL;
     ef_status st;
 
-    apply->went_live = false;
+    apply->went_live = apply->stopped = false;
     apply->results = ef__arena_zalloc(&apply->arena, generations * apply->event_count + 1,
                                       sizeof *apply->results);
     if (!changes || !works || !apply->results)
@@ -508,18 +401,16 @@ ef_status ef__apply_run(ef_engine *e, ef__apply *apply, ef_error *err)
         works[g] = (work){
             .engine = e, .apply = apply, .live = &apply->generations[g], .not_folded = not_folded};
         st = fold_generation(&works[g], apply->results + g * apply->event_count, err);
-        if (st == EF_OK)
-            st = describe_change(&works[g], &changes[g], err);
+        describe_change(&works[g], &changes[g]);
     }
+    if (st == EF_OK && apply->files)
+        st = file_waiting(e, apply, err);
     if (st == EF_OK)
         st = commit(e, apply, changes, generations, err);
     if (st == EF_OK)
         add_up(apply, works);
-    for (size_t g = 0; g < generations; g++) {
-        ef__folder_close(works[g].folder);
-        ef__match_close(works[g].match);
-        ef__arena_release(&works[g].loaded);
-    }
+    for (size_t g = 0; g < generations; g++)
+        close_work(&works[g], &changes[g], st == EF_OK);
     return st;
 }
 
@@ -546,6 +437,7 @@ ef_status ef__apply_live(ef_engine *e, const ef_event *events, size_t count, ef_
                            .events = items,
                            .event_count = count,
                            .live_set = set.number,
+                           .files = e->options.mode == EF_MODE_INLINE_APPLY_ONLY,
                            .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
         if (set.count)
             st = ef__apply_run(e, &apply, err);

@@ -41,12 +41,15 @@ typedef struct ef__apply {
     const ef__fence *fences;
     size_t fence_count;
     int64_t live_set; /* 0: does not matter */
+    bool files;       /* what waits is filed in the own lanes: no queued row will bring it */
     /* the cursor driver's, for one generation */
     bool moves_cursor;
     int64_t cursor_after;
     bool go_live;
     /* out */
     bool went_live;
+    bool stopped; /* a log-ordered projection: before an event that it cannot digest … */
+    int64_t stopped_at; /* … at this position */
     ef__applied *results; /* [generation * event_count + event], in `arena` */
     int64_t applied, ignored, failed;
     ef__arena arena;
@@ -57,7 +60,7 @@ typedef struct ef__apply {
 /*
  * EF_CONFLICT    the live set has changed: read it again
  * EF_LEASE_LOST  a fence has seen a higher token: nothing changed
- * EF_DAMAGED     an event is not the one that was applied under its seq: nothing changed
+ * An event that is not the one that was applied under its seq fails, loudly.
  */
 ef_status ef__apply_run(ef_engine *engine, ef__apply *apply, ef_error *err);
 /* Apply to the live generations what was just appended; what they lack before it comes first. */

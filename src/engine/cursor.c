@@ -2,72 +2,129 @@
  * cursor.c - the cursor driver: generations that catch up, and those that follow the log.
  */
 #include "queue.h"
+#include "scope.h"
+#include "workset.h"
 
 #include <stdlib.h>
 
 /* Apply events after the generation's cursor and move it. An event of a log-ordered projection that
  * fails stops it there: the cursor stays before it. */
-static ef_status advance(ef_engine *e, const ef__live *live, const ef_batch *batch, int64_t reached,
-                         bool at_end, ef_tick *tick, ef_error *err)
+static ef_status advance(ef_engine *e, const ef__live *live, ef__scope *scope,
+                         const ef_batch *batch, int64_t reached, bool at_end, ef_tick *tick,
+                         ef_error *err)
 {
+    const ef__generation *g = live->generation;
+    ef__fence fence = {ef_str_from(scope->fence), scope->token};
     ef__apply_event *events = malloc((batch->count + 1) * sizeof *events);
     ef__apply apply = {.generations = live,
                        .generation_count = 1,
                        .events = events,
                        .event_count = batch->count,
+                       .fences = &fence,
+                       .fence_count = 1,
+                       .files = !g->by_log,
                        .moves_cursor = true,
                        .cursor_after = reached,
-                       .go_live = at_end && live->generation->state == EF__GENERATION_CATCHING_UP,
+                       .go_live = at_end && g->state == EF__GENERATION_CATCHING_UP,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef_status st = EF_OK;
+    ef_status st =
+        events ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in the cursor driver");
 
-    if (!events)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out in the cursor driver");
-    for (size_t i = 0; i < batch->count; i++)
-        events[i] = (ef__apply_event){&batch->events[i], false};
-    st = ef__apply_run(e, &apply, err);
+    for (size_t i = 0; events && i < batch->count; i++)
+        events[i] =
+            (ef__apply_event){&batch->events[i], batch->events[i].position == scope->skip_position};
+    if (st == EF_OK)
+        st = ef__apply_run(e, &apply, err);
     if (st == EF_OK) {
         tick->applied += apply.applied;
         tick->ignored += apply.ignored;
         tick->failed += apply.failed;
         tick->caught_up += (int64_t)batch->count;
         tick->more =
-            tick->more || (apply.go_live && !apply.went_live) || (!at_end && apply.failed == 0);
+            tick->more || (apply.go_live && !apply.went_live) || (!at_end && !apply.stopped);
+        if (apply.stopped)
+            st = ef__scope_stopped(e, scope, g, apply.stopped_at, tick, err);
+        else
+            ef__scope_went_on(scope);
     }
     ef__apply_release(&apply);
     free(events);
-    return st == EF_CONFLICT ? EF_OK : st; /* somebody else moved it: look again next time */
+    return st;
+}
+
+static ef_status read_on(ef_engine *e, const ef__live *live, ef__scope *scope, ef_tick *tick,
+                         ef_error *err)
+{
+    bool catching_up = live->generation->state == EF__GENERATION_CATCHING_UP;
+    ef_batch batch = EF_BATCH_INIT;
+    ef__workset *set;
+    int64_t reached;
+    ef_status st = ef__workset_kept(e, live, &set, err);
+
+    if (st == EF_OK)
+        st = ef__ahead_take(&set->ahead, e->journal, live->generation->position, &batch, &reached,
+                            err);
+    if (st == EF_OK && batch.more)
+        ef__ahead_start(&set->ahead, e->journal, reached);
+    if (st == EF_OK && (batch.count || catching_up))
+        st = advance(e, live, scope, &batch, reached, !batch.more, tick, err);
+    ef_batch_release(&batch);
+    return st;
+}
+
+/* A failed one whose time has come is tried again from where its cursor stands. */
+static ef_status wake_failed(ef_engine *e, const ef__live *live, ef__scope *scope, ef_tick *tick,
+                             ef_error *err)
+{
+    const ef__generation *g = live->generation;
+
+    if (scope->failures == 0) /* another process gave up, or this one before it was started anew */
+        scope->failures = EF__SCOPE_GIVEN_UP;
+    tick->more = true;
+    return e->views->ops->generation_set_state(e->views, g->id, EF__GENERATION_CATCHING_UP, err);
 }
 
 static ef_status cursor_generation(ef_engine *e, const ef__live *live, ef_tick *tick, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
-    int64_t reached = live->generation->position;
-    ef_status st = ef_journal_read_log(e->journal,
-                                       &(ef_log_query){.any_tenant = true,
-                                                       .after = live->generation->position,
-                                                       .limit = EF__ENGINE_CATCH_UP_BATCH,
-                                                       .out_reached = &reached},
-                                       &batch, err);
-    bool catching_up = live->generation->state == EF__GENERATION_CATCHING_UP;
+    ef__scope *scope = ef__scope_of(e, live->generation);
+    bool ready;
+    ef_status st = scope ? ef__scope_ready(e, scope, tick, &ready, err)
+                         : ef_fail(err, EF_NO_MEMORY, "memory ran out in the cursor driver");
 
-    if (st == EF_OK && (batch.count || catching_up))
-        st = advance(e, live, &batch, reached, !batch.more, tick, err);
-    ef_batch_release(&batch);
-    return st;
+    if (st != EF_OK || !ready)
+        return st;
+    if (live->generation->state == EF__GENERATION_FAILED)
+        return wake_failed(e, live, scope, tick, err);
+    st = read_on(e, live, scope, tick, err);
+    if (st == EF_LEASE_LOST) { /* another worker reads for it now: not a failure */
+        scope->token = 0;
+        st = EF_OK;
+    }
+    return st == EF_CONFLICT ? EF_OK : st; /* somebody else moved it: look again next time */
 }
 
 ef_status ef__cursor_step(ef_engine *e, ef_tick *tick, ef_error *err)
 {
     ef__live_set set;
-    ef_status st = ef__live_set_read(e, false, &set, err);
+    ef_error first = EF_ERROR_INIT;
+    ef_status failed = EF_OK, st = ef__live_set_read(e, false, &set, err);
 
-    for (size_t i = 0; st == EF_OK && i < set.count; i++) {
-        const ef__generation *g = set.items[i].generation;
-        if (g->state == EF__GENERATION_CATCHING_UP ||
-            (g->state == EF__GENERATION_LIVE && g->by_log))
-            st = cursor_generation(e, &set.items[i], tick, err);
+    if (st != EF_OK)
+        return st;
+    ef__worksets_prune(e, &set);
+    /* What goes wrong with one is no reason to leave the others where they are. */
+    for (size_t i = 0; i < set.count; i++) {
+        ef_error error = EF_ERROR_INIT;
+        if (!ef__generation_by_cursor(set.items[i].generation) &&
+            set.items[i].generation->state != EF__GENERATION_FAILED)
+            continue;
+        st = cursor_generation(e, &set.items[i], tick, &error);
+        if (st != EF_OK && failed == EF_OK) {
+            failed = st;
+            first = error;
+        }
     }
+    ef__scopes_prune(e, false);
     ef__live_set_release(&set);
-    return st;
+    return failed == EF_OK ? EF_OK : ef_fail(err, failed, "%s", first.text);
 }

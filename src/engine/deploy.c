@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define FAILURES_COUNTED_MAX 10000
+
 static const char *state_name(ef__generation_state state)
 {
     static const char *const names[] = {"catching_up", "live", "paused", "failed", "retired"};
@@ -45,13 +47,19 @@ static ef_status stop_before_lane(ef_engine *e, ef_str lane, int64_t *position, 
     return never_failed(st) ? EF_OK : st;
 }
 
+/* The others have a cursor, which says how far they are. */
+static bool is_fed_by_queue(const ef__generation *g)
+{
+    return !g->by_log && g->state == EF__GENERATION_LIVE;
+}
+
 ef_status ef__engine_as_of(ef_engine *e, const ef__generation *g, int64_t *out, ef_error *err)
 {
     ef_head head;
     ef_status st = ef_journal_head(e->journal, &head, err);
 
     *out = g->position;
-    if (st != EF_OK || g->by_log || g->state == EF__GENERATION_CATCHING_UP)
+    if (st != EF_OK || !is_fed_by_queue(g))
         return st;
     /* The head was read first: whatever is waiting now and came later is above it anyway. */
     *out = head.position;
@@ -59,7 +67,14 @@ ef_status ef__engine_as_of(ef_engine *e, const ef__generation *g, int64_t *out, 
     return st == EF_OK ? stop_before_lane(e, g->name, out, err) : st;
 }
 
-/* Events of the queue and of the own lane that have yet to be applied. */
+/* Events that are behind a generation for good. */
+static int64_t count_done(const ef__generation *g)
+{
+    return g->applied + g->ignored + g->skipped;
+}
+
+/* Events that have yet to be applied: of the queue and of the own lane, or all that a cursor has
+ * not come to. A generation that was live before may be past its cursor here and there. */
 static ef_status count_waiting(ef_engine *e, const ef__generation *g, int64_t head, int64_t *out,
                                int64_t *out_dead, ef_error *err)
 {
@@ -67,8 +82,8 @@ static ef_status count_waiting(ef_engine *e, const ef__generation *g, int64_t he
     ef_status st;
 
     *out_dead = 0;
-    *out = head - g->position;
-    if (g->by_log || g->state == EF__GENERATION_CATCHING_UP)
+    *out = g->by_log ? head - g->position : head - count_done(g);
+    if (!is_fed_by_queue(g))
         return EF_OK;
     st = count_lane(e, EF_STR(EF_LANE_APPLY), &s, err);
     *out = s.pending + s.processing;
@@ -99,6 +114,7 @@ static ef_status describe(ef_engine *e, const ef__generation *g, ef__arena *aren
                            .routed = g->routed,
                            .state = ef_str_from(state_name(g->state)),
                            .views = g->views,
+                           .no_function = ef__function_missing(e, g),
                            .program = ef__arena_copy(arena, g->program)};
     ef__hex(g->digest, sizeof g->digest, out->digest);
     if (st == EF_OK)
@@ -106,11 +122,11 @@ static ef_status describe(ef_engine *e, const ef__generation *g, ef__arena *aren
     if (st == EF_OK)
         st = count_waiting(e, g, head.position, &waiting, &out->quarantined, err);
     out->lag_events = waiting;
-    out->unaccounted = head.position - g->applied - g->ignored - g->skipped - waiting;
+    out->unaccounted = head.position - count_done(g) - waiting;
     if (st == EF_OK)
         st = ef__room_ready(&failures.room, err);
     if (st == EF_OK)
-        st = e->views->ops->failure_ls(e->views, g->id, true, 10000, &failures, err);
+        st = e->views->ops->failure_ls(e->views, g->id, true, FAILURES_COUNTED_MAX, &failures, err);
     out->failures = (int64_t)failures.count;
     ef__room_release(&failures.room);
     if (st == EF_OK && waiting > 0) {
@@ -123,6 +139,22 @@ static ef_status describe(ef_engine *e, const ef__generation *g, ef__arena *aren
         ef_batch_release(&batch);
     }
     return st == EF_OK && (!out->name.ptr || !out->program.ptr) ? ef__room_full(err) : st;
+}
+
+/* They come by name, then number. */
+static void put_routed_first(ef_projection *items, size_t count)
+{
+    size_t first = 0; /* of its name */
+
+    for (size_t i = 0; i < count; i++) {
+        if (!ef_str_equal(items[i].name, items[first].name))
+            first = i;
+        if (!items[i].routed || i == first)
+            continue;
+        ef_projection routed = items[i];
+        memmove(&items[first + 1], &items[first], (i - first) * sizeof *items);
+        items[first] = routed;
+    }
 }
 
 ef_status ef_projection_ls(ef_engine *e, ef_str name, ef_projection_list *out, ef_error *err)
@@ -155,6 +187,7 @@ ef_status ef_projection_ls(ef_engine *e, ef_str name, ef_projection_list *out, e
         st = describe(e, &list.items[i], &out->room->arena, &items[out->count], err);
         out->count += st == EF_OK;
     }
+    put_routed_first(items, out->count);
     ef__room_release(&list.room);
     return st;
 }
@@ -231,7 +264,8 @@ static ef_status check_lookups(ef_engine *e, const ef__program *program, ef_erro
     return st;
 }
 
-static ef_status add_generation(ef_engine *e, const ef__program *program, bool first, ef_error *err)
+static ef_status add_generation(ef_engine *e, const ef__program *program, ef_str text, bool first,
+                                ef_error *err)
 {
     ef__buf paths = EF__BUF_INIT(65536);
     int64_t id;
@@ -249,7 +283,7 @@ static ef_status add_generation(ef_engine *e, const ef__program *program, bool f
             &(ef__generation){.name = ef__program_name(program),
                               .version = (int32_t)ef__program_version(program),
                               .by_log = ef__program_by_log(program),
-                              .program = ef__program_source(program),
+                              .program = text,
                               .program_hash = hash_of(program),
                               .index_paths = ef__buf_str(&paths),
                               .schema = (int32_t)ef__program_schema(program),
@@ -260,12 +294,23 @@ static ef_status add_generation(ef_engine *e, const ef__program *program, bool f
     return st;
 }
 
+ef_status ef__deploy_program(ef_engine *e, const ef__program *program, ef_str text, ef_error *err)
+{
+    bool same = false, first = false;
+    ef_status st = compare_deployed(e, program, &same, &first, err);
+
+    if (st == EF_OK && !same)
+        st = check_lookups(e, program, err);
+    if (st == EF_OK && !same)
+        st = add_generation(e, program, text, first, err);
+    return st;
+}
+
 ef_status ef_projection_deploy(ef_engine *e, const char *file_name, ef_str text,
                                ef_projection_list *out, ef_text *out_report, ef_error *err)
 {
     ef__diagnostics *diagnostics;
     ef__program *program = NULL;
-    bool same = false, first = false;
     ef_status st;
 
     if (!e || !out)
@@ -282,11 +327,7 @@ ef_status ef_projection_deploy(ef_engine *e, const char *file_name, ef_str text,
         st = ef__program_compile(ef_str_from(file_name), text, &program, diagnostics, err);
     free(diagnostics);
     if (st == EF_OK)
-        st = compare_deployed(e, program, &same, &first, err);
-    if (st == EF_OK && !same)
-        st = check_lookups(e, program, err);
-    if (st == EF_OK && !same)
-        st = add_generation(e, program, first, err);
+        st = ef__deploy_program(e, program, text, err);
     if (st == EF_OK)
         st = ef_projection_ls(e, ef__program_name(program), out, err);
     ef__program_close(program);
@@ -296,30 +337,90 @@ ef_status ef_projection_deploy(ef_engine *e, const char *file_name, ef_str text,
 /* --- pause and resume
  * ------------------------------------------------------------------------------ */
 
-/* Pausing stops the feed; resuming catches up by cursor from where it stood, over the seam again.
- */
-static ef_status set_state(ef_engine *e, ef_str name, bool pause, ef_error *err)
+/* The first position that an open failure is about, or INT64_MAX. */
+static ef_status first_failure(ef_engine *e, const ef__generation *g, int64_t *out, ef_error *err)
 {
-    ef__generation_list list = {0};
+    ef__failure_list list = {0};
+    ef_status st = ef__room_ready(&list.room, err);
+
+    *out = INT64_MAX;
+    if (st == EF_OK)
+        st = e->views->ops->failure_ls(e->views, g->id, true, FAILURES_COUNTED_MAX, &list, err);
+    for (size_t i = 0; st == EF_OK && i < list.count; i++)
+        *out = list.items[i].position < *out ? list.items[i].position : *out;
+    ef__room_release(&list.room);
+    return st;
+}
+
+/*
+ * Pausing stops the feed, and resuming catches up by cursor. The queue does not move the cursor, so
+ * it is brought to where the generation stands before the feed stops: what lies below is applied,
+ * for rows of the queue go only after the commit of the views. What failed, and anything that does
+ * not add up, keeps the cursor lower; then events are read again that were applied, which changes
+ * nothing. EF_CONFLICT: it is another generation than the one that was read.
+ */
+static ef_status keep_place(ef_engine *e, const ef__generation *g, ef_error *err)
+{
+    int64_t as_of, failed;
     ef_status st;
 
-    if (!e)
-        return ef_fail(err, EF_BAD_INPUT, "engine is NULL");
-    st = ef__room_ready(&list.room, err);
+    if (!is_fed_by_queue(g))
+        return EF_OK;
+    st = ef__engine_as_of(e, g, &as_of, err);
     if (st == EF_OK)
-        st = e->views->ops->generation_ls(e->views, name, &list, err);
-    if (st == EF_OK && !list.count)
-        st = ef_fail(err, EF_NOT_FOUND,
-                     "there is no projection \"%.*s\"; see: everfold projection ls",
-                     EF_STR_ARG(name));
-    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
-        const ef__generation *g = &list.items[i];
+        st = first_failure(e, g, &failed, err);
+    if (st != EF_OK)
+        return st;
+    as_of = as_of < failed ? as_of : failed - 1;
+    if (as_of <= g->position || as_of > count_done(g))
+        return EF_OK;
+    return e->views->ops->commit(
+        e->views,
+        &(ef__views_commit){.generations = &(ef__generation_change){.generation = g->id,
+                                                                    .era = g->era,
+                                                                    .cursor_before = g->position,
+                                                                    .cursor_after = as_of},
+                            .generation_count = 1},
+        err);
+}
+
+static ef_status set_states(ef_engine *e, const ef__generation_list *list, bool pause,
+                            ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < list->count; i++) {
+        const ef__generation *g = &list->items[i];
         bool stopped = g->state == EF__GENERATION_PAUSED || g->state == EF__GENERATION_FAILED;
         if (g->state == EF__GENERATION_RETIRED ||
             (pause ? g->state == EF__GENERATION_PAUSED : !stopped))
             continue;
-        st = e->views->ops->generation_set_state(
-            e->views, g->id, pause ? EF__GENERATION_PAUSED : EF__GENERATION_CATCHING_UP, err);
+        if (pause)
+            st = keep_place(e, g, err);
+        if (st == EF_OK)
+            st = e->views->ops->generation_set_state(
+                e->views, g->id, pause ? EF__GENERATION_PAUSED : EF__GENERATION_CATCHING_UP, err);
+    }
+    return st;
+}
+
+static ef_status set_state(ef_engine *e, ef_str name, bool pause, ef_error *err)
+{
+    ef__generation_list list = {0};
+    ef_status st = EF_CONFLICT;
+
+    if (!e)
+        return ef_fail(err, EF_BAD_INPUT, "engine is NULL");
+    for (int tries = 0; st == EF_CONFLICT && tries < EF__ENGINE_START_OVER; tries++) {
+        st = ef__room_ready(&list.room, err);
+        if (st == EF_OK)
+            st = e->views->ops->generation_ls(e->views, name, &list, err);
+        if (st == EF_OK && !list.count)
+            st = ef_fail(err, EF_NOT_FOUND,
+                         "there is no projection \"%.*s\"; see: everfold projection ls",
+                         EF_STR_ARG(name));
+        if (st == EF_OK)
+            st = set_states(e, &list, pause, err);
     }
     ef__room_release(&list.room);
     return st;

@@ -1,7 +1,9 @@
 /*
  * engine.c - opening and closing an engine, its programs, and the inline modes.
  */
-#include "apply.h"
+#include "run.h"
+#include "scope.h"
+#include "workset.h"
 
 #include "../base/hash.h"
 #include "../base/logger.h"
@@ -14,19 +16,6 @@
 int64_t ef__engine_now(const ef_engine *engine)
 {
     return engine->options.clock->wall_us(engine->options.clock->context);
-}
-
-static ef_status read_partitions(ef_engine *e, ef_error *err)
-{
-    ef_store_facts facts;
-    ef_status st = ef_journal_facts(e->journal, &facts, err);
-
-    if (st != EF_OK)
-        return st;
-    e->partitions = facts.partitions;
-    e->tokens = calloc((size_t)e->partitions, sizeof *e->tokens);
-    return e->tokens ? EF_OK
-                     : ef_fail(err, EF_NO_MEMORY, "memory ran out while opening the engine");
 }
 
 static void name_worker(ef_engine *e)
@@ -43,9 +32,39 @@ static void name_worker(ef_engine *e)
     (void)snprintf(e->worker, sizeof e->worker, "%s-%ld-%s", host, (long)getpid(), id + 24);
 }
 
+ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, ef_engine **out,
+                             ef_error *err)
+{
+    ef_engine *e = calloc(1, sizeof *e);
+    ef_status st;
+
+    *out = NULL;
+    if (!e) {
+        ef__views_close(views);
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening the engine");
+    }
+    e->options = *options;
+    e->options.clock = options->clock ? options->clock : ef_clock_system();
+    e->journal = options->journal;
+    e->views = views;
+    e->worksets_bytes = EF__WORKSETS_BYTES;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->working, NULL);
+    pthread_mutex_init(&e->reading, NULL);
+    pthread_mutex_init(&e->driving, NULL);
+    name_worker(e);
+    st = ef__crew_open(e, err);
+    if (st != EF_OK) {
+        ef__engine_abandon(e);
+        return st;
+    }
+    *out = e;
+    return EF_OK;
+}
+
 ef_status ef_engine_open(const ef_engine_options *options, ef_engine **out, ef_error *err)
 {
-    ef_engine *e;
+    ef_views *views;
     ef_status st;
 
     if (!out)
@@ -53,56 +72,44 @@ ef_status ef_engine_open(const ef_engine_options *options, ef_engine **out, ef_e
     *out = NULL;
     if (!options || !options->journal || !options->views_url)
         return ef_fail(err, EF_BAD_INPUT, "an engine needs a journal and views_url");
-    e = calloc(1, sizeof *e);
-    if (!e)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening the engine");
-    e->options = *options;
-    e->options.clock = options->clock ? options->clock : ef_clock_system();
-    e->journal = options->journal;
-    pthread_mutex_init(&e->lock, NULL);
-    pthread_mutex_init(&e->working, NULL);
-    name_worker(e);
-    st = ef__views_open(&(ef__views_options){.url = options->views_url,
-                                             .create = options->create,
-                                             .read_only = options->read_only,
-                                             .busy_ms = options->busy_ms ? options->busy_ms : 10000,
-                                             .clock = e->options.clock,
-                                             .log = options->log},
-                        &e->views, err);
-    if (st == EF_OK)
-        st = read_partitions(e, err);
-    if (st != EF_OK) {
-        ef_engine_close(e);
-        return st;
-    }
-    *out = e;
-    return EF_OK;
-}
-
-static void release_leases(ef_engine *e)
-{
-    for (int32_t p = 0; e->tokens && p < e->partitions; p++) {
-        ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = p};
-        if (e->tokens[p])
-            (void)ef_lease_release(e->journal, &key, e->tokens[p], NULL);
-    }
+    st = ef__views_open(
+        &(ef__views_options){.url = options->views_url,
+                             .create = options->create,
+                             .read_only = options->read_only,
+                             .busy_ms = options->busy_ms ? options->busy_ms : 10000,
+                             .clock = options->clock ? options->clock : ef_clock_system(),
+                             .log = options->log},
+        &views, err);
+    return st == EF_OK ? ef__engine_open_on(options, views, out, err) : st;
 }
 
 void ef_engine_close(ef_engine *e)
 {
     if (!e)
         return;
-    release_leases(e);
+    ef__run_leave(e);
+    ef__crew_leave(e);
+    ef__scopes_prune(e, true);
+    ef__engine_abandon(e);
+}
+
+void ef__engine_abandon(ef_engine *e)
+{
+    ef__worksets_release(e);
+    ef__scopes_release(e);
     while (e->compiled) {
         ef__compiled *next = e->compiled->next;
         ef__program_close(e->compiled->program);
         free(e->compiled);
         e->compiled = next;
     }
+    ef__functions_release(e->functions);
     ef__views_close(e->views);
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->working);
-    free(e->tokens);
+    pthread_mutex_destroy(&e->reading);
+    pthread_mutex_destroy(&e->driving);
+    ef__crew_release(&e->crew);
     free(e);
 }
 
@@ -122,10 +129,14 @@ static ef_status compile(ef_engine *e, const ef__generation *g, const ef__progra
 {
     ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
     ef__compiled *c = calloc(1, sizeof *c);
-    ef_status st = diagnostics && c
-                       ? ef__program_compile(g->name, g->program, &c->program, diagnostics, err)
-                       : ef_fail(err, EF_NO_MEMORY, "memory ran out while compiling a program");
+    ef_status st;
 
+    if (!diagnostics || !c)
+        st = ef_fail(err, EF_NO_MEMORY, "memory ran out while compiling a program");
+    else if (ef__generation_in_c(g))
+        st = ef__function_compile(e, g, &c->program, err);
+    else
+        st = ef__program_compile(g->name, g->program, &c->program, diagnostics, err);
     free(diagnostics);
     if (st != EF_OK) {
         free(c);
@@ -171,7 +182,7 @@ ef_status ef__live_set_read(ef_engine *e, bool stream_ordered_live, ef__live_set
         const ef__generation *g = &out->list.items[i];
         bool wanted = stream_ordered_live ? g->state == EF__GENERATION_LIVE && !g->by_log
                                           : g->state != EF__GENERATION_RETIRED;
-        if (!wanted)
+        if (!wanted || ef__function_missing(e, g))
             continue;
         out->items[out->count].generation = g;
         st = ef__engine_program(e, g, &out->items[out->count].program, err);

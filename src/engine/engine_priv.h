@@ -4,6 +4,9 @@
 #ifndef EF_ENGINE_ENGINE_PRIV_H
 #define EF_ENGINE_ENGINE_PRIV_H
 
+#include "crew.h"
+#include "function.h"
+
 #include "../base/buf.h"
 #include "../fold/fold.h"
 #include "../views/views.h"
@@ -18,6 +21,7 @@
 #define EF__ENGINE_BATCH 1000           /* events at a time, by default */
 #define EF__ENGINE_CATCH_UP_BATCH 10000 /* catching up: large commits, hot views stay in memory */
 #define EF__ENGINE_LEASE_MS 10000
+#define EF__ENGINE_HEARTBEAT_MS 20000
 #define EF__ENGINE_START_OVER 8 /* times an apply starts over when somebody else was quicker */
 
 /* A compiled program of a generation; kept for as long as the engine is open. */
@@ -27,6 +31,15 @@ typedef struct ef__compiled {
     struct ef__compiled *next;
 } ef__compiled;
 
+#define EF__SCOPE_MAX 600 /* the name of a run's lease: tenant, projection */
+
+/* The lease of a run that this engine drives, if it has one. */
+typedef struct ef__run_hold {
+    char scope[EF__SCOPE_MAX];
+    int64_t token; /* 0: none */
+    int64_t renewed_us;
+} ef__run_hold;
+
 struct ef_engine {
     ef_engine_options options; /* clock filled in */
     ef_journal *journal;
@@ -34,9 +47,19 @@ struct ef_engine {
     char worker[80];
     pthread_mutex_t lock; /* of what follows */
     ef__compiled *compiled;
-    pthread_mutex_t working; /* one tick at a time */
-    int64_t *tokens;         /* of the partitions' leases; 0: not held */
-    int32_t partitions;
+    ef__function *functions;
+    pthread_mutex_t reading; /* one tick of the cursors at a time; it guards … */
+    struct ef__workset *worksets; /* … what is kept from tick to tick, */
+    struct ef__scope *scopes;     /* and how the scopes are doing */
+    size_t worksets_bytes;        /* what they may take; EF__WORKSETS_BYTES, less in tests */
+    pthread_mutex_t working; /* one tick of the queue at a time; it guards … */
+    ef__crew crew;           /* … what this worker holds */
+    size_t batch;            /* how many rows the next pass takes */
+    char gaps_after[EF_CURSOR_MAX]; /* the look for gaps at the start has come so far … */
+    bool gaps_looked;               /* … or is over */
+    pthread_mutex_t driving;        /* one step of a run at a time; it guards … */
+    ef__run_hold run_hold;          /* … this */
+    bool careful; /* some of what a process that ended had in hand is still to be tried */
 };
 
 /* A generation with its program. */
@@ -53,6 +76,13 @@ typedef struct ef__live_set {
     ef__generation_list list;
 } ef__live_set;
 
+/* As ef_engine_open, on a view store that is open already (views_url is not looked at). The store is
+ * the engine's from here on; when this fails, it is closed. */
+ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, ef_engine **out,
+                             ef_error *err);
+/* Free the memory as a crash would: no lease is released, nothing is written. For tests. */
+void ef__engine_abandon(ef_engine *engine);
+
 int64_t ef__engine_now(const ef_engine *engine);
 ef_status ef__engine_program(ef_engine *engine, const ef__generation *generation,
                              const ef__program **out, ef_error *err);
@@ -60,6 +90,10 @@ ef_status ef__engine_program(ef_engine *engine, const ef__generation *generation
 ef_status ef__live_set_read(ef_engine *engine, bool stream_ordered_live, ef__live_set *out,
                             ef_error *err);
 void ef__live_set_release(ef__live_set *set);
+
+/* Add a generation of a program with this text, unless it is there. EF_CONFLICT: with another text */
+ef_status ef__deploy_program(ef_engine *engine, const ef__program *program, ef_str text,
+                             ef_error *err);
 
 /* The generation that queries for `name` go to; EF_NOT_FOUND. `list` owns it. */
 ef_status ef__engine_routed(ef_engine *engine, ef_str name, ef__generation_list *list,

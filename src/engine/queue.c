@@ -1,300 +1,205 @@
 /*
- * queue.c - the queue driver: take from the outbox under a lease, apply, mark under the token.
- *
- * What a projection fails on, and what waits behind that in its stream, goes to the projection's
- * own lane, so that the mark moves on and nobody else waits.
+ * queue.c - see queue.h: what is queued.
  */
 #include "queue.h"
 
 #include "../base/logger.h"
-#include "../core/retry.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-/* --- leases
- * --------------------------------------------------------------------------------------- */
+#define BATCH_GROWTH 8   /* a backlog is taken in batches of up to so many times the usual one */
 
-ef_status ef__queue_lease(ef_engine *e, const ef_work_options *options, ef_tick *tick,
-                          ef_error *err)
-{
-    int64_t lease_ms = options->lease_ms ? options->lease_ms : EF__ENGINE_LEASE_MS;
-    ef_str owner = options->no_leasing ? EF_STR("single worker") : ef_str_from(e->worker);
-    ef_status st = EF_OK;
+/* A batch on its way through a pass. */
+typedef struct pass {
+    ef_engine *engine;
+    ef_holding *held;
+    size_t held_count;
+    ef_taken_batch taken;
+    ef__live_set set;
+    ef__apply apply;
+    ef_tick *tick;
+} pass;
 
-    for (int32_t p = 0; st == EF_OK && p < e->partitions; p++) {
-        ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = p};
-        int64_t until_us;
-        st = ef_lease_acquire(e->journal, &key, owner, lease_ms, &e->tokens[p], &until_us, err);
-        if (st == EF_LEASE_HELD) { /* somebody else works there */
-            e->tokens[p] = 0;
-            st = EF_OK;
-        }
-        tick->owned_count += e->tokens[p] != 0;
-    }
-    return st;
-}
+/* --- settling --------------------------------------------------------------------------------- */
 
-/* The partitions that are held, for take and mark. malloc'ed. */
-static ef_status held_partitions(const ef_engine *e, ef_holding **out, size_t *out_count,
-                                 ef_error *err)
-{
-    *out_count = 0;
-    *out = malloc((size_t)e->partitions * sizeof **out);
-    if (!*out)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
-    for (int32_t p = 0; p < e->partitions; p++)
-        if (e->tokens[p])
-            (*out)[(*out_count)++] = (ef_holding){.partition = p, .token = e->tokens[p]};
-    return EF_OK;
-}
-
-/* The fences of the partitions that have events in hand. */
-static size_t fences_of(const ef_taken_batch *taken, const ef_engine *e, ef__fence *fences,
-                        char (*names)[32])
-{
-    size_t count = 0;
-
-    for (int32_t p = 0; p < e->partitions; p++) {
-        bool used = false;
-        for (size_t i = 0; i < taken->count && !used; i++)
-            used = taken->items[i].partition == p;
-        if (!used)
-            continue;
-        (void)snprintf(names[count], sizeof names[count], "partition/%d", (int)p);
-        fences[count] = (ef__fence){ef_str_from(names[count]), e->tokens[p]};
-        count++;
-    }
-    return count;
-}
-
-/* --- outcomes become exceptions
- * --------------------------------------------------------------------- */
-
-static ef_exception exception_of(const ef_engine *e, ef_str lane, int64_t position,
-                                 const ef__applied *result, int32_t failures_before)
-{
-    int64_t now_us = ef__engine_now(e);
-    ef_exception x = {.lane = lane, .position = position, .error = result->message};
-
-    if (result->verdict == EF__VERDICT_DEFERRED) {
-        x.status = EF_ROW_PENDING;
-        x.attempts = failures_before;
-        x.due_us = now_us;
-        return x;
-    }
-    ef__retry_step step =
-        ef__retry_decide(&ef__retry_apply, failures_before, EF__ERROR_PERMANENT, (uint64_t)now_us);
-    x.attempts = (int32_t)step.attempts;
-    x.status = step.dead ? EF_ROW_DEAD : EF_ROW_FAILED;
-    x.due_us = now_us + step.delay_ms * 1000;
-    return x;
-}
-
-static bool needs_exception(ef__verdict verdict)
-{
-    return verdict == EF__VERDICT_FAILED || verdict == EF__VERDICT_DEFERRED;
-}
-
-/* One exception per event and projection: two generations of a projection share its lane. */
-static size_t collect_exceptions(const ef_engine *e, const ef__apply *apply, ef_exception *out)
-{
-    size_t count = 0;
-
-    for (size_t g = 0; g < apply->generation_count; g++) {
-        ef_str lane = apply->generations[g].generation->name;
-        for (size_t i = 0; i < apply->event_count; i++) {
-            const ef__applied *result = &apply->results[g * apply->event_count + i];
-            int64_t position = apply->events[i].event->position;
-            bool there = false;
-            if (!needs_exception(result->verdict))
-                continue;
-            for (size_t x = 0; x < count && !there; x++)
-                there = out[x].position == position && ef_str_equal(out[x].lane, lane);
-            if (!there)
-                out[count++] = exception_of(e, lane, position, result, 0);
-        }
-    }
-    return count;
-}
-
-/* --- the queue
- * -------------------------------------------------------------------------------------- */
-
-static void tally(const ef__apply *apply, ef_tick *tick)
-{
-    tick->applied += apply->applied;
-    tick->ignored += apply->ignored;
-    tick->failed += apply->failed;
-}
-
-static ef_status mark_taken(ef_engine *e, const ef_taken_batch *taken, ef_holding *held,
-                            size_t held_count, const ef_exception *exceptions,
-                            size_t exception_count, ef_error *err)
+/* Move the marks past what was taken; what waits gets its rows in the same transaction. */
+static ef_status settle(pass *p, const ef_exception *exceptions, size_t count, ef_error *err)
 {
     size_t used = 0;
 
-    for (size_t h = 0; h < held_count; h++) {
+    for (size_t h = 0; h < p->held_count; h++) {
         int64_t upto = 0;
-        for (size_t i = 0; i < taken->count; i++)
-            if (taken->items[i].partition == held[h].partition)
-                upto = taken->items[i].event->position;
+        for (size_t i = 0; i < p->taken.count; i++)
+            if (p->taken.items[i].partition == p->held[h].partition)
+                upto = p->taken.items[i].event->position;
         if (upto) {
-            held[used] = held[h];
-            held[used++].upto = upto;
+            p->held[used] = p->held[h];
+            p->held[used++].upto = upto;
         }
     }
-    return ef_outbox_mark(e->journal, EF_STR(EF_LANE_APPLY), held, used, exceptions,
-                          exception_count, err);
+    return ef_outbox_mark(p->engine->journal, EF_STR(EF_LANE_APPLY), p->held, used, exceptions,
+                          count, err);
 }
 
-/* Apply what was taken to the live generations, starting over when one has just gone live. */
-static ef_status apply_taken(ef_engine *e, const ef_taken_batch *taken,
-                             const ef__apply_event *events, ef__apply *apply, ef__live_set *set,
-                             ef_error *err)
+static ef_status settle_outcomes(pass *p, ef_error *err)
 {
-    ef__fence *fences = malloc((size_t)e->partitions * sizeof *fences);
-    char(*names)[32] = malloc((size_t)e->partitions * sizeof *names);
-    ef_status st = fences && names ? EF_CONFLICT : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    size_t most = p->apply.event_count * p->apply.generation_count;
+    ef_exception *exceptions = malloc((most + 1) * sizeof *exceptions);
+    ef_status st = exceptions ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 
-    for (int tries = 0; st == EF_CONFLICT && tries < EF__ENGINE_START_OVER; tries++) {
-        ef__apply_release(apply);
-        ef__live_set_release(set);
-        st = ef__live_set_read(e, true, set, err);
-        if (st != EF_OK)
-            break;
-        *apply = (ef__apply){.generations = set->items,
-                             .generation_count = set->count,
-                             .events = events,
-                             .event_count = taken->count,
-                             .fences = fences,
-                             .fence_count = fences_of(taken, e, fences, names),
-                             .live_set = set->number,
-                             .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-        st = ef__apply_run(e, apply, err);
-    }
-    apply->fences = NULL;
-    free(fences);
-    free(names);
-    return st;
-}
-
-static ef_status step_taken(ef_engine *e, const ef_taken_batch *taken, ef_holding *held,
-                            size_t held_count, ef_tick *tick, ef_error *err)
-{
-    ef__apply apply = {.arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef__live_set set = {0};
-    ef_exception *exceptions = NULL;
-    ef__apply_event *events = malloc(taken->count * sizeof *events);
-    ef_status st = events ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
-
-    for (size_t i = 0; events && i < taken->count; i++)
-        events[i] = (ef__apply_event){taken->items[i].event, taken->items[i].skip};
     if (st == EF_OK)
-        st = apply_taken(e, taken, events, &apply, &set, err);
-    if (st == EF_OK) {
-        exceptions = malloc((taken->count * set.count + 1) * sizeof *exceptions);
-        st = exceptions ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
-    }
-    if (st == EF_OK) {
-        size_t count = collect_exceptions(e, &apply, exceptions);
-        st = mark_taken(e, taken, held, held_count, exceptions, count, err);
-        tally(&apply, tick);
-    }
+        st = settle(p, exceptions, ef__exceptions_collect(p->engine, &p->apply, exceptions), err);
     free(exceptions);
-    free(events);
-    ef__apply_release(&apply);
-    ef__live_set_release(&set);
     return st;
 }
 
-ef_status ef__queue_step(ef_engine *e, size_t batch, ef_tick *tick, ef_error *err)
-{
-    ef_taken_batch taken = EF_TAKEN_BATCH_INIT;
-    ef_holding *held = NULL;
-    size_t held_count = 0;
-    ef_status st = held_partitions(e, &held, &held_count, err);
+/* --- folding ---------------------------------------------------------------------------------- */
 
-    if (st == EF_OK && held_count)
-        st =
-            ef_outbox_take(e->journal, EF_STR(EF_LANE_APPLY), held, held_count, batch, &taken, err);
-    if (st == EF_OK && taken.count) {
-        tick->claimed += (int64_t)taken.count;
-        tick->more = tick->more || taken.more;
-        st = step_taken(e, &taken, held, held_count, tick, err);
-    }
-    ef_taken_batch_release(&taken);
-    free(held);
-    return st;
+static ef_status apply_to(pass *p, const ef__fence_set *fences, const ef__apply_event *events,
+                          ef_error *err)
+{
+    p->apply = (ef__apply){.generations = p->set.items,
+                           .generation_count = p->set.count,
+                           .events = events,
+                           .event_count = p->taken.count,
+                           .fences = fences->items,
+                           .fence_count = fences->count,
+                           .live_set = p->set.number,
+                           .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    return ef__apply_run(p->engine, &p->apply, err);
 }
 
-/* --- what failed before
- * ------------------------------------------------------------------------------ */
-
-/* Try one exception again, in all live generations of its projection. */
-static ef_status retry_one(ef_engine *e, const ef__live_set *set, const ef_taken *item,
-                           const ef_holding *holding, ef_tick *tick, ef_error *err)
+/* Apply what was taken to the live generations, starting over when one has just gone live or
+ * somebody else was quicker. */
+static ef_status apply_taken(pass *p, ef_error *err)
 {
-    ef__live of_name[16];
-    size_t count = 0;
-    char scope[32];
-    ef__fence fence;
-    ef__apply apply = {.arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef_exception x = {.lane = item->lane, .position = item->event->position, .status = EF_ROW_DONE};
-    ef_status st = EF_OK;
+    ef__fence_set fences = {0};
+    ef__apply_event *events = malloc(p->taken.count * sizeof *events);
+    ef_status st = events ? ef__fences_make(p->held, p->held_count, p->taken.items, p->taken.count,
+                                            &fences, err)
+                          : ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
 
-    for (size_t i = 0; i < set->count && count < 16; i++)
-        if (ef_str_equal(set->items[i].generation->name, item->lane))
-            of_name[count++] = set->items[i];
-    (void)snprintf(scope, sizeof scope, "partition/%d", (int)item->partition);
-    fence = (ef__fence){ef_str_from(scope), holding->token};
-    if (count) {
-        apply.generations = of_name;
-        apply.generation_count = count;
-        apply.events = &(ef__apply_event){item->event, item->skip};
-        apply.event_count = 1;
-        apply.fences = &fence;
-        apply.fence_count = 1;
-        apply.live_set = set->number;
-        st = ef__apply_run(e, &apply, err);
+    for (size_t i = 0; events && i < p->taken.count; i++)
+        events[i] = (ef__apply_event){p->taken.items[i].event, p->taken.items[i].skip};
+    if (st == EF_OK)
+        st = EF_CONFLICT;
+    for (int tries = 0; st == EF_CONFLICT && tries < EF__ENGINE_START_OVER; tries++) {
+        ef__apply_release(&p->apply);
+        ef__live_set_release(&p->set);
+        st = ef__live_set_read(p->engine, true, &p->set, err);
+        if (st == EF_OK)
+            st = apply_to(p, &fences, events, err);
     }
-    for (size_t g = 0; st == EF_OK && g < count; g++)
-        if (needs_exception(apply.results[g].verdict))
-            x = exception_of(e, item->lane, item->event->position, &apply.results[g],
-                             item->attempts);
+    p->apply.fences = NULL;
+    p->apply.events = NULL;
     if (st == EF_OK) {
-        if (x.status == EF_ROW_PENDING)
-            x.due_us += 1000000; /* something before it has to come first */
-        tally(&apply, tick);
-        tick->dead += x.status == EF_ROW_DEAD;
-        tick->claimed++;
-        st = ef_outbox_mark(e->journal, item->lane, holding, 1, &x, 1, err);
+        p->apply.events = events;
+        ef__tick_add(p->tick, &p->apply);
+        st = settle_outcomes(p, err);
     }
-    ef__apply_release(&apply);
-    return st == EF_CONFLICT ? EF_OK : st; /* the next tick tries again */
+    ef__fences_release(&fences);
+    free(events);
+    return st;
 }
 
-ef_status ef__queue_retry(ef_engine *e, size_t batch, ef_tick *tick, ef_error *err)
-{
-    ef_taken_batch taken = EF_TAKEN_BATCH_INIT;
-    ef__live_set set = {0};
-    ef_holding *held = NULL;
-    size_t held_count = 0;
-    ef_status st = held_partitions(e, &held, &held_count, err);
+/* --- what was in hand when a process ended ------------------------------------------------------ */
 
-    if (st == EF_OK && held_count)
-        st = ef_outbox_take_due(e->journal, (ef_str){0}, held, held_count, batch, &taken, err);
-    if (st == EF_OK && taken.count)
-        st = ef__live_set_read(e, true, &set, err);
-    for (size_t i = 0; st == EF_OK && i < taken.count; i++)
-        for (size_t h = 0; st == EF_OK && h < held_count; h++)
-            if (held[h].partition == taken.items[i].partition)
-                st = retry_one(e, &set, &taken.items[i], &held[h], tick, err);
-    /* The next of each stream may be due now. */
-    tick->more = tick->more || (st == EF_OK && taken.count > 0 && tick->applied > 0);
-    ef__live_set_release(&set);
-    ef_taken_batch_release(&taken);
-    free(held);
+/* Does the generation still lack the event? */
+static ef_status lacks(const pass *p, const ef__generation *g, const ef_event *event, bool *out,
+                       ef_error *err)
+{
+    ef__watermark mark = {0};
+    bool found;
+    ef_views *views = p->engine->views;
+    ef_status st =
+        views->ops->watermark_get(views, g->id, event->tenant, event->stream, &mark, &found, err);
+
+    *out = st == EF_OK && (!found || mark.applied_seq < event->seq);
+    return st;
+}
+
+/* It was alone in hand: every projection that lacks it counts one attempt, and tries it in its own
+ * lane, where the others do not wait for it. */
+static ef_status set_aside(pass *p, ef_error *err)
+{
+    const ef_event *event = p->taken.items[0].event;
+    ef__applied ended = {.verdict = EF__VERDICT_FAILED, .message = EF_STR(EF__CRASH_TEXT)};
+    ef_exception *exceptions = NULL;
+    size_t count = 0;
+    ef_status st = ef__live_set_read(p->engine, true, &p->set, err);
+
+    if (st == EF_OK) {
+        exceptions = malloc((p->set.count + 1) * sizeof *exceptions);
+        st = exceptions ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    }
+    for (size_t g = 0; st == EF_OK && g < p->set.count; g++) {
+        const ef__generation *generation = p->set.items[g].generation;
+        bool lacking, there = count && ef_str_equal(exceptions[count - 1].lane, generation->name);
+        st = lacks(p, generation, event, &lacking, err);
+        if (st == EF_OK && lacking && !there) {
+            exceptions[count] =
+                ef__exception_make(p->engine, generation->name, event->position, &ended, 0);
+            exceptions[count++].due_us = ef__engine_now(p->engine); /* tried at once, alone */
+        }
+    }
+    if (st == EF_OK)
+        st = settle(p, exceptions, count, err);
+    if (st == EF_OK && count)
+        ef__log(p->engine->options.log, EF_LOG_WARN, EF__CRASH_TEXT,
+                EF_LOG_TEXT_FIELD("stream", event->stream), EF_LOG_NUMBER_FIELD("seq", event->seq));
+    free(exceptions);
+    return st;
+}
+
+/* --- a pass ----------------------------------------------------------------------------------- */
+
+static ef_status take(pass *p, size_t limit, ef_error *err)
+{
+    return ef_outbox_take(p->engine->journal, EF_STR(EF_LANE_APPLY), p->held, p->held_count, limit,
+                          &p->taken, err);
+}
+
+/* Large batches while there is a backlog, the usual ones again when it is gone. */
+static void adapt(ef_engine *e, size_t usual, bool more)
+{
+    size_t most = usual * BATCH_GROWTH;
+
+    e->batch = more ? e->batch * 2 : e->batch / 2;
+    e->batch = e->batch < usual ? usual : e->batch > most ? most : e->batch;
+}
+
+static ef_status step(pass *p, size_t usual, ef_error *err)
+{
+    ef_engine *e = p->engine;
+    bool suspect, alone;
+    ef_status st = take(p, e->batch ? e->batch : usual, err);
+
+    if (st != EF_OK || p->taken.count == 0)
+        return st;
+    suspect = p->taken.items[0].suspect;
+    alone = suspect && p->taken.count == 1 && !p->taken.more && !e->careful;
+    e->careful = suspect && p->taken.more; /* the last of them is not one that was alone in hand */
+    adapt(e, usual, p->taken.more && !suspect);
+    p->tick->claimed += (int64_t)p->taken.count;
+    p->tick->more = p->tick->more || p->taken.more || suspect;
+    return alone ? set_aside(p, err) : apply_taken(p, err);
+}
+
+ef_status ef__queue_step(ef_engine *e, const ef_work_options *options, ef_tick *tick, ef_error *err)
+{
+    pass p = {.engine = e,
+              .taken = EF_TAKEN_BATCH_INIT,
+              .apply = {.arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)},
+              .tick = tick};
+    size_t usual = options->batch ? options->batch : EF__ENGINE_BATCH;
+    ef_status st = ef__held_read(e, &p.held, &p.held_count, err);
+
+    if (st == EF_OK && p.held_count)
+        st = step(&p, usual, err);
+    ef__apply_release(&p.apply);
+    ef__live_set_release(&p.set);
+    ef_taken_batch_release(&p.taken);
+    free(p.held);
     return st;
 }

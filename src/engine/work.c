@@ -1,13 +1,49 @@
 /*
  * work.c - one tick of the engine: a bounded piece of everything there is to do.
+ *
+ * The queue and the cursors are two drivers with a lock each, so that a thread of its own may keep
+ * each of them going.
  */
-#include "queue.h"
+#include "run.h"
+
+/* Beat, try again what is due, take what is queued. */
+ef_status ef__queue_work(ef_engine *e, const ef_work_options *options, ef_tick *tick, ef_error *err)
+{
+    ef_status st;
+
+    pthread_mutex_lock(&e->working);
+    st = ef__crew_step(e, options, tick, err);
+    if (st == EF_OK)
+        st = ef__gaps_start(e, tick, err);
+    if (st == EF_OK)
+        st = ef__retry_step_due(e, tick, err);
+    if (st == EF_OK)
+        st = ef__queue_step(e, options, tick, err);
+    if (st == EF_LEASE_LOST) { /* another worker has the partition now: not a failure */
+        st = ef__crew_recheck(e, tick, err);
+        tick->more = true;
+    }
+    pthread_mutex_unlock(&e->working);
+    return st == EF_LEASE_LOST ? EF_OK : st;
+}
+
+ef_status ef__cursor_work(ef_engine *e, const ef_work_options *options, ef_tick *tick,
+                          ef_error *err)
+{
+    ef_status st;
+
+    (void)options;
+    pthread_mutex_lock(&e->reading);
+    st = ef__cursor_step(e, tick, err);
+    pthread_mutex_unlock(&e->reading);
+    return st;
+}
 
 ef_status ef_engine_work(ef_engine *e, const ef_work_options *options, ef_tick *out, ef_error *err)
 {
     ef_work_options defaults = {0};
-    ef_tick tick = {0};
     const ef_clock *clock;
+    ef_tick tick = {0};
     int64_t began_us;
     ef_status st;
 
@@ -15,20 +51,14 @@ ef_status ef_engine_work(ef_engine *e, const ef_work_options *options, ef_tick *
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
     if (e->options.read_only)
         return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
-    options = options ? options : &defaults;
     clock = e->options.clock;
     began_us = clock->mono_us(clock->context);
-    pthread_mutex_lock(&e->working);
-    st = ef__cursor_step(e, &tick, err);
+    st = ef__queue_work(e, options ? options : &defaults, &tick, err);
     if (st == EF_OK)
-        st = ef__queue_lease(e, options, &tick, err);
+        st = ef__cursor_work(e, options ? options : &defaults, &tick, err);
     if (st == EF_OK)
-        st = ef__queue_step(e, options->batch ? options->batch : EF__ENGINE_BATCH, &tick, err);
-    if (st == EF_OK)
-        st = ef__queue_retry(e, options->batch ? options->batch : EF__ENGINE_BATCH, &tick, err);
-    pthread_mutex_unlock(&e->working);
+        st = ef__run_step(e, &tick, err);
     tick.duration_us = clock->mono_us(clock->context) - began_us;
     *out = tick;
-    /* Somebody else has the partition now: not a failure, the next tick leases anew. */
-    return st == EF_LEASE_LOST ? EF_OK : st;
+    return st;
 }

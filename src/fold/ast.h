@@ -25,6 +25,7 @@
 #include "../base/arena.h"
 #include "../base/number.h"
 
+#include <everfold/fold.h>
 #include <everfold/str.h>
 
 typedef enum ef__expr_kind {
@@ -111,10 +112,13 @@ struct ef__expr {
     ef__expr *next; /* next argument, item or value */
     ef__expr *args;
     size_t arg_count;
-    ef_str key; /* of a value of an object */
+    ef_str key;     /* of a value of an object */
+    uint32_t place; /* … and where it stands among the sorted keys */
+    bool key_plain; /* … and whether it prints without an escape */
     bool truth;
     ef__number number;
     ef_str text;
+    bool text_plain;
     const ef__function *function;
     ef__root root;
     int32_t slot;
@@ -268,6 +272,8 @@ struct ef__program {
     size_t route_count;
     const ef__handler **wild; /* handlers with a prefix pattern, in order; ends in NULL */
     char hash[65];            /* SHA-256 of the tokens, in hexadecimal */
+    ef_fold_fn fn;            /* a C projection: takes the events in the handlers' place */
+    void *fn_context;
 };
 
 /* Fill in routes and wild; false when memory ran out. route.c */

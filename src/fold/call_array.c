@@ -294,7 +294,7 @@ static ef_status copy_members(ef__call *c, ef__value object, ef__object *to)
     ef_status st = ef__eval_charge(c->ev, c->expr, ef__value_count(object));
 
     while (st == EF_OK && ef__value_next(&walk))
-        ef__object_put(to, ef__value_string(walk.key), walk.value);
+        ef__object_put(to, walk.key, walk.value);
     return st;
 }
 

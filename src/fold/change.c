@@ -107,7 +107,7 @@ static bool object_room(ef__heap *heap, ef__object *object)
         return false;
     if (object->count)
         memcpy(members, object->members, object->count * sizeof(*members));
-    ef__heap_free(heap, object->members, object->cap * sizeof(*members));
+    ef__object_free_members(heap, object);
     object->members = members;
     object->cap = cap;
     return true;
@@ -260,15 +260,16 @@ static ef_status put(ef__changes *changes, ef__spot *spot, ef__value owned, ef_e
         ef__value_release(changes->heap, owned);
         return st;
     }
-    change entry = {.kind = set ? CHANGE_SET : CHANGE_INSERT,
-                    .index = (uint32_t)spot->index,
-                    .in = spot->in,
-                    .root = spot->root};
+    change *entry = &changes->entries[changes->count++];
+    *entry = (change){.kind = set ? CHANGE_SET : CHANGE_INSERT,
+                      .index = (uint32_t)spot->index,
+                      .in = spot->in,
+                      .root = spot->root};
     if (set) {
-        entry.old = *ef__spot_slot(spot);
-        *ef__spot_slot(spot) = owned;
+        ef__value *slot = ef__spot_slot(spot);
+        entry->old = *slot;
+        *slot = owned;
     }
-    changes->entries[changes->count++] = entry;
     spot->there = owned.kind != EF__VALUE_MISSING;
     return EF_OK;
 }
@@ -276,11 +277,14 @@ static ef_status put(ef__changes *changes, ef__spot *spot, ef__value owned, ef_e
 ef_status ef__spot_put(ef__changes *changes, ef__spot *spot, ef__value owned, ef_error *err)
 {
     int64_t before = spot->there ? value_bytes(*ef__spot_slot(spot)) : 0;
+    int64_t after = value_bytes(owned);
     bool insert = !spot->there && spot->in.kind != EF__VALUE_MISSING;
-    ef_status st = put(changes, spot, owned, err);
 
+    if (owned.home == EF__HOME_HEAP && owned.kind >= EF__VALUE_ARRAY)
+        owned.len = after <= UINT32_MAX ? (uint32_t)after : 0;
+    ef_status st = put(changes, spot, owned, err);
     if (st == EF_OK) {
-        *changes->bytes += value_bytes(owned) - before;
+        *changes->bytes += after - before;
         if (insert)
             *changes->bytes += frame_bytes(spot, ef__value_count(spot->in));
     }
@@ -326,9 +330,12 @@ ef_status ef__spot_own(ef__changes *changes, ef__spot *spot, ef_error *err)
     ef__value v = ef__spot_value(spot);
     ef__value copy;
 
-    if (v.home != EF__HOME_HEAP || v.kind < EF__VALUE_ARRAY ||
-        (v.kind == EF__VALUE_ARRAY ? v.as.array->refs : v.as.object->refs) == 1)
+    if (v.home != EF__HOME_HEAP || v.kind < EF__VALUE_ARRAY)
         return EF_OK;
+    if ((v.kind == EF__VALUE_ARRAY ? v.as.array->refs : v.as.object->refs) == 1) {
+        ef__spot_slot(spot)->len = 0; /* whoever asks is about to change it */
+        return EF_OK;
+    }
     ef_status st = copy_shallow(changes->heap, v, &copy, err);
     return st == EF_OK ? put(changes, spot, copy, err) : st;
 }

@@ -64,7 +64,8 @@ static inline ef__value ef__spot_value(const ef__spot *spot)
 ef_status ef__spot_put(ef__changes *changes, ef__spot *spot, ef__value owned, ef_error *err);
 /* Take out what is there: an item moves up the ones behind it. */
 ef_status ef__spot_take(ef__changes *changes, ef__spot *spot, ef_error *err);
-/* An array or object that stands there becomes one that nobody else sees. EF_NO_MEMORY */
+/* An array or object that stands there becomes one that nobody else sees, to be changed.
+ * EF_NO_MEMORY */
 ef_status ef__spot_own(ef__changes *changes, ef__spot *spot, ef_error *err);
 
 #endif

@@ -53,14 +53,11 @@ static ef_status eval_kind(ef__eval *ev, const ef__expr *expr, ef__value *out)
         *out = ef__value_bool(expr->truth);
         return EF_OK;
     case EF__EXPR_NUMBER:
-        if (expr->number.scale == 0 && expr->number.coefficient >= INT64_MIN &&
-            expr->number.coefficient <= INT64_MAX)
-            *out = ef__value_int((int64_t)expr->number.coefficient);
-        else
+        if (!ef__value_short_number(&expr->number, out))
             *out = (ef__value){.kind = EF__VALUE_DECIMAL, .as.number = &expr->number};
         return EF_OK;
     case EF__EXPR_TEXT:
-        *out = ef__value_string(expr->text);
+        *out = ef__value_literal(expr->text, expr->text_plain);
         return EF_OK;
     case EF__EXPR_ARRAY:
         return eval_array(ev, expr, out);
@@ -179,10 +176,10 @@ ef_status ef__eval_data(ef__eval *ev)
 
 static ef_status eval_time(ef__eval *ev, const ef__expr *expr)
 {
-    char text[EF_TIME_TEXT_MAX];
-
-    ef_time_format(ev->event->time_us, text);
-    return ef__eval_text(ev, expr, ef_str_from(text), &ev->time);
+    ef_time_format(ev->event->time_us, ev->time_text);
+    ev->time = ef__value_string(ef_str_from(ev->time_text));
+    ev->time.plain = true;
+    return ef__eval_charge_output(ev, expr, ev->time.len);
 }
 
 static ef_status eval_root(ef__eval *ev, const ef__expr *expr, ef__value *out)
@@ -307,8 +304,11 @@ static ef_status eval_object(ef__eval *ev, const ef__expr *expr, ef__value *out)
         ef_status st = ef__eval_expr(ev, arg, &value);
         if (st != EF_OK)
             return st;
-        ef__object_put(object, ef__value_string(arg->key), value);
+        object->members[arg->place] =
+            (ef__member){ef__value_literal(arg->key, arg->key_plain), value};
+        object->weight += arg->key.len + ef__value_weight(value) + 4; /* as ef__object_put counts */
     }
+    object->count = (uint32_t)expr->arg_count;
     *out = ef__value_object(object);
     return ef__eval_charge_output(ev, expr, object->weight);
 }

@@ -14,6 +14,7 @@
 #include "limits.h"
 #include "peek.h"
 
+#include <everfold/clock.h>
 #include <everfold/event.h>
 
 typedef struct ef__eval ef__eval;
@@ -43,7 +44,8 @@ struct ef__eval {
     ef__value data;
     int64_t data_bytes;
     ef__value meta;
-    ef__value time;   /* as text, made when first asked for */
+    ef__value time; /* as text, made when first asked for */
+    char time_text[EF_TIME_TEXT_MAX];
     bool data_read;   /* data was parsed as a whole */
     bool data_peeked; /* `peek` has begun */
     ef__peek peek;

@@ -3,6 +3,8 @@
  */
 #include "expr.h"
 
+#include "value.h"
+
 #include "../base/hash.h"
 
 static const char *const root_names[] = {
@@ -161,6 +163,18 @@ static uint32_t kinds_of(const ef__expr *expr)
     }
 }
 
+/* Keys are distinct, so each has a place of its own. */
+static void place_keys(ef__expr *object)
+{
+    for (ef__expr *arg = object->args; arg; arg = arg->next) {
+        ef__value key = ef__value_string(arg->key);
+        arg->place = 0;
+        for (const ef__expr *other = object->args; other; other = other->next)
+            arg->place += ef__value_compare(ef__value_string(other->key), key) < 0;
+        arg->key_plain = ef__text_is_plain(arg->key);
+    }
+}
+
 void ef__expr_settle(ef__expr *expr)
 {
     ef__expr_children children = ef__expr_children_of(expr);
@@ -176,6 +190,10 @@ void ef__expr_settle(ef__expr *expr)
             expr->height = child->height + 1;
     }
     expr->kinds = kinds_of(expr);
+    if (expr->kind == EF__EXPR_OBJECT)
+        place_keys(expr);
+    if (expr->kind == EF__EXPR_TEXT)
+        expr->text_plain = ef__text_is_plain(expr->text);
 }
 
 static bool steps_equal(const ef__step *a, const ef__step *b)

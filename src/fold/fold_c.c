@@ -19,6 +19,12 @@ static ef_status no_memory(ef__folder *folder)
     return ef__eval_no_memory(&folder->ev);
 }
 
+void ef__program_use_function(ef__program *program, ef_fold_fn fn, void *context)
+{
+    program->fn = fn;
+    program->fn_context = context;
+}
+
 /* --- paths ------------------------------------------------------------------------------------ */
 
 static ef_status bad_path(const char *path, ef_error *err)
@@ -266,6 +272,14 @@ ef_status ef_fold_get(ef_fold *fold, const char *path, ef_str *out_json, ef_erro
     return st == EF_OK ? print_value(folder_of(fold), v, out_json, err) : st;
 }
 
+static ef_status to_int(ef__value v, const char *path, int64_t *out, ef_error *err)
+{
+    if (v.kind != EF__VALUE_INT)
+        return ef_fail(err, EF_BAD_INPUT, "%s is %s, not an integer", path, ef__value_kind_name(v));
+    *out = v.as.integer;
+    return EF_OK;
+}
+
 ef_status ef_fold_get_int(ef_fold *fold, const char *path, int64_t *out, ef_error *err)
 {
     ef__value v;
@@ -273,11 +287,7 @@ ef_status ef_fold_get_int(ef_fold *fold, const char *path, int64_t *out, ef_erro
 
     if (st == EF_OK)
         st = read_value(fold, path, EF__ROOT_VIEW, &v, err);
-    if (st == EF_OK && v.kind != EF__VALUE_INT)
-        return ef_fail(err, EF_BAD_INPUT, "%s is %s, not an integer", path, ef__value_kind_name(v));
-    if (st == EF_OK)
-        *out = v.as.integer;
-    return st;
+    return st == EF_OK ? to_int(v, path, out, err) : st;
 }
 
 ef_status ef_fold_data(ef_fold *fold, const char *path, ef_str *out_json, ef_error *err)
@@ -286,6 +296,14 @@ ef_status ef_fold_data(ef_fold *fold, const char *path, ef_str *out_json, ef_err
     ef_status st = read_value(fold, path, EF__ROOT_DATA, &v, err);
 
     return st == EF_OK ? print_value(folder_of(fold), v, out_json, err) : st;
+}
+
+ef_status ef_fold_data_int(ef_fold *fold, const char *path, int64_t *out, ef_error *err)
+{
+    ef__value v;
+    ef_status st = read_value(fold, path, EF__ROOT_DATA, &v, err);
+
+    return st == EF_OK ? to_int(v, path, out, err) : st;
 }
 
 ef_status ef_fold_data_text(ef_fold *fold, const char *path, ef_str *out, ef_error *err)

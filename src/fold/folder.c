@@ -11,6 +11,7 @@
 
 #include "../base/limits.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,13 +44,19 @@ ef_status ef__folder_open(const ef__folder_options *options, ef__folder **out, e
 {
     ef__folder *folder = calloc(1, sizeof(*folder));
     size_t max_bytes = options->max_bytes ? options->max_bytes : EF_FOLD_LIMIT_FOLDER_BYTES;
-    size_t memos = options->program ? (size_t)memo_count(options->program) : 0;
+    const ef__program *program = options->program;
+    size_t memos = program ? (size_t)memo_count(program) : 0;
 
     *out = NULL;
     if (!folder)
         return ef_fail(err, EF_NO_MEMORY, "no memory for a folder");
     folder->options = *options;
-    folder->program = options->program;
+    if (program && program->fn) { /* only the head of such a program counts, and not for folding */
+        folder->options.fn = program->fn;
+        folder->options.fn_context = program->fn_context;
+        program = NULL;
+    }
+    folder->program = program;
     folder->heap = (ef__heap)EF__HEAP_INIT(max_bytes);
     folder->changes.heap = folder->loading.heap = &folder->heap;
     folder->arena = (ef__arena)EF__ARENA_INIT(EF_FOLD_LIMIT_EVENT_ARENA_BYTES);
@@ -341,6 +348,7 @@ ef_status ef__folder_next(ef__folder *folder, size_t *at, ef__folded_view *out, 
             ef_status st = ef__value_print(view->target.root, &folder->text, err);
             if (st != EF_OK)
                 return st;
+            assert((size_t)view->target.bytes == folder->text.len);
         }
         *out = (ef__folded_view){
             .tenant = {view->names, view->tenant_len},

@@ -50,6 +50,10 @@ typedef struct ef__folder_options {
     size_t max_bytes; /* of decoded views; 0 means EF_FOLD_LIMIT_FOLDER_BYTES */
 } ef__folder_options;
 
+/* The events of `program` are folded by a function; its handlers are never run. To be called before
+ * the program is shared. */
+void ef__program_use_function(ef__program *program, ef_fold_fn fn, void *context);
+
 typedef enum ef__fold_result {
     EF__FOLD_APPLIED,
     EF__FOLD_IGNORED, /* no handler takes it */

@@ -215,12 +215,14 @@ static bool fill_type(ef__folder *folder, ef_str stored, ef__known_type *known)
     size_t count = 0;
 
     *known = (ef__known_type){.stored = ef__arena_copy(&folder->types_arena, stored)};
+    if (!known->stored.ptr)
+        return false;
     ef_str type = ef__program_type(program, known->stored);
     while ((handler = ef__program_handler_next(program, type, handler)) != NULL)
         count++;
     known->handlers =
         ef__arena_zalloc(&folder->types_arena, count + 1, sizeof(const ef__handler *));
-    if (!known->stored.ptr || !known->handlers)
+    if (!known->handlers)
         return false;
     known->type = type;
     for (size_t i = 0; i < count; i++)

@@ -46,39 +46,14 @@ static ef_status number_mod(const ef__number *a, const ef__number *b, ef__number
     return ef__number_add(&rest, &zero, out, err); /* to lowest terms */
 }
 
-/* a + b (or a - b) in 64 bits, for amounts: few digits, few decimals. */
-static bool short_sum(const ef__number *a, const ef__number *b, bool minus, ef__number *out)
-{
-    const __int128 most = INT64_C(1) << 52;
-    const ef__number *fewer = a->scale < b->scale ? a : b;
-    int32_t scale = a->scale < b->scale ? b->scale : a->scale;
-    int64_t unit = 1;
-    int64_t sum;
-
-    if (scale - fewer->scale > 3 || a->coefficient > most || a->coefficient < -most ||
-        b->coefficient > most || b->coefficient < -most)
-        return false;
-    for (int32_t i = fewer->scale; i < scale; i++)
-        unit *= 10;
-    int64_t x = (int64_t)a->coefficient * (a->scale < scale ? unit : 1);
-    int64_t y = (int64_t)b->coefficient * (b->scale < scale ? unit : 1);
-    sum = minus ? x - y : x + y;
-    while (scale > 0 && sum % 10 == 0) {
-        sum /= 10;
-        scale--;
-    }
-    *out = (ef__number){sum, scale};
-    return true;
-}
-
 static ef_status number_math(ef__expr_kind kind, const ef__number *a, const ef__number *b,
                              ef__number *out, ef_error *err)
 {
     switch (kind) {
     case EF__EXPR_ADD:
-        return short_sum(a, b, false, out) ? EF_OK : ef__number_add(a, b, out, err);
+        return ef__number_add(a, b, out, err);
     case EF__EXPR_SUB:
-        return short_sum(a, b, true, out) ? EF_OK : ef__number_sub(a, b, out, err);
+        return ef__number_sub(a, b, out, err);
     case EF__EXPR_MUL:
         return ef__number_mul(a, b, out, err);
     case EF__EXPR_DIV:
@@ -121,7 +96,7 @@ ef_status ef__eval_math(ef__eval *ev, const ef__expr *expr, const ef__expr *left
     ef__number x;
     ef__number y;
     ef__number result;
-    ef_error err = EF_ERROR_INIT;
+    ef_error err; /* not cleared: that would cost more than most sums */
     int64_t integer;
 
     if (a.kind == EF__VALUE_INT && b.kind == EF__VALUE_INT &&

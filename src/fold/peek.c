@@ -7,16 +7,19 @@
 
 static const char *skip_space(const char *p, const char *end)
 {
-    while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
+    while (p < end && *p <= ' ' && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
         p++;
     return p;
 }
 
-/* From behind an opening quote to the closing one; NULL when there is none. Eight bytes at a time:
- * the lowest top bit of `odd` stands where the first quote or backslash is. */
-static const char *find_quote(const char *p, const char *end, bool *out_escape)
+/* From behind an opening quote to the closing one; NULL when there is none. `*out_plain`: all
+ * between is ASCII without controls and backslashes. Eight bytes at a time: the lowest top bit of
+ * `stop` stands where the first quote or backslash is, and what is odd up to there counts. */
+static const char *find_quote(const char *p, const char *end, bool *out_plain)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
+    const uint64_t tops = ones * 0x80;
+    uint64_t strange = 0;
 
     for (;;) {
         while (end - p >= 8 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) {
@@ -24,33 +27,40 @@ static const char *find_quote(const char *p, const char *end, bool *out_escape)
             memcpy(&x, p, 8);
             uint64_t quote = x ^ ones * '"';
             uint64_t slash = x ^ ones * '\\';
-            uint64_t odd = (((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & ones * 0x80;
-            if (odd) {
-                p += __builtin_ctzll(odd) / 8;
+            uint64_t stop = (((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & tops;
+            uint64_t odd = (x | (x - ones * 0x20)) & tops;
+            if (stop) {
+                strange |= odd & (stop ^ (stop - 1));
+                p += __builtin_ctzll(stop) / 8;
                 break;
             }
+            strange |= odd;
             p += 8;
         }
-        while (p < end && *p != '"' && *p != '\\')
-            p++;
-        if (p >= end || *p == '"')
-            return p < end ? p : NULL;
-        *out_escape = true;
-        p += 2;
-        if (p > end)
+        for (; p < end && *p != '"' && *p != '\\'; p++)
+            strange |= (unsigned char)*p < 0x20 || (unsigned char)*p >= 0x80;
+        if (p >= end)
             return NULL;
+        if (*p == '"') {
+            *out_plain = strange == 0;
+            return p;
+        }
+        if (end - p < 2)
+            return NULL;
+        strange = 1;
+        p += 2;
     }
 }
 
 /* From an opening bracket to behind the one that closes it. */
 static const char *skip_container(const char *p, const char *end)
 {
-    bool escape;
+    bool plain;
     int depth = 0;
 
     for (; p < end; p++) {
         if (*p == '"') {
-            p = find_quote(p + 1, end, &escape);
+            p = find_quote(p + 1, end, &plain);
             if (!p)
                 return NULL;
         } else if (*p == '[' || *p == '{') {
@@ -62,16 +72,14 @@ static const char *skip_container(const char *p, const char *end)
     return NULL;
 }
 
-static const char *skip_value(const char *p, const char *end)
+static const char *skip_value(const char *p, const char *end, bool *out_plain)
 {
-    bool escape;
-
     if (p == end)
         return NULL;
     if (*p == '[' || *p == '{')
         return skip_container(p, end);
     if (*p == '"') {
-        p = find_quote(p + 1, end, &escape);
+        p = find_quote(p + 1, end, out_plain);
         return p ? p + 1 : NULL;
     }
     while (p < end && *p != ',' && *p != '}' && *p > ' ')
@@ -97,25 +105,26 @@ static bool scan_member(ef__peek *peek)
 {
     const char *end = peek->end;
     const char *p = peek->next;
-    bool escape = false;
+    ef__peek_member *member = &peek->members[peek->count];
+    bool plain;
 
     if (p == end || *p != '"' || peek->count == EF__PEEK_MEMBERS)
         return false;
-    const char *close = find_quote(p + 1, end, &escape);
-    if (!close || escape)
+    const char *close = find_quote(p + 1, end, &plain);
+    if (!close || (!plain && memchr(p, '\\', (size_t)(close - p))))
         return false;
-    ef_str key = {p + 1, (size_t)(close - p) - 1};
+    member->key = (ef_str){p + 1, (size_t)(close - p) - 1};
     p = skip_space(close + 1, end);
     if (p == end || *p != ':')
         return false;
     p = skip_space(p + 1, end);
-    const char *behind = skip_value(p, end);
+    member->plain = false;
+    const char *behind = skip_value(p, end, &member->plain);
     if (!behind || behind == p)
         return false;
-    ef__peek_member *member = &peek->members[peek->count++];
-    member->key = key;
     member->raw = (ef_str){p, (size_t)(behind - p)};
     member->read = false;
+    peek->count++;
     p = skip_space(behind, end);
     if (p == end || (*p != ',' && *p != '}'))
         return false;
@@ -123,35 +132,18 @@ static bool scan_member(ef__peek *peek)
     return true;
 }
 
-/* A text between quotes that is ASCII without controls, quotes and backslashes: itself. */
-static bool is_simple(ef_str text)
-{
-    unsigned char all = 0;
-
-    for (size_t i = 0; i < text.len; i++)
-        all |= (unsigned char)text.ptr[i];
-    return all < 0x80 && ef__text_is_plain(text);
-}
-
 static ef_status read_member(ef__peek_member *member, ef__arena *arena, ef_error *err)
 {
     ef_str raw = member->raw;
-    ef__number_parts parts;
     ef__json *json = NULL;
 
-    if (raw.ptr[0] == '"') {
-        ef_str inner = {raw.ptr + 1, raw.len - 2};
-        if (is_simple(inner)) {
-            member->value = ef__value_string(inner);
-            member->value.plain = true;
-            return EF_OK;
-        }
-    } else if (raw.ptr[0] >= '0' && raw.ptr[0] <= '9' && ef__number_scan(raw, &parts) == EF_OK &&
-               parts.len == raw.len) {
-        ef__json number = {.kind = EF__JSON_NUMBER, .text = raw};
-        member->value = ef__value_from_json(&number);
+    if (raw.ptr[0] == '"' && member->plain) {
+        member->value = ef__value_string((ef_str){raw.ptr + 1, raw.len - 2});
+        member->value.plain = true;
         return EF_OK;
     }
+    if (ef__value_short(raw, &member->value))
+        return EF_OK;
     ef_status st = ef__json_parse(raw, EF_LIMIT_DATA_BYTES, arena, &json, err);
     member->value = ef__value_from_json(json);
     return st;

@@ -17,6 +17,7 @@ enum { EF__PEEK_MEMBERS = 32 };
 typedef struct ef__peek_member {
     ef_str key;
     ef_str raw; /* the value as it is written */
+    bool plain; /* a string: ASCII without controls and backslashes, so it is what it says */
     bool read;
     ef__value value;
 } ef__peek_member;

@@ -6,6 +6,10 @@
 
 #include <stdlib.h>
 
+/* Kept apart from the functions that call it, which are called far more often and would have to
+ * save more registers with it inside. */
+#define SELDOM __attribute__((noinline))
+
 enum { MEMBERS_IN_PLACE = 32, NUMBER_TEXT_MAX = 64 };
 
 static void print_value(ef__value v, ef__buf *out, ef_status *status, ef_error *err);
@@ -15,9 +19,12 @@ ef_status ef__value_print(ef__value v, ef__buf *out, ef_error *err)
     ef_status st = EF_OK;
 
     print_value(v, out, &st, err);
-    if (st == EF_OK && !ef__buf_add(out, "", 0))
-        st = ef_fail(err, EF_TOO_LARGE, "the text is longer than %zu bytes", out->max_bytes);
-    return st;
+    if (st != EF_OK || ef__buf_add(out, "", 0))
+        return st;
+    /* The buffer grows by doubling: one that had not reached half of what it may was not too long. */
+    return out->cap < out->max_bytes / 2
+               ? ef_fail(err, EF_NO_MEMORY, "memory ran out while printing a value")
+               : ef_fail(err, EF_TOO_LARGE, "the text is longer than %zu bytes", out->max_bytes);
 }
 
 /* Room for `len` bytes, and where they go; NULL when the buffer is full. */
@@ -133,6 +140,16 @@ static size_t number_text(ef__value v, char text[NUMBER_TEXT_MAX], const char **
     return buf.len;
 }
 
+static SELDOM void print_number(ef__value v, ef__buf *out, ef_status *status, ef_error *err)
+{
+    char text[NUMBER_TEXT_MAX];
+    const char *number;
+    size_t len = number_text(v, text, &number, status, err);
+
+    if (len)
+        add_bytes(out, number, len);
+}
+
 /* ,"key": in one go when the key is plain, as keys of views are. */
 static void print_key(ef__value key, bool first, ef__buf *out)
 {
@@ -220,10 +237,6 @@ static void print_array(ef__value v, ef__buf *out, ef_status *status, ef_error *
 
 static void print_value(ef__value v, ef__buf *out, ef_status *status, ef_error *err)
 {
-    char text[NUMBER_TEXT_MAX];
-    const char *number;
-    size_t len;
-
     switch (v.kind) {
     case EF__VALUE_FALSE:
         add_bytes(out, "false", 5);
@@ -233,9 +246,7 @@ static void print_value(ef__value v, ef__buf *out, ef_status *status, ef_error *
         break;
     case EF__VALUE_INT:
     case EF__VALUE_DECIMAL:
-        len = number_text(v, text, &number, status, err);
-        if (len)
-            add_bytes(out, number, len);
+        print_number(v, out, status, err);
         break;
     case EF__VALUE_STRING:
         print_string(v, out);
@@ -253,7 +264,7 @@ static void print_value(ef__value v, ef__buf *out, ef_status *status, ef_error *
 
 /* --- sizes ------------------------------------------------------------------------------------ */
 
-static size_t string_size(ef_str text)
+static SELDOM size_t string_size(ef_str text)
 {
     size_t size = text.len + 2;
 
@@ -269,40 +280,63 @@ static size_t string_size(ef_str text)
     return size;
 }
 
-static size_t number_size(ef__value v)
+static unsigned digits_of(uint64_t magnitude)
+{
+    unsigned digits = 1;
+
+    /* 10^19 is the last power that 64 bits hold. */
+    for (uint64_t power = 10; digits < 20 && magnitude >= power; power *= 10)
+        digits++;
+    return digits;
+}
+
+/* Of a number that is text, or has many digits: by writing it. */
+static SELDOM size_t long_number_size(ef__value v)
 {
     char text[NUMBER_TEXT_MAX];
     const char *number;
     ef_status st = EF_OK;
-
-    if (v.kind == EF__VALUE_INT && v.as.integer >= 0 && v.as.integer < 10)
-        return 1;
     size_t len = number_text(v, text, &number, &st, NULL);
+
     return st == EF_OK ? len : v.len;
+}
+
+static size_t short_number_size(int64_t coefficient, uint32_t scale)
+{
+    bool negative = coefficient < 0;
+    unsigned digits = digits_of(negative ? -(uint64_t)coefficient : (uint64_t)coefficient);
+
+    return (digits > scale ? digits : scale + 1) + (scale > 0) + negative;
+}
+
+static SELDOM size_t container_size(ef__value v)
+{
+    ef__value_walk walk = ef__value_walk_of(v);
+    size_t size = 2;
+
+    while (ef__value_next(&walk)) {
+        size += ef__value_size(walk.value) + (walk.next > 1);
+        if (v.kind == EF__VALUE_OBJECT)
+            size += ef__value_size(walk.key) + 1;
+    }
+    return size;
 }
 
 size_t ef__value_size(ef__value v)
 {
-    ef__value_walk walk;
-    size_t size = 2;
-
     switch (v.kind) {
     case EF__VALUE_FALSE:
         return 5;
     case EF__VALUE_INT:
+        return short_number_size(v.as.integer, 0);
     case EF__VALUE_DECIMAL:
-        return number_size(v);
+        return v.home == EF__HOME_SELF ? short_number_size(v.as.integer, v.len)
+                                       : long_number_size(v);
     case EF__VALUE_STRING:
         return v.plain ? (size_t)v.len + 2 : string_size(ef__value_text(v));
     case EF__VALUE_ARRAY:
     case EF__VALUE_OBJECT:
-        walk = ef__value_walk_of(v);
-        while (ef__value_next(&walk)) {
-            size += ef__value_size(walk.value) + (walk.next > 1);
-            if (v.kind == EF__VALUE_OBJECT)
-                size += string_size(walk.key) + 1;
-        }
-        return size;
+        return v.home == EF__HOME_HEAP && v.len ? v.len : container_size(v);
     default:
         return 4; /* null, true */
     }

@@ -111,6 +111,14 @@ static ef_status put_empty(ef__eval *ev, ef__spot *spot, ef__value_kind kind)
     return st;
 }
 
+static ef_status own(ef__eval *ev, ef__spot *spot)
+{
+    ef_status st = ef__spot_own(ev->changes, spot, ev->err);
+
+    ev->fatal |= st != EF_OK;
+    return st;
+}
+
 static ef_status spot_wrong(ef__eval *ev, const ef__expr *target, const ef__step *step, ef__value v,
                             const char *what)
 {
@@ -156,7 +164,7 @@ static ef_status take_step(ef__eval *ev, const ef__expr *target, const ef__step 
                            ef__value index, bool create, ef__spot *spot, bool *out_gone)
 {
     bool by_field = step->field.ptr || index.kind == EF__VALUE_STRING;
-    ef_status st;
+    ef_status st = EF_OK;
 
     if (ef__spot_value(spot).kind <= EF__VALUE_NULL) {
         *out_gone = !create;
@@ -166,10 +174,9 @@ static ef_status take_step(ef__eval *ev, const ef__expr *target, const ef__step 
             return spot_wrong(ev, target, step, ef__spot_value(spot),
                               "only an array has items by number");
         st = put_empty(ev, spot, EF__VALUE_OBJECT);
-    } else {
-        st = ef__spot_own(ev->changes, spot, ev->err);
-        ev->fatal |= st != EF_OK;
     }
+    if (st == EF_OK)
+        st = own(ev, spot);
     if (st != EF_OK)
         return st;
     if (by_field)
@@ -206,25 +213,39 @@ static ef_status find_spot(ef__eval *ev, const ef__expr *target, bool create, ef
     return st;
 }
 
-/* A value into the heap, as deep as its place allows. */
+/* An array or object as large and as deep as its place allows. */
+static ef_status check_shape(ef__eval *ev, const ef__expr *expr, size_t above, ef__value v)
+{
+    size_t weight = ef__value_weight(v);
+    ef_status st = ef__eval_charge(ev, expr, weight / 32);
+
+    if (st != EF_OK)
+        return st;
+    if (weight > 2 * EF_FOLD_LIMIT_VIEW_BYTES)
+        return ef__eval_limit(ev, &expr->span, "the view would be larger than %d bytes",
+                              EF_FOLD_LIMIT_VIEW_BYTES);
+    if (above + ef__value_depth(v) > EF_LIMIT_JSON_DEPTH)
+        return ef__eval_limit(ev, &expr->span, "the view would be nested deeper than %d",
+                              EF_LIMIT_JSON_DEPTH);
+    return EF_OK;
+}
+
+/* A value into the heap, with `above` arrays and objects around it. */
 static ef_status store(ef__eval *ev, const ef__expr *expr, size_t above, ef__value v,
                        ef__value *out)
 {
-    ef_error err = EF_ERROR_INIT;
+    ef_error err; /* not cleared: that would cost more than most values */
     ef__value ignored;
+    ef_status st = EF_OK;
 
-    if (v.kind >= EF__VALUE_ARRAY) {
-        ef_status st = ef__eval_charge(ev, expr, ef__value_weight(v) / 32);
-        if (st != EF_OK)
-            return st;
-        if (ef__value_weight(v) > 2 * EF_FOLD_LIMIT_VIEW_BYTES)
-            return ef__eval_limit(ev, &expr->span, "the view would be larger than %d bytes",
-                                  EF_FOLD_LIMIT_VIEW_BYTES);
-        if (above + ef__value_depth(v) > EF_LIMIT_JSON_DEPTH)
-            return ef__eval_limit(ev, &expr->span, "the view would be nested deeper than %d",
-                                  EF_LIMIT_JSON_DEPTH);
-    }
-    ef_status st = ef__value_store(ev->changes->heap, v, out, &err);
+    *out = v;
+    if (ef__value_needs_no_heap(v))
+        return EF_OK;
+    if (v.kind >= EF__VALUE_ARRAY)
+        st = check_shape(ev, expr, above, v);
+    if (st != EF_OK)
+        return st;
+    st = ef__value_store(ev->changes->heap, v, out, &err);
     if (st == EF_NO_MEMORY) {
         ev->fatal = true;
         return ef_fail(ev->err, st, "%s", err.text);
@@ -321,7 +342,7 @@ static ef_status run_increase(ef__eval *ev, const ef__stmt *stmt)
 static ef_status own_array(ef__eval *ev, const ef__stmt *stmt, ef__spot *spot, ef__value *out)
 {
     ef__value v = ef__spot_value(spot);
-    ef_status st;
+    ef_status st = EF_OK;
 
     if (v.kind > EF__VALUE_NULL && v.kind != EF__VALUE_ARRAY)
         return ef__eval_mistake(ev, stmt->target, v, out, "%s needs an array",
@@ -330,27 +351,35 @@ static ef_status own_array(ef__eval *ev, const ef__stmt *stmt, ef__spot *spot, e
                                                              : "remove");
     if (v.kind <= EF__VALUE_NULL)
         st = put_empty(ev, spot, EF__VALUE_ARRAY);
-    else
-        st = ef__spot_own(ev->changes, spot, ev->err);
-    ev->fatal |= st != EF_OK;
+    if (st == EF_OK)
+        st = own(ev, spot);
     *out = ef__spot_value(spot);
+    return st;
+}
+
+/* The statement's value in the heap, and the array it goes into. On failure nothing is owned. */
+static ef_status value_and_array(ef__eval *ev, const ef__stmt *stmt, ef__value *owned,
+                                 ef__value *array)
+{
+    ef__spot spot;
+    ef_status st = value_and_spot(ev, stmt, true, owned, &spot);
+
+    if (st != EF_OK)
+        return st;
+    st = own_array(ev, stmt, &spot, array);
+    if (st != EF_OK)
+        ef__value_release(ev->changes->heap, *owned);
     return st;
 }
 
 static ef_status run_push(ef__eval *ev, const ef__stmt *stmt)
 {
     ef__value owned;
-    ef__value array = EF__NULL;
-    ef__spot spot;
-    ef_status st = value_and_spot(ev, stmt, true, &owned, &spot);
+    ef__value array;
+    ef_status st = value_and_array(ev, stmt, &owned, &array);
 
     if (st != EF_OK)
         return st;
-    st = own_array(ev, stmt, &spot, &array);
-    if (st != EF_OK) {
-        ef__value_release(ev->changes->heap, owned);
-        return st;
-    }
     ef__spot end = {.in = array, .index = array.as.array->count};
     st = ef__spot_put(ev->changes, &end, owned, ev->err);
     while (st == EF_OK && stmt->keep > 0 && array.as.array->count > stmt->keep) {
@@ -383,15 +412,12 @@ static ef__spot find_in_set(ef__value array, ef__value item)
 static ef_status run_add(ef__eval *ev, const ef__stmt *stmt)
 {
     ef__value owned;
-    ef__value array = EF__NULL;
-    ef__spot spot;
-    ef_status st = value_and_spot(ev, stmt, true, &owned, &spot);
+    ef__value array;
+    ef_status st = value_and_array(ev, stmt, &owned, &array);
 
     if (st != EF_OK)
         return st;
-    st = own_array(ev, stmt, &spot, &array);
-    if (st == EF_OK)
-        st = ef__eval_charge(ev, stmt->value, ef__value_count(array) + ef__eval_cost(owned));
+    st = ef__eval_charge(ev, stmt->value, ef__value_count(array) + ef__eval_cost(owned));
     ef__spot place = st == EF_OK ? find_in_set(array, owned) : (ef__spot){0};
     if (st != EF_OK || place.there) {
         ef__value_release(ev->changes->heap, owned);

@@ -107,7 +107,7 @@ static void add_object(ef__buf *out, ef__value v)
         }
     } else {
         while (!out->failed && ef__value_next(&walk)) {
-            add_text(out, walk.key);
+            add_text(out, ef__value_text(walk.key));
             add_value(out, walk.value);
         }
     }

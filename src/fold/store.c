@@ -7,9 +7,10 @@
 
 #include "../base/limits.h"
 
+enum { FEW_MEMBERS = 8 };
+
 typedef struct heap_text {
     uint32_t refs;
-    uint32_t len;
     char bytes[];
 } heap_text;
 
@@ -66,15 +67,20 @@ size_t ef__object_find(const ef__object *object, ef_str key, bool *out_found)
     size_t low = 0;
     size_t high = object->count;
 
+    /* Most objects are small and have the key, and the length tells most others from it. */
+    *out_found = true;
+    for (size_t i = 0; high <= FEW_MEMBERS && i < high; i++) {
+        ef_str other = ef__value_text(object->members[i].key);
+        if (other.len == key.len && memcmp(other.ptr, key.ptr, key.len) == 0)
+            return i;
+    }
     while (low < high) {
         size_t middle = (low + high) / 2;
         ef_str other = ef__value_text(object->members[middle].key);
         size_t shared = key.len < other.len ? key.len : other.len;
         int diff = shared ? memcmp(key.ptr, other.ptr, shared) : 0;
-        if (diff == 0 && key.len == other.len) {
-            *out_found = true;
+        if (diff == 0 && key.len == other.len)
             return middle;
-        }
         if (diff < 0 || (diff == 0 && key.len < other.len))
             high = middle;
         else
@@ -86,7 +92,11 @@ size_t ef__object_find(const ef__object *object, ef_str key, bool *out_found)
 
 ef_status ef__value_store(ef__heap *heap, ef__value v, ef__value *out, ef_error *err)
 {
-    return store_at(heap, v, 0, out, err);
+    ef_status st = store_at(heap, v, 0, out, err);
+
+    if (st != EF_OK)
+        *out = EF__MISSING; /* not what was half made, and is gone */
+    return st;
 }
 
 static ef_status no_memory(ef_error *err)
@@ -101,7 +111,6 @@ static ef_status store_text(ef__heap *heap, ef__value v, ef__value *out, ef_erro
     if (!text)
         return no_memory(err);
     text->refs = 1;
-    text->len = v.len;
     if (v.len)
         memcpy(text->bytes, v.as.text, v.len);
     *out = v;
@@ -114,15 +123,10 @@ static ef_status store_text(ef__heap *heap, ef__value v, ef__value *out, ef_erro
 static ef_status store_number(ef__heap *heap, ef__value v, ef__value *out, ef_error *err)
 {
     ef__number number;
-    int64_t integer;
     ef_status st = ef__value_number(v, &number, err);
 
-    if (st != EF_OK)
+    if (st != EF_OK || ef__value_short_number(&number, out))
         return st;
-    if (ef__number_is_int64(&number, &integer)) {
-        *out = ef__value_int(integer);
-        return EF_OK;
-    }
     heap_number *stored = ef__heap_alloc(heap, sizeof(*stored));
     if (!stored)
         return no_memory(err);
@@ -178,33 +182,54 @@ static void insert_sorted(ef__object *object, ef__member member)
     object->count++;
 }
 
+static ef_status store_member(ef__heap *heap, ef__value key, ef__value value, unsigned depth,
+                              ef__member *out, ef_error *err)
+{
+    ef_status st = store_at(heap, key, depth, &out->key, err);
+
+    if (st != EF_OK)
+        return st;
+    st = store_at(heap, value, depth, &out->value, err);
+    if (st != EF_OK)
+        ef__value_release(heap, out->key);
+    return st;
+}
+
+static ef_status store_members(ef__heap *heap, ef__value v, unsigned depth, ef__object *object,
+                               ef_error *err)
+{
+    ef_status st = EF_OK;
+    ef__member member;
+
+    if (v.home == EF__HOME_JSON) {
+        for (const ef__json *child = v.as.json->first; st == EF_OK && child; child = child->next) {
+            st = store_member(heap, ef__value_string(child->key), ef__value_from_json(child), depth,
+                              &member, err);
+            if (st == EF_OK)
+                insert_sorted(object, member);
+        }
+        return st;
+    }
+    const ef__member *members = v.as.object->members;
+    for (uint32_t i = 0; st == EF_OK && i < v.as.object->count; i++) {
+        st = store_member(heap, members[i].key, members[i].value, depth, &object->members[i], err);
+        object->count += st == EF_OK;
+    }
+    return st;
+}
+
 static ef_status store_object(ef__heap *heap, ef__value v, unsigned depth, ef__value *out,
                               ef_error *err)
 {
     uint32_t cap = (uint32_t)ef__value_count(v);
-    ef__object *object = ef__heap_alloc(heap, sizeof(*object));
-    ef__member *members = cap ? ef__heap_alloc(heap, cap * sizeof(*members)) : NULL;
-    ef__value_walk walk = ef__value_walk_of(v);
-    ef_status st = EF_OK;
+    ef__object *object = ef__heap_alloc(heap, sizeof(*object) + cap * sizeof(ef__member));
 
-    if (!object || (cap && !members)) {
-        ef__heap_free(heap, object, sizeof(*object));
-        ef__heap_free(heap, members, cap * sizeof(*members));
+    if (!object)
         return no_memory(err);
-    }
-    *object = (ef__object){.refs = 1, .cap = cap, .members = members};
+    *object = (ef__object){
+        .refs = 1, .cap = cap, .beside = cap, .members = (ef__member *)(void *)(object + 1)};
     *out = (ef__value){.kind = EF__VALUE_OBJECT, .home = EF__HOME_HEAP, .as.object = object};
-    while (st == EF_OK && ef__value_next(&walk)) {
-        ef__member member;
-        st = store_text(heap, ef__value_string(walk.key), &member.key, err);
-        if (st != EF_OK)
-            break;
-        st = store_at(heap, walk.value, depth + 1, &member.value, err);
-        if (st == EF_OK)
-            insert_sorted(object, member);
-        else
-            ef__value_release(heap, member.key);
-    }
+    ef_status st = store_members(heap, v, depth + 1, object, err);
     if (st != EF_OK)
         ef__value_release(heap, *out);
     return st;
@@ -218,13 +243,14 @@ static ef_status store_at(ef__heap *heap, ef__value v, unsigned depth, ef__value
         *out = v;
         return EF_OK;
     }
+    if (ef__value_needs_no_heap(v)) {
+        *out = v;
+        return EF_OK;
+    }
     if (depth >= EF_LIMIT_JSON_DEPTH && v.kind >= EF__VALUE_ARRAY)
         return ef_fail(err, EF_TOO_LARGE, "arrays and objects are nested deeper than %d",
                        EF_LIMIT_JSON_DEPTH);
     switch (v.kind) {
-    case EF__VALUE_MISSING:
-        *out = EF__NULL;
-        return EF_OK;
     case EF__VALUE_DECIMAL:
         return store_number(heap, v, out, err);
     case EF__VALUE_STRING:
@@ -234,7 +260,7 @@ static ef_status store_at(ef__heap *heap, ef__value v, unsigned depth, ef__value
     case EF__VALUE_OBJECT:
         return store_object(heap, v, depth, out, err);
     default:
-        *out = v;
+        *out = EF__NULL; /* of what is missing */
         return EF_OK;
     }
 }
@@ -267,19 +293,25 @@ static void free_array(ef__heap *heap, ef__array *array)
     ef__heap_free(heap, array, sizeof(*array));
 }
 
+void ef__object_free_members(ef__heap *heap, ef__object *object)
+{
+    if (object->cap > object->beside)
+        ef__heap_free(heap, object->members, object->cap * sizeof(ef__member));
+}
+
 static void free_object(ef__heap *heap, ef__object *object)
 {
     for (uint32_t i = 0; i < object->count; i++) {
         ef__value_release(heap, object->members[i].key);
         ef__value_release(heap, object->members[i].value);
     }
-    ef__heap_free(heap, object->members, object->cap * sizeof(ef__member));
-    ef__heap_free(heap, object, sizeof(*object));
+    ef__object_free_members(heap, object);
+    ef__heap_free(heap, object, sizeof(*object) + object->beside * sizeof(ef__member));
 }
 
-void ef__value_release(ef__heap *heap, ef__value v)
+void ef__value_drop(ef__heap *heap, ef__value v)
 {
-    if (v.home != EF__HOME_HEAP || --*refs_of(v) > 0)
+    if (--*refs_of(v) > 0)
         return;
     switch (v.kind) {
     case EF__VALUE_STRING:

@@ -271,7 +271,7 @@ static bool take_name(ef__lexer *lexer, ef__token *out)
 static bool take_unknown(ef__lexer *lexer, ef__token *out)
 {
     ef_str text = rest(lexer);
-    uint32_t code;
+    uint32_t code = 0;
     size_t len = ef__character(text, &code);
 
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {

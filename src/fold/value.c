@@ -25,9 +25,20 @@ const char *ef__value_kind_name(ef__value v)
     return names[v.kind];
 }
 
+/* A decimal that turns out to be whole (2.0) stays one until it is counted with or stored: it is no
+ * index and no whole number. */
+bool ef__value_short(ef_str number, ef__value *out)
+{
+    ef__number n;
+
+    return ef__number_parse_short(number, &n) &&
+           (n.scale > 0 || !memchr(number.ptr, '.', number.len)) && ef__value_short_number(&n, out);
+}
+
 ef__value ef__value_from_json(const ef__json *json)
 {
     int64_t integer;
+    ef__value v;
 
     if (!json)
         return EF__MISSING;
@@ -38,6 +49,8 @@ ef__value ef__value_from_json(const ef__json *json)
     case EF__JSON_TRUE:
         return ef__value_bool(json->kind == EF__JSON_TRUE);
     case EF__JSON_NUMBER:
+        if (ef__value_short(json->text, &v))
+            return v;
         if (ef__json_int64(json, &integer) == 0)
             return ef__value_int(integer);
         return (ef__value){.kind = EF__VALUE_DECIMAL,
@@ -53,15 +66,24 @@ ef__value ef__value_from_json(const ef__json *json)
     }
 }
 
+bool ef__value_short_number(const ef__number *number, ef__value *out)
+{
+    if (number->coefficient < INT64_MIN || number->coefficient > INT64_MAX)
+        return false;
+    *out = ef__value_int((int64_t)number->coefficient);
+    if (number->scale > 0) {
+        out->kind = EF__VALUE_DECIMAL;
+        out->home = EF__HOME_SELF;
+        out->len = (uint32_t)number->scale;
+    }
+    return true;
+}
+
 ef_status ef__value_from_number(const ef__number *number, ef__arena *arena, ef__value *out,
                                 ef_error *err)
 {
-    int64_t integer;
-
-    if (ef__number_is_int64(number, &integer)) {
-        *out = ef__value_int(integer);
+    if (ef__value_short_number(number, out))
         return EF_OK;
-    }
     ef__number *copy = ef__arena_alloc(arena, sizeof(*copy));
     if (!copy)
         return ef_fail(err, EF_NO_MEMORY, "no memory for a number");
@@ -70,54 +92,17 @@ ef_status ef__value_from_number(const ef__number *number, ef__arena *arena, ef__
     return EF_OK;
 }
 
-/* 12.50: up to 18 digits with a point among them, as amounts are. */
-static bool read_short(const char *text, size_t len, ef__number *out)
-{
-    int64_t value = 0;
-    int32_t scale = 0;
-    bool behind = false;
-    size_t i = text[0] == '-';
-
-    if (len > 18)
-        return false;
-    for (; i < len; i++) {
-        if (text[i] == '.') {
-            behind = true;
-            continue;
-        }
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-        value = value * 10 + (text[i] - '0');
-        scale += behind;
-    }
-    while (scale > 0 && value % 10 == 0) {
-        value /= 10;
-        scale--;
-    }
-    *out = (ef__number){text[0] == '-' ? -value : value, scale};
-    return true;
-}
-
 ef_status ef__value_number(ef__value v, ef__number *out, ef_error *err)
 {
     if (v.kind == EF__VALUE_INT)
         *out = ef__number_from_int64(v.as.integer);
+    else if (v.home == EF__HOME_SELF)
+        *out = (ef__number){v.as.integer, (int32_t)v.len};
     else if (v.home == EF__HOME_JSON)
-        return read_short(v.as.text, v.len, out)
-                   ? EF_OK
-                   : ef__number_parse((ef_str){v.as.text, v.len}, out, err);
+        return ef__number_parse(ef__value_text(v), out, err);
     else
         *out = *v.as.number;
     return EF_OK;
-}
-
-size_t ef__value_count(ef__value v)
-{
-    if (v.kind != EF__VALUE_ARRAY && v.kind != EF__VALUE_OBJECT)
-        return 0;
-    if (v.home == EF__HOME_JSON)
-        return v.as.json->count;
-    return v.kind == EF__VALUE_ARRAY ? v.as.array->count : v.as.object->count;
 }
 
 ef__value ef__value_item(ef__value array, size_t index)
@@ -146,35 +131,6 @@ ef__value ef__value_get(ef__value object, ef_str key)
     }
     size_t at = ef__object_find(object.as.object, key, &found);
     return found ? object.as.object->members[at].value : EF__MISSING;
-}
-
-ef__value_walk ef__value_walk_of(ef__value v)
-{
-    ef__value_walk walk = {.of = v};
-
-    if (v.home == EF__HOME_JSON && v.kind >= EF__VALUE_ARRAY)
-        walk.json = v.as.json->first;
-    return walk;
-}
-
-bool ef__value_next(ef__value_walk *walk)
-{
-    ef__value of = walk->of;
-
-    if (walk->next >= ef__value_count(of))
-        return false;
-    if (of.home == EF__HOME_JSON) {
-        walk->key = walk->json->key;
-        walk->value = ef__value_from_json(walk->json);
-        walk->json = walk->json->next;
-    } else if (of.kind == EF__VALUE_ARRAY) {
-        walk->value = of.as.array->items[of.as.array->start + walk->next];
-    } else {
-        walk->key = ef__value_text(of.as.object->members[walk->next].key);
-        walk->value = of.as.object->members[walk->next].value;
-    }
-    walk->next++;
-    return true;
 }
 
 static int compare_text(ef_str a, ef_str b)
@@ -270,12 +226,12 @@ static bool next_sorted(sorted_walk *sorted)
     if (!sorted->search)
         return ef__value_next(walk);
     for (const ef__json *child = walk->of.as.json->first; child; child = child->next)
-        if ((walk->next == 0 || compare_text(child->key, walk->key) > 0) &&
+        if ((walk->next == 0 || compare_text(child->key, ef__value_text(walk->key)) > 0) &&
             (!best || compare_text(child->key, best->key) < 0))
             best = child;
     if (!best)
         return false;
-    walk->key = best->key;
+    walk->key = ef__value_string(best->key);
     walk->value = ef__value_from_json(best);
     walk->next++;
     return true;
@@ -292,7 +248,7 @@ static int compare_objects(ef__value a, ef__value b)
             return more;
         if (!more)
             return -1;
-        int diff = compare_text(left.walk.key, right.walk.key);
+        int diff = ef__value_compare(left.walk.key, right.walk.key);
         if (!diff)
             diff = ef__value_compare(left.walk.value, right.walk.value);
         if (diff)

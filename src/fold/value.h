@@ -3,13 +3,19 @@
  *
  * A value is small and passed by value. Where its bytes live is its home:
  *
- *   free   nowhere in particular (null, true, 7), or with somebody who outlives it: the program,
- * the arena of the event at hand heap   in the folder's heap, shared by count: what views are made
- * of json   in a parsed tree: read where it stands, and turned into something else only when stored
+ *   free     nowhere in particular (null, true, 7), or in the arena of the event at hand
+ *   program  a text of the program, which outlives every view: stored as it is
+ *   self     a decimal in the value itself
+ *   heap     in the folder's heap, shared by count: what views are made of
+ *   json     in a parsed tree: read where it stands, turned into something else only when stored
  *
  * Numbers are exact. An integer that fits 64 bits is an INT; everything else is a DECIMAL (a large
  * integer too), or a number that still stands as text in a tree and is read when somebody counts
  * with it. Objects of the heap and of the arena keep their members sorted by key.
+ *
+ * Where an array or object of the heap stands in a view, its `len` says how many bytes of text it
+ * is, so that taking it out needs no walk; 0 when that is not known. Whoever changes one clears it
+ * on the way there (ef__spot_own).
  *
  * Strings, numbers and everything free or json never change. An array or object of the heap changes
  * through change.h only, and only where one reference to it is left.
@@ -36,7 +42,13 @@ typedef enum ef__value_kind {
     EF__VALUE_OBJECT
 } ef__value_kind;
 
-typedef enum ef__value_home { EF__HOME_FREE, EF__HOME_HEAP, EF__HOME_JSON } ef__value_home;
+typedef enum ef__value_home {
+    EF__HOME_FREE,
+    EF__HOME_PROGRAM,
+    EF__HOME_SELF,
+    EF__HOME_HEAP,
+    EF__HOME_JSON
+} ef__value_home;
 
 typedef struct ef__array ef__array;
 typedef struct ef__object ef__object;
@@ -45,9 +57,10 @@ typedef struct ef__value {
     uint8_t kind;
     uint8_t home;
     uint8_t plain; /* a string: known to need no escape when printed */
-    uint32_t len;  /* string, and a number that is text: bytes */
+    uint32_t len;  /* string, and a number that is text: bytes. SELF: its scale. Array or object of
+                      the heap: bytes of its text, or 0 */
     union {
-        int64_t integer;
+        int64_t integer; /* SELF: its coefficient */
         const char *text;
         const ef__number *number;
         ef__array *array;
@@ -74,6 +87,7 @@ struct ef__object {
     uint32_t refs;
     uint32_t count;
     uint32_t cap;
+    uint32_t beside; /* members that there is room for in the same piece of memory, behind this */
     size_t weight;
     ef__member *members; /* sorted by key */
 };
@@ -98,6 +112,16 @@ static inline ef__value ef__value_string(ef_str text)
         .kind = EF__VALUE_STRING, .len = (uint32_t)text.len, .as.text = text.len ? text.ptr : ""};
 }
 
+/* A text of the program. */
+static inline ef__value ef__value_literal(ef_str text, bool plain)
+{
+    ef__value v = ef__value_string(text);
+
+    v.home = EF__HOME_PROGRAM;
+    v.plain = plain;
+    return v;
+}
+
 static inline bool ef__value_is_number(ef__value v)
 {
     return v.kind == EF__VALUE_INT || v.kind == EF__VALUE_DECIMAL;
@@ -113,14 +137,25 @@ const char *ef__value_kind_name(ef__value v); /* "a number", "an object", "missi
 
 /* A node of a tree, read where it stands; NULL gives EF__MISSING. */
 ef__value ef__value_from_json(const ef__json *json);
-/* An INT where it fits, else a DECIMAL in `arena`. EF_NO_MEMORY */
+/* The same of a number's text; false: not a number, or one that has to be read with more care. */
+bool ef__value_short(ef_str number, ef__value *out);
+/* An INT or a decimal in itself; false when the coefficient is too large for that. */
+bool ef__value_short_number(const ef__number *number, ef__value *out);
+/* An INT or a decimal in itself where it fits, else a DECIMAL in `arena`. EF_NO_MEMORY */
 ef_status ef__value_from_number(const ef__number *number, ef__arena *arena, ef__value *out,
                                 ef_error *err);
 /* What a number is worth. EF_TOO_LARGE when it is text with more digits than numbers have. */
 ef_status ef__value_number(ef__value v, ef__number *out, ef_error *err);
 
 /* Items of an array or members of an object; 0 of anything else. */
-size_t ef__value_count(ef__value v);
+static inline size_t ef__value_count(ef__value v)
+{
+    if (v.kind != EF__VALUE_ARRAY && v.kind != EF__VALUE_OBJECT)
+        return 0;
+    if (v.home == EF__HOME_JSON)
+        return v.as.json->count;
+    return v.kind == EF__VALUE_ARRAY ? v.as.array->count : v.as.object->count;
+}
 /* Item `index` of an array; EF__MISSING when there is none. */
 ef__value ef__value_item(ef__value array, size_t index);
 /* The member of that name; EF__MISSING when there is none. */
@@ -136,12 +171,38 @@ typedef struct ef__value_walk {
     ef__value of;
     size_t next;
     const ef__json *json;
-    ef_str key; /* of a member */
+    ef__value key; /* of a member */
     ef__value value;
 } ef__value_walk;
 
-ef__value_walk ef__value_walk_of(ef__value v);
-bool ef__value_next(ef__value_walk *walk);
+static inline ef__value_walk ef__value_walk_of(ef__value v)
+{
+    ef__value_walk walk = {.of = v};
+
+    if (v.home == EF__HOME_JSON && v.kind >= EF__VALUE_ARRAY)
+        walk.json = v.as.json->first;
+    return walk;
+}
+
+static inline bool ef__value_next(ef__value_walk *walk)
+{
+    ef__value of = walk->of;
+
+    if (walk->next >= ef__value_count(of))
+        return false;
+    if (of.home == EF__HOME_JSON) {
+        walk->key = ef__value_string(walk->json->key);
+        walk->value = ef__value_from_json(walk->json);
+        walk->json = walk->json->next;
+    } else if (of.kind == EF__VALUE_ARRAY) {
+        walk->value = of.as.array->items[of.as.array->start + walk->next];
+    } else {
+        walk->key = of.as.object->members[walk->next].key;
+        walk->value = of.as.object->members[walk->next].value;
+    }
+    walk->next++;
+    return true;
+}
 
 /*
  * The total order: missing < null < false < true < numbers < strings < arrays < objects. Strings by
@@ -183,19 +244,32 @@ static inline ef__value ef__value_object(ef__object *object)
 {
     return (ef__value){.kind = EF__VALUE_OBJECT, .as.object = object};
 }
+/* The memory of members that have outgrown their object. */
+void ef__object_free_members(ef__heap *heap, ef__object *object);
 /* Where `key` is among the members, or where it would have to stand. */
 size_t ef__object_find(const ef__object *object, ef_str key, bool *out_found);
 
 /*
- * Take a value into the heap: what is there already is shared, the rest is copied, and text of the
- * program (free) is copied too. MISSING becomes null. The result is owned: one reference.
+ * Take a value into the heap: what is there already is shared, texts of the program stay where they
+ * are, the rest is copied. MISSING becomes null. The result is owned: one reference.
  * EF_TOO_LARGE (a number that does not fit, nesting past EF_LIMIT_JSON_DEPTH), EF_NO_MEMORY; then
- * nothing is kept.
+ * nothing is kept and `*out` is MISSING.
  */
 ef_status ef__value_store(ef__heap *heap, ef__value v, ef__value *out, ef_error *err);
+/* Is it stored as it is, without the heap? */
+static inline bool ef__value_needs_no_heap(ef__value v)
+{
+    return v.home == EF__HOME_SELF || v.home == EF__HOME_PROGRAM ||
+           (v.kind >= EF__VALUE_NULL && v.kind <= EF__VALUE_INT);
+}
 /* One more reference; only counts for the heap's. */
 void ef__value_retain(ef__value v);
 /* One reference less; the last one frees. */
-void ef__value_release(ef__heap *heap, ef__value v);
+void ef__value_drop(ef__heap *heap, ef__value of_heap);
+static inline void ef__value_release(ef__heap *heap, ef__value v)
+{
+    if (v.home == EF__HOME_HEAP)
+        ef__value_drop(heap, v);
+}
 
 #endif

@@ -110,7 +110,6 @@ ef_status ef_journal_open(const ef_journal_options *options, ef_journal **out_jo
         return st;
     }
     taken.url = NULL; /* the caller's text: it need not outlive this call */
-    taken.partitions = (*out_journal)->partitions;
     (*out_journal)->options = taken;
     return EF_OK;
 }

@@ -6,7 +6,6 @@
 #include "../base/hash.h"
 #include "../base/json.h"
 #include "../base/utf8.h"
-#include "../core/placement.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -141,13 +140,12 @@ ef_status ef_event_check(const ef_new_event *events, size_t count, size_t *out_i
 
 /* --- appending -------------------------------------------------------------------------------- */
 
-static ef_status make_arrival(const ef_new_event *given, int32_t partitions, int64_t now_us,
-                              ef__arrival *out, ef__made_id *id, ef_error *err)
+static ef_status make_arrival(const ef_new_event *given, int64_t now_us, ef__arrival *out,
+                              ef__made_id *id, ef_error *err)
 {
     ef_new_event *event = &out->event;
 
     *event = *given;
-    out->partition = ef__partition_of(given->tenant, given->stream, partitions);
     out->id_made = given->id.len == 0;
     out->time_given = given->time_us != 0;
     id->text[0] = '\0';
@@ -167,13 +165,13 @@ static ef_status make_arrival(const ef_new_event *given, int32_t partitions, int
     return EF_OK;
 }
 
-ef_status ef__arrivals_make(const ef_new_event *events, size_t count, int32_t partitions,
-                            int64_t now_us, ef__arrival *arrivals, ef__made_id *ids, ef_error *err)
+ef_status ef__arrivals_make(const ef_new_event *events, size_t count, int64_t now_us,
+                            ef__arrival *arrivals, ef__made_id *ids, ef_error *err)
 {
     ef_status st = ef_event_check(events, count, NULL, err);
 
     for (size_t i = 0; st == EF_OK && i < count; i++)
-        st = make_arrival(&events[i], partitions, now_us, &arrivals[i], &ids[i], err);
+        st = make_arrival(&events[i], now_us, &arrivals[i], &ids[i], err);
     return st;
 }
 
@@ -193,8 +191,8 @@ static ef_status append_arrivals(ef_journal *journal, const ef_new_event *events
                                  ef_error *err)
 {
     const ef_clock *clock = journal->options.clock;
-    ef_status st = ef__arrivals_make(events, count, journal->partitions,
-                                     clock->wall_us(clock->context), arrivals, ids, err);
+    ef_status st =
+        ef__arrivals_make(events, count, clock->wall_us(clock->context), arrivals, ids, err);
 
     if (st == EF_OK)
         st = journal->ops->append(journal, arrivals, count, out_places, err);

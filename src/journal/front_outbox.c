@@ -61,8 +61,7 @@ void ef_lane_list_release(ef_lane_list *list)
 
 /* --- taking ----------------------------------------------------------------------------------- */
 
-static ef_status check_held(const ef_journal *journal, const ef_holding *held, size_t count,
-                            ef_error *err)
+static ef_status check_held(const ef_holding *held, size_t count, ef_error *err)
 {
     ef__partition_set seen = {{0}};
     ef_status st;
@@ -70,7 +69,7 @@ static ef_status check_held(const ef_journal *journal, const ef_holding *held, s
     if (count > 0 && (st = ef__need(held, "held", err)) != EF_OK)
         return st;
     for (size_t i = 0; i < count; i++) {
-        st = ef__range_check("partition", held[i].partition, 0, journal->partitions - 1, err);
+        st = ef__range_check("partition", held[i].partition, 0, EF_LIMIT_PARTITIONS - 1, err);
         if (st == EF_OK)
             st = ef__range_check("token", held[i].token, 1, INT64_MAX, err);
         if (st == EF_OK)
@@ -94,6 +93,7 @@ static ef_status taken_ready(ef_taken_batch *out, ef_error *err)
     out->items = NULL;
     out->count = 0;
     out->more = false;
+    out->next_due_us = 0;
     out->events.events = NULL;
     out->events.count = 0;
     out->events.more = false;
@@ -110,7 +110,7 @@ static ef_status take(ef_journal *journal, ef_str lane, bool due, const ef_holdi
     if (st == EF_OK)
         st = ef__name_take("lane", lane, due ? 0 : 1, false, err);
     if (st == EF_OK)
-        st = check_held(journal, held, held_count, err);
+        st = check_held(held, held_count, err);
     if (st == EF_OK)
         st = ef__range_check("limit", (int64_t)limit, 0, EF_LIMIT_LIST_ROWS, err);
     if (st != EF_OK || limit == 0 || held_count == 0)
@@ -213,31 +213,61 @@ static ef_status mark_cut(ef_journal *journal, ef_str lane, const ef_holding *he
     return st;
 }
 
+static ef_status check_exceptions(const ef_exception *exceptions, size_t count, bool *out_fit,
+                                  ef_error *err)
+{
+    ef_status st =
+        ef__range_check("exception_count", (int64_t)count, 0, EF_LIMIT_APPEND_EVENTS * 10, err);
+
+    *out_fit = true;
+    if (st == EF_OK && count > 0)
+        st = ef__need(exceptions, "exceptions", err);
+    for (size_t i = 0; st == EF_OK && i < count; i++) {
+        st = check_exception(&exceptions[i], err);
+        *out_fit = *out_fit && (st != EF_OK || error_fits(exceptions[i].error));
+    }
+    return st;
+}
+
 ef_status ef_outbox_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
                          size_t held_count, const ef_exception *exceptions, size_t exception_count,
                          ef_error *err)
 {
-    bool fit = true;
+    bool fit;
     ef_status st = ef__need_writable(journal, "ef_outbox_mark", err);
 
     if (st == EF_OK)
         st = ef__name_take("lane", lane, 1, false, err);
     if (st == EF_OK)
-        st = check_held(journal, held, held_count, err);
+        st = check_held(held, held_count, err);
     if (st == EF_OK)
-        st = ef__range_check("exception_count", (int64_t)exception_count, 0,
-                             EF_LIMIT_APPEND_EVENTS * 10, err);
-    if (st == EF_OK && exception_count > 0)
-        st = ef__need(exceptions, "exceptions", err);
-    for (size_t i = 0; st == EF_OK && i < exception_count; i++) {
-        st = check_exception(&exceptions[i], err);
-        fit = fit && (st != EF_OK || error_fits(exceptions[i].error));
-    }
+        st = check_exceptions(exceptions, exception_count, &fit, err);
     if (st != EF_OK || (held_count == 0 && exception_count == 0))
         return st;
+    if (held_count == 0)
+        return ef_fail(err, EF_BAD_INPUT, "exceptions are marked under a lease, and none is given");
     if (!fit)
         return mark_cut(journal, lane, held, held_count, exceptions, exception_count, err);
     return journal->ops->mark(journal, lane, held, held_count, exceptions, exception_count, err);
+}
+
+ef_status ef_outbox_file(ef_journal *journal, const ef_exception *exceptions,
+                         size_t exception_count, ef_error *err)
+{
+    ef_str lane = EF_STR(EF_LANE_APPLY);
+    bool fit;
+    ef_status st = ef__need_writable(journal, "ef_outbox_file", err);
+
+    if (st == EF_OK)
+        st = check_exceptions(exceptions, exception_count, &fit, err);
+    for (size_t i = 0; st == EF_OK && i < exception_count; i++)
+        if (exceptions[i].status == EF_ROW_DONE)
+            st = ef_fail(err, EF_BAD_INPUT, "what is done is marked, not filed");
+    if (st != EF_OK || exception_count == 0)
+        return st;
+    if (!fit)
+        return mark_cut(journal, lane, NULL, 0, exceptions, exception_count, err);
+    return journal->ops->mark(journal, lane, NULL, 0, exceptions, exception_count, err);
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
@@ -266,6 +296,8 @@ static ef_status check_query(const ef_outbox_query *query, ef_error *err)
         st = ef__range_check("limit", (int64_t)query->limit, 0, EF_LIMIT_LIST_ROWS, err);
     if (st == EF_OK)
         st = ef__str_check("after", query->after, err);
+    if (st == EF_OK)
+        st = ef__range_check("from", query->from, 0, INT64_MAX, err);
     return st;
 }
 
@@ -378,6 +410,27 @@ ef_status ef_outbox_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_l
         return st;
     st = journal->ops->skip(journal, act, out, err);
     return EF__LIST_ANSWER(out, st);
+}
+
+ef_status ef_act_add(ef_journal *journal, const ef_act *act, ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, "ef_act_add", err);
+
+    if (st == EF_OK)
+        st = ef__need(act, "act", err);
+    if (st == EF_OK)
+        st = ef__name_take("act", act->act, 1, false, err);
+    if (st == EF_OK)
+        st = ef__name_take("who", act->who, 0, false, err);
+    if (st == EF_OK)
+        st = ef__words_check("reason", act->reason, EF_LIMIT_REASON_BYTES, err);
+    if (st == EF_OK)
+        st = ef__name_take("lane", act->lane, 0, false, err);
+    if (st == EF_OK)
+        st = ef__name_take("tenant", act->tenant, 0, false, err);
+    if (st == EF_OK)
+        st = ef__name_take("stream", act->stream, 0, false, err);
+    return st == EF_OK ? journal->ops->act_add(journal, act, err) : st;
 }
 
 ef_status ef_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err)

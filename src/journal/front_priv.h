@@ -51,13 +51,12 @@ typedef struct ef__made_id {
 } ef__made_id;
 
 /*
- * Check `events` and make arrivals of them: defaults filled in, ids made (into `ids`), partitions
- * computed for a journal of `partitions`. `arrivals` and `ids` have room for `count`. An id that
- * was made goes to the caller's place by ef__ids_give once the append has succeeded; back ends
- * write seq, position and duplicate and leave `id` alone.
+ * Check `events` and make arrivals of them: defaults filled in, ids made (into `ids`). `arrivals`
+ * and `ids` have room for `count`. An id that was made goes to the caller's place by ef__ids_give
+ * once the append has succeeded; back ends write seq, position and duplicate and leave `id` alone.
  */
-ef_status ef__arrivals_make(const ef_new_event *events, size_t count, int32_t partitions,
-                            int64_t now_us, ef__arrival *arrivals, ef__made_id *ids, ef_error *err);
+ef_status ef__arrivals_make(const ef_new_event *events, size_t count, int64_t now_us,
+                            ef__arrival *arrivals, ef__made_id *ids, ef_error *err);
 void ef__ids_give(const ef__arrival *arrivals, const ef__made_id *ids, size_t count,
                   ef_place *places);
 

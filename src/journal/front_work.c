@@ -1,10 +1,11 @@
 /*
- * front_work.c - the door for those who work: leases, workers and runs.
+ * front_work.c - the door for those who work: leases, workers, partitions and runs.
  */
 #include "front_priv.h"
 
 #include "../base/hash.h"
 #include "../base/utf8.h"
+#include "../core/placement.h"
 
 /* --- leases ----------------------------------------------------------------------------------- */
 
@@ -30,60 +31,112 @@ static ef_status check_key(const ef_lease_key *key, ef_error *err)
                            EF_LIMIT_PARTITIONS - 1, err);
 }
 
+static ef_status check_call(const ef_lease_call *call, ef_error *err)
+{
+    bool takes = call->verb == EF_LEASE_ACQUIRE || call->verb == EF_LEASE_TAKE;
+    ef_status st = ef__range_check("verb", call->verb, 0, EF_LEASE_RELEASE, err);
+
+    if (st == EF_OK)
+        st = check_key(&call->key, err);
+    if (st == EF_OK && takes)
+        st = ef__name_take("owner", call->owner, 1, false, err);
+    if (st == EF_OK && call->verb != EF_LEASE_RELEASE)
+        st = ef__range_check("lease_ms", call->lease_ms, 1, EF_LIMIT_LEASE_MS, err);
+    if (st == EF_OK && call->verb != EF_LEASE_ACQUIRE)
+        st = ef__range_check("token", call->token, takes ? 0 : 1, INT64_MAX, err);
+    return st;
+}
+
+static ef_status check_beat(const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
+{
+    ef_status st = ef__name_take("id", worker->id, 1, false, err);
+
+    if (st == EF_OK)
+        st = ef__name_take("host", worker->host, 0, false, err);
+    if (st == EF_OK)
+        st = ef__range_check("pid", worker->pid, 0, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__range_check("heartbeat_ms", heartbeat_ms, 1, EF_LIMIT_LEASE_MS, err);
+    return st;
+}
+
+/* `name` is what the caller called. */
+static ef_status call_many(ef_journal *journal, const char *name, ef_lease_call *calls,
+                           size_t count, const ef_worker *worker, int64_t heartbeat_ms,
+                           ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, name, err);
+
+    if (st == EF_OK)
+        st = ef__range_check("count", (int64_t)count, 0, EF_LIMIT_LEASE_CALLS, err);
+    if (st == EF_OK && count > 0)
+        st = ef__need(calls, "calls", err);
+    for (size_t i = 0; st == EF_OK && i < count; i++)
+        st = check_call(&calls[i], err);
+    if (st == EF_OK && worker)
+        st = check_beat(worker, heartbeat_ms, err);
+    if (st != EF_OK || (count == 0 && !worker))
+        return st;
+    for (size_t i = 0; i < count; i++) {
+        calls[i].status = EF_OK;
+        calls[i].until_us = calls[i].left_ms = 0;
+    }
+    return journal->ops->lease_many(journal, calls, count, worker, heartbeat_ms, err);
+}
+
+ef_status ef_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
+                        const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
+{
+    return call_many(journal, "ef_lease_many", calls, count, worker, heartbeat_ms, err);
+}
+
+/* One call by itself: its refusal is the answer. */
+static ef_status call_one(ef_journal *journal, const char *name, const ef_lease_key *key,
+                          ef_lease_call *call, ef_error *err)
+{
+    ef_status st = ef__need(key, "key", err);
+
+    if (st != EF_OK)
+        return st;
+    call->key = *key;
+    st = call_many(journal, name, call, 1, NULL, 0, err);
+    return st == EF_OK ? call->status : st;
+}
+
 ef_status ef_lease_acquire(ef_journal *journal, const ef_lease_key *key, ef_str owner,
                            int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
                            ef_error *err)
 {
-    int64_t token = 0, until_us = 0;
-    ef_status st = ef__need_writable(journal, "ef_lease_acquire", err);
+    ef_lease_call call = {.verb = EF_LEASE_ACQUIRE, .owner = owner, .lease_ms = lease_ms};
+    ef_status st = ef__need(out_token, "out_token", err);
 
     if (st == EF_OK)
-        st = check_key(key, err);
-    if (st == EF_OK)
-        st = ef__name_take("owner", owner, 1, false, err);
-    if (st == EF_OK)
-        st = ef__range_check("lease_ms", lease_ms, 1, EF_LIMIT_LEASE_MS, err);
-    if (st == EF_OK)
-        st = ef__need(out_token, "out_token", err);
-    if (st == EF_OK)
-        st = journal->ops->lease_acquire(journal, key, owner, lease_ms, &token, &until_us, err);
+        st = call_one(journal, "ef_lease_acquire", key, &call, err);
     if (st != EF_OK)
         return st;
-    *out_token = token;
+    *out_token = call.token;
     if (out_until_us)
-        *out_until_us = until_us;
+        *out_until_us = call.until_us;
     return EF_OK;
 }
 
 ef_status ef_lease_renew(ef_journal *journal, const ef_lease_key *key, int64_t token,
                          int64_t lease_ms, int64_t *out_until_us, ef_error *err)
 {
-    int64_t until_us = 0;
-    ef_status st = ef__need_writable(journal, "ef_lease_renew", err);
+    ef_lease_call call = {.verb = EF_LEASE_RENEW, .lease_ms = lease_ms, .token = token};
+    ef_status st = call_one(journal, "ef_lease_renew", key, &call, err);
 
-    if (st == EF_OK)
-        st = check_key(key, err);
-    if (st == EF_OK)
-        st = ef__range_check("token", token, 1, INT64_MAX, err);
-    if (st == EF_OK)
-        st = ef__range_check("lease_ms", lease_ms, 1, EF_LIMIT_LEASE_MS, err);
-    if (st == EF_OK)
-        st = journal->ops->lease_renew(journal, key, token, lease_ms, &until_us, err);
     if (st == EF_OK && out_until_us)
-        *out_until_us = until_us;
+        *out_until_us = call.until_us;
     return st;
 }
 
 ef_status ef_lease_release(ef_journal *journal, const ef_lease_key *key, int64_t token,
                            ef_error *err)
 {
-    ef_status st = ef__need_writable(journal, "ef_lease_release", err);
+    ef_lease_call call = {.verb = EF_LEASE_RELEASE, .token = token};
 
-    if (st == EF_OK)
-        st = check_key(key, err);
-    if (st == EF_OK)
-        st = ef__range_check("token", token, 1, INT64_MAX, err);
-    return st == EF_OK ? journal->ops->lease_release(journal, key, token, err) : st;
+    return call_one(journal, "ef_lease_release", key, &call, err);
 }
 
 ef_status ef_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
@@ -113,19 +166,10 @@ void ef_lease_list_release(ef_lease_list *list)
 ef_status ef_worker_beat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
                          ef_error *err)
 {
-    ef_status st = ef__need_writable(journal, "ef_worker_beat", err);
+    ef_status st = ef__need(worker, "worker", err);
 
-    if (st == EF_OK)
-        st = ef__need(worker, "worker", err);
-    if (st == EF_OK)
-        st = ef__name_take("id", worker->id, 1, false, err);
-    if (st == EF_OK)
-        st = ef__name_take("host", worker->host, 0, false, err);
-    if (st == EF_OK)
-        st = ef__range_check("pid", worker->pid, 0, INT64_MAX, err);
-    if (st == EF_OK)
-        st = ef__range_check("heartbeat_ms", heartbeat_ms, 1, EF_LIMIT_LEASE_MS, err);
-    return st == EF_OK ? journal->ops->worker_beat(journal, worker, heartbeat_ms, err) : st;
+    return st == EF_OK ? call_many(journal, "ef_worker_beat", NULL, 0, worker, heartbeat_ms, err)
+                       : st;
 }
 
 ef_status ef_worker_leave(ef_journal *journal, ef_str id, ef_error *err)
@@ -175,6 +219,70 @@ void ef_worker_list_release(ef_worker_list *list)
     EF__LIST_RELEASE(list);
 }
 
+size_t ef_worker_targets(const ef_worker_list *list, size_t index, int32_t partitions, int32_t *out)
+{
+    ef__partition_set share;
+    size_t before = 0, live = 0, count = 0;
+
+    if (!list || !out || index >= list->count || !list->items[index].live)
+        return 0;
+    /* The list is in the order that the shares go by. */
+    for (size_t i = 0; i < list->count; i++) {
+        before += list->items[i].live && i < index;
+        live += list->items[i].live;
+    }
+    share = ef__placement_share(before, live, partitions);
+    for (int32_t p = 0; (p = ef__partition_set_next(&share, p)) >= 0; p++)
+        out[count++] = p;
+    return count;
+}
+
+/* --- partitions ------------------------------------------------------------------------------- */
+
+_Static_assert(EF_PARTITIONS_MAX == EF_LIMIT_PARTITIONS, "one limit, seen from two sides");
+_Static_assert(EF_PARTITION_LABEL_MAX == EF__PARTITION_LABEL_MAX, "labels are as long");
+
+void ef_partition_label(int32_t partition, char out[EF_PARTITION_LABEL_MAX])
+{
+    (void)ef__partition_label_format(partition, EF_LIMIT_PARTITIONS, out);
+}
+
+ef_status ef_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__need(out, "out", err);
+    if (st == EF_OK)
+        st = EF__LIST_READY(out, err);
+    if (st != EF_OK)
+        return st;
+    st = journal->ops->partition_ls(journal, out, err);
+    return EF__LIST_ANSWER(out, st);
+}
+
+void ef_partition_list_release(ef_partition_list *list)
+{
+    EF__LIST_RELEASE(list);
+}
+
+ef_status ef_partition_sync(ef_journal *journal, const ef_partition_change *change,
+                            ef_partition_changed *out, ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, "ef_partition_sync", err);
+
+    if (st == EF_OK)
+        st = ef__need(change, "change", err);
+    if (st == EF_OK)
+        st = ef__need(out, "out", err);
+    if (st == EF_OK)
+        st = ef__range_check("count", change->count, 0, EF_LIMIT_PARTITIONS, err);
+    if (st != EF_OK)
+        return st;
+    *out = (ef_partition_changed){0};
+    return journal->ops->partition_sync(journal, change, out, err);
+}
+
 /* --- runs ------------------------------------------------------------------------------------- */
 
 static ef_status check_request(const ef_run *run, ef_error *err)
@@ -182,9 +290,10 @@ static ef_status check_request(const ef_run *run, ef_error *err)
     ef_status st = ef__range_check("mode", run->mode, 0, EF_RUN_SEED, err);
 
     /* A verify run without a projection is one over the journal itself. */
+    bool for_all = run->mode == EF_RUN_VERIFY || run->mode == EF_RUN_REPLAY ||
+                   run->mode == EF_RUN_GAP_REPAIR;
     if (st == EF_OK)
-        st = ef__name_take("projection", run->projection, run->mode == EF_RUN_VERIFY ? 0 : 1, false,
-                           err);
+        st = ef__name_take("projection", run->projection, for_all ? 0 : 1, false, err);
     if (st == EF_OK)
         st = ef__name_take("tenant", run->tenant, 0, false, err);
     if (st == EF_OK)
@@ -197,6 +306,8 @@ static ef_status check_request(const ef_run *run, ef_error *err)
         st = ef__words_check("reason", run->reason, EF_LIMIT_REASON_BYTES, err);
     if (st == EF_OK)
         st = ef__name_take("requester", run->requester, 0, false, err);
+    if (st == EF_OK)
+        st = ef__words_check("detail", run->detail, EF_LIMIT_DETAIL_BYTES, err);
     return st;
 }
 
@@ -254,7 +365,18 @@ ef_status ef_run_update(ef_journal *journal, const ef_run *run, const ef_lease_k
     taken = *run;
     taken.error = ef__utf8_cut(run->error, EF_LIMIT_ERROR_BYTES);
     st = ef__words_check("error", taken.error, EF_LIMIT_ERROR_BYTES, err);
+    if (st == EF_OK)
+        st = ef__words_check("detail", taken.detail, EF_LIMIT_DETAIL_BYTES, err);
     return st == EF_OK ? journal->ops->run_update(journal, &taken, lease, token, err) : st;
+}
+
+ef_status ef_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, "ef_run_cancel", err);
+
+    if (st == EF_OK)
+        st = ef__name_take("id", id, 1, false, err);
+    return st == EF_OK ? journal->ops->run_cancel(journal, id, err) : st;
 }
 
 static ef_status list_runs(ef_journal *journal, ef_str only, bool open_only, size_t limit,

@@ -12,6 +12,7 @@
 #define EF_JOURNAL_JOURNAL_H
 
 #include "../base/buf.h"
+#include "../base/limits.h"
 #include "../base/room.h"
 
 #include <everfold/everfold.h>
@@ -19,7 +20,6 @@
 /* An event that has passed the door: every field of `event` is filled in. */
 typedef struct ef__arrival {
     ef_new_event event;
-    int32_t partition;
     bool id_made;    /* we made the id: it cannot be known already */
     bool time_given; /* the caller gave the time: it is part of the content */
 } ef__arrival;
@@ -30,7 +30,6 @@ typedef struct ef__journal_ops ef__journal_ops;
 struct ef_journal {
     const ef__journal_ops *ops;
     ef_journal_options options; /* clock, log and busy_ms filled in; url is not kept */
-    int32_t partitions;         /* set by the back end's open */
 };
 
 enum ef__journal_caps {
@@ -44,7 +43,9 @@ struct ef__journal_ops {
 
     /* --- events ---------------------------------------------------------------------------- */
     void (*close)(ef_journal *journal);
-    /* One transaction: events, new streams and types, outbox rows of the lanes that want them. */
+    /* One transaction: events, new streams and types, outbox rows of the lanes that want them. An
+     * event's partition is decided in it too, by the count of partitions as it is then: so no row
+     * comes into a partition that was given up meanwhile, whoever else has the journal open. */
     ef_status (*append)(ef_journal *journal, const ef__arrival *events, size_t count, ef_place *out,
                         ef_error *err);
     ef_status (*read_stream)(ef_journal *journal, ef_str tenant, ef_str stream, int64_t from_seq,
@@ -71,6 +72,7 @@ struct ef__journal_ops {
     ef_status (*lane_ls)(ef_journal *journal, ef_lane_list *out, ef_error *err);
     ef_status (*take)(ef_journal *journal, ef_str lane, bool due_exceptions, const ef_holding *held,
                       size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
+    /* held_count 0: file the exceptions that have no row, leave those that have one */
     ef_status (*mark)(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
                       const ef_exception *exceptions, size_t exception_count, ef_error *err);
     ef_status (*outbox_ls)(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
@@ -83,28 +85,30 @@ struct ef__journal_ops {
                               ef_row_list *out, ef_error *err);
     ef_status (*skip)(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
                       ef_error *err);
+    ef_status (*act_add)(ef_journal *journal, const ef_act *act, ef_error *err);
     ef_status (*act_ls)(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err);
 
     /* --- leases, workers, runs ------------------------------------------------------------- */
-    ef_status (*lease_acquire)(ef_journal *journal, const ef_lease_key *key, ef_str owner,
-                               int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
-                               ef_error *err);
-    ef_status (*lease_renew)(ef_journal *journal, const ef_lease_key *key, int64_t token,
-                             int64_t lease_ms, int64_t *out_until_us, ef_error *err);
-    ef_status (*lease_release)(ef_journal *journal, const ef_lease_key *key, int64_t token,
-                               ef_error *err);
+    /* One transaction: the calls in their order, each with an answer, and the heartbeat of `worker`
+     * (or NULL). The first refusal is told in `err`, although the whole is EF_OK. A lease that was
+     * never taken, or was pruned, begins above every token that was pruned. */
+    ef_status (*lease_many)(ef_journal *journal, ef_lease_call *calls, size_t count,
+                            const ef_worker *worker, int64_t heartbeat_ms, ef_error *err);
     ef_status (*lease_ls)(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
                           ef_error *err);
-    ef_status (*worker_beat)(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
-                             ef_error *err);
     ef_status (*worker_leave)(ef_journal *journal, ef_str id, ef_error *err);
     ef_status (*worker_purge)(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
                               int64_t *out_purged, ef_error *err);
     ef_status (*worker_ls)(ef_journal *journal, ef_worker_list *out, ef_error *err);
+    ef_status (*partition_ls)(ef_journal *journal, ef_partition_list *out, ef_error *err);
+    /* One transaction. */
+    ef_status (*partition_sync)(ef_journal *journal, const ef_partition_change *change,
+                                ef_partition_changed *out, ef_error *err);
     ef_status (*run_request)(ef_journal *journal, const ef_run *run, ef_run_list *out,
                              ef_error *err); /* run->id was made by the front */
     ef_status (*run_update)(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
                             int64_t token, ef_error *err);
+    ef_status (*run_cancel)(ef_journal *journal, ef_str id, ef_error *err);
     ef_status (*run_ls)(ef_journal *journal, ef_str only, bool open_only, size_t limit,
                         ef_run_list *out, ef_error *err);
 };
@@ -129,5 +133,17 @@ bool ef__event_seal(const uint8_t before[EF_HASH_BYTES], const ef_event *event, 
 bool ef__event_same(const ef__arrival *arrival, const ef_event *stored);
 /* Does `type` match NAME or PREFIX*, or a comma list of them? "" matches all. */
 bool ef__type_matches(ef_str type, ef_str patterns);
+
+/* --- shared by back ends (waiting.c) ---------------------------------------------------------- */
+
+/* Rows of any lane, queued or exceptions, in partitions at or above `count`. Begins as {count}. */
+typedef struct ef__waiting {
+    int32_t count;
+    int64_t rows[EF_LIMIT_PARTITIONS];
+} ef__waiting;
+
+void ef__waiting_add(ef__waiting *waiting, int32_t partition, int64_t rows);
+/* EF_OK when there are none; EF_EXISTS, with how many and where. */
+ef_status ef__waiting_check(const ef__waiting *waiting, ef_error *err);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* Debian's SQLite (before 3.51.3) can lose pages when a commit wraps the log while a checkpoint
@@ -71,7 +72,7 @@ static int wait_for_lock(void *context, int tries)
     return 1;
 }
 
-static ef_status set_up(ef__sq_conn *conn, const ef__sq_options *options, ef_error *err)
+ef_status ef__sq_set_up(ef__sq_conn *conn, const ef__sq_options *options, ef_error *err)
 {
     static const char *const SYNC[] = {"FULL", "NORMAL", "OFF"};
     char sql[100];
@@ -79,37 +80,55 @@ static ef_status set_up(ef__sq_conn *conn, const ef__sq_options *options, ef_err
     ef_status st;
 
     sqlite3_busy_handler(conn->db, wait_for_lock, conn);
+    (void)sqlite3_extended_result_codes(conn->db, 1);
     (void)sqlite3_db_config(conn->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, &off);
-    (void)sqlite3_db_config(conn->db, SQLITE_DBCONFIG_DEFENSIVE, 1, &off);
+    if (!conn->borrowed)
+        (void)sqlite3_db_config(conn->db, SQLITE_DBCONFIG_DEFENSIVE, 1, &off);
     (void)snprintf(sql, sizeof sql, "PRAGMA synchronous=%s; PRAGMA cache_size=-%d",
                    SYNC[options->sync], options->cache_kib ? (int)options->cache_kib : 2048);
     st = ef__sq_exec(conn, SETUP, err);
     return st == EF_OK ? ef__sq_exec(conn, sql, err) : st;
 }
 
+/* A connection without a database yet. */
+static ef_status init(ef__sq_conn *conn, const ef__sq_options *options, ef_error *err)
+{
+    *conn = (ef__sq_conn){.busy_ms = options->busy_ms, .texts = options->texts};
+    if (!options->texts)
+        return EF_OK;
+    conn->stmts = calloc((size_t)options->texts->count, sizeof *conn->stmts);
+    return conn->stmts ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
+}
+
 ef_status ef__sq_open(ef__sq_conn *conn, const char *path, const ef__sq_options *options,
                       ef_error *err)
 {
     int how = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
-    int rc;
-    ef_status st = EF_OK;
+    ef_status st = init(conn, options, err);
 
-    *conn = (ef__sq_conn){.busy_ms = options->busy_ms, .texts = options->texts};
-    if (options->texts) {
-        conn->stmts = calloc((size_t)options->texts->count, sizeof *conn->stmts);
-        if (!conn->stmts)
-            return ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
-    }
+    if (st != EF_OK)
+        return st;
     how |= options->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
     how |= options->create ? SQLITE_OPEN_CREATE : 0;
-    rc = sqlite3_open_v2(path, &conn->db, how, NULL);
-    if (rc != SQLITE_OK)
-        st = ef__sq_fail(conn, rc, path, err);
+    st = ef__sq_fail(conn, sqlite3_open_v2(path, &conn->db, how, NULL), path, err);
     if (st == EF_OK)
-        st = set_up(conn, options, err);
+        st = ef__sq_set_up(conn, options, err);
     if (st != EF_OK)
         ef__sq_close(conn);
     return st;
+}
+
+ef_status ef__sq_borrow(ef__sq_conn *conn, sqlite3 *db, const ef__sq_options *options,
+                        ef_error *err)
+{
+    ef_status st = init(conn, options, err);
+
+    if (st != EF_OK)
+        return st;
+    conn->db = db;
+    conn->borrowed = true;
+    sqlite3_busy_handler(db, wait_for_lock, conn);
+    return EF_OK;
 }
 
 void ef__sq_close(ef__sq_conn *conn)
@@ -117,7 +136,10 @@ void ef__sq_close(ef__sq_conn *conn)
     for (int i = 0; conn->stmts && i < conn->texts->count; i++)
         sqlite3_finalize(conn->stmts[i]);
     free(conn->stmts);
-    (void)sqlite3_close(conn->db);
+    if (conn->borrowed)
+        sqlite3_busy_handler(conn->db, NULL, NULL);
+    else
+        (void)sqlite3_close(conn->db);
     *conn = (ef__sq_conn){0};
 }
 
@@ -131,6 +153,12 @@ ef_status ef__sq_use_log(ef__sq_conn *conn, bool read_only, ef_error *err)
 
     if (rc == SQLITE_OK)
         rc = sqlite3_step(stmt);
+    /* Two that turn it on at once would wait for each other, so SQLite gives up without asking its
+     * busy handler: begin again. */
+    for (int tries = 0; (rc & 0xff) == SQLITE_BUSY && wait_for_lock(conn, tries); tries++) {
+        sqlite3_reset(stmt);
+        rc = sqlite3_step(stmt);
+    }
     if (rc != SQLITE_ROW)
         st = ef__sq_fail(conn, rc == SQLITE_DONE ? SQLITE_IOERR : rc, "turning on the log", err);
     else if (strcmp((const char *)sqlite3_column_text(stmt, 0), "wal") != 0)
@@ -140,8 +168,24 @@ ef_status ef__sq_use_log(ef__sq_conn *conn, bool read_only, ef_error *err)
     return st;
 }
 
+/* A rollback that failed for want of memory: until it is done, whatever is read on this connection
+ * would be read from a transaction that never was. */
+static ef_status roll_back_first(ef__sq_conn *conn, ef_error *err)
+{
+    int rc = sqlite3_exec(conn->db, "ROLLBACK", NULL, NULL, NULL);
+
+    conn->must_roll_back = !sqlite3_get_autocommit(conn->db);
+    return conn->must_roll_back ? ef__sq_fail(conn, rc, "rolling back", err) : EF_OK;
+}
+
 ef_status ef__sq_stmt(ef__sq_conn *conn, int which, sqlite3_stmt **out, ef_error *err)
 {
+    *out = NULL; /* callers reset it, made or not */
+    if (conn->must_roll_back) {
+        ef_status st = roll_back_first(conn, err);
+        if (st != EF_OK)
+            return st;
+    }
     if (!conn->stmts[which]) {
         int rc = sqlite3_prepare_v3(conn->db, conn->texts->sql[which], -1,
                                     SQLITE_PREPARE_PERSISTENT, &conn->stmts[which], NULL);
@@ -180,15 +224,44 @@ ef_status ef__sq_row(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_row, ef_er
     return st;
 }
 
+ef_status ef__sq_find(ef__sq_conn *conn, int which, int64_t key, sqlite3_stmt **out, bool *out_row,
+                      ef_error *err)
+{
+    ef_status st = ef__sq_stmt(conn, which, out, err);
+
+    *out_row = false;
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(*out, 1, key);
+    return ef__sq_row(conn, *out, out_row, err);
+}
+
 ef_status ef__sq_run(ef__sq_conn *conn, int which, ef_error *err)
 {
     sqlite3_stmt *stmt = NULL;
     ef_status st = ef__sq_stmt(conn, which, &stmt, err);
 
-    if (st != EF_OK)
-        return st;
-    st = ef__sq_fail(conn, sqlite3_step(stmt), conn->texts->names[which], err);
-    sqlite3_reset(stmt);
+    if (st == EF_OK) {
+        st = ef__sq_fail(conn, sqlite3_step(stmt), conn->texts->names[which], err);
+        sqlite3_reset(stmt);
+    }
+    if (st != EF_OK && strncmp(conn->texts->sql[which], "ROLLBACK;", 9) == 0)
+        conn->must_roll_back = !sqlite3_get_autocommit(conn->db);
+    return st;
+}
+
+ef_status ef__sq_run_number(ef__sq_conn *conn, int which, int64_t *out, ef_error *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    bool row = false;
+    ef_status st = ef__sq_stmt(conn, which, &stmt, err);
+
+    if (st == EF_OK)
+        st = ef__sq_row(conn, stmt, &row, err);
+    if (st == EF_OK && row) {
+        *out = sqlite3_column_int64(stmt, 0);
+        sqlite3_reset(stmt);
+    }
     return st;
 }
 

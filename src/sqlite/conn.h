@@ -26,6 +26,8 @@ typedef struct ef__sq_conn {
     sqlite3_stmt **stmts;
     int64_t busy_ms;       /* how long to wait for a lock */
     int64_t busy_since_us; /* monotonic; when the present wait began */
+    bool borrowed;         /* the application's: not ours to close */
+    bool must_roll_back; /* a ROLLBACK failed: nothing else is done before it */
 } ef__sq_conn;
 
 typedef enum ef__sq_sync {
@@ -46,9 +48,14 @@ typedef struct ef__sq_options {
 /* Open and set up. The file is not changed. */
 ef_status ef__sq_open(ef__sq_conn *conn, const char *path, const ef__sq_options *options,
                       ef_error *err);
+/* Use a connection that the application opened; look at the file before setting it up. */
+ef_status ef__sq_borrow(ef__sq_conn *conn, sqlite3 *db, const ef__sq_options *options,
+                        ef_error *err);
+ef_status ef__sq_set_up(ef__sq_conn *conn, const ef__sq_options *options, ef_error *err);
 void ef__sq_close(ef__sq_conn *conn); /* also one that is zeroed, or closed already */
 
-/* Turn the file's log (WAL) on, for good; read-only: fail unless it is on. */
+/* Turn the file's log (WAL) on, for good; read-only: fail unless it is on. Once it is known to be
+ * ours: a stranger's database keeps the mode it has. */
 ef_status ef__sq_use_log(ef__sq_conn *conn, bool read_only, ef_error *err);
 
 /* The prepared statement `which`, reset; bindings stay until they are bound anew. */
@@ -59,8 +66,13 @@ ef_status ef__sq_done(ef__sq_conn *conn, sqlite3_stmt *stmt, ef_error *err);
 ef_status ef__sq_change(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_changed, ef_error *err);
 /* Step: *out_row says whether there is a row. On false or failure the statement is reset. */
 ef_status ef__sq_row(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_row, ef_error *err);
+/* The row of a statement whose one bind is a key; reset it when it has been looked at. */
+ef_status ef__sq_find(ef__sq_conn *conn, int which, int64_t key, sqlite3_stmt **out, bool *out_row,
+                      ef_error *err);
 /* Prepare, step to the end, reset: for statements without binds and rows (begin, commit …). */
 ef_status ef__sq_run(ef__sq_conn *conn, int which, ef_error *err);
+/* The same for one that yields one number. */
+ef_status ef__sq_run_number(ef__sq_conn *conn, int which, int64_t *out, ef_error *err);
 /* A text that is not worth keeping prepared: a pragma, a migration. */
 ef_status ef__sq_exec(ef__sq_conn *conn, const char *sql, ef_error *err);
 /* The number that such a text yields. */

@@ -99,6 +99,13 @@ void ef__digest_bytes(const uint64_t sums[2], uint8_t out[EF__DIGEST_BYTES])
     put_u64(out + 8, sums[1]);
 }
 
+void ef__digest_sums(const uint8_t bytes[EF__DIGEST_BYTES], uint64_t out[2])
+{
+    out[0] = out[1] = 0;
+    for (int i = 0; i < EF__DIGEST_BYTES; i++)
+        out[i / 8] = out[i / 8] << 8 | bytes[i];
+}
+
 int ef__str_compare(ef_str a, ef_str b)
 {
     size_t shorter = a.len < b.len ? a.len : b.len;

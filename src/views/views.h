@@ -5,8 +5,8 @@
  * digests, index entries and failures. Everything that an apply changes is changed by one call,
  * commit, in one transaction. Names have been checked and limits kept by whoever calls.
  *
- * A view store can be made anew from the journal, so it is synced less often than that: after a
- * power cut it may be a little older, but always whole, and catches up by itself.
+ * A view store can be made anew from the journal, so it need not be synced as often: after a power
+ * cut it may be a little older, but always whole, and catches up by itself (see may_be_lost).
  *
  * Threads may share a store. Strings are ordered by their bytes, everywhere.
  */
@@ -147,6 +147,12 @@ typedef struct ef__generation_change {
 
 typedef struct ef__views_commit {
     /*
+     * A power cut may take it, with every commit after it: what it applied comes again by itself,
+     * for the cursor goes back with the views. Otherwise it is on the disk when commit returns,
+     * for what it applied is about to be forgotten by the queue.
+     */
+    bool may_be_lost;
+    /*
      * The seam. `live_set` is a number of the store's that grows whenever a generation goes live,
      * leaves the live ones or is routed; an apply of the queue's events presents the one it read
      * (0: does not care), so that no batch is applied without a generation that has just gone live.
@@ -242,6 +248,13 @@ struct ef__views_ops {
     /* The highest token that wrote under it; 0 when none did. */
     ef_status (*fence_get)(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err);
     ef_status (*live_set_get)(ef_views *views, int64_t *out, ef_error *err); /* at least 1 */
+
+    /*
+     * The store as it is at the first read, for one thread: it does view_get and watermark_get, and
+     * is ended by ef__views_close. Many reads by it cost less than each by itself. Whoever has one
+     * open does not write by this store before it is closed. NULL: this back end has none.
+     */
+    ef_status (*snapshot_open)(ef_views *views, ef_views **out, ef_error *err);
 };
 
 typedef struct ef__views_options {
@@ -266,6 +279,7 @@ ef_status ef__views_sqlite_open(const ef__views_options *options, const char *pa
 void ef__view_digest(const ef__view *view, uint64_t out[2]);
 /* Sums as the bytes of a digest: both big-endian, so that they read well in hexadecimal. */
 void ef__digest_bytes(const uint64_t sums[2], uint8_t out[EF__DIGEST_BYTES]);
+void ef__digest_sums(const uint8_t bytes[EF__DIGEST_BYTES], uint64_t out[2]);
 
 static inline void ef__digest_add(uint64_t sums[2], const uint64_t more[2])
 {

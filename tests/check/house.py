@@ -62,7 +62,7 @@ MAY_INCLUDE = {
     'base': set(),
     'core': {'base'},
     'fold': {'base'},
-    'journal': {'core', 'base'},
+    'journal': {'core', 'sqlite', 'base'},
     'sqlite': {'base'},
     'views': {'core', 'fold', 'sqlite', 'base'},
     'bus': {'core', 'base'},

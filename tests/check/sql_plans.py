@@ -20,6 +20,7 @@ END = "stops at the first row, from the end of the primary key"
 PAGE = "walks the primary key; the caller stops stepping"
 DEEP = "only for doctor --deep and verify, which look at everything"
 ALLOWED_JOURNAL = {
+    "event_insert_many": ("SCAN 8 CONSTANT ROWS", "its own values"),
     "outbox_insert_many": ("SCAN 16 CONSTANT ROWS", "its own values"),
     "state_get": ("SCAN state", "one row"),
     "state_identity": ("SCAN state", "one row"),
@@ -27,6 +28,13 @@ ALLOWED_JOURNAL = {
     "state_types_changed": ("SCAN state", "one row"),
     "state_lanes_changed": ("SCAN state", "one row"),
     "state_checkpoint": ("SCAN state", "one row"),
+    "state_partitions": ("SCAN state", "one row"),
+    "state_partitions_set": ("SCAN state", "one row"),
+    "lease_token_floor": ("SCAN state", "one row"),
+    "lease_token_floor_raise": ("SCAN state", "one row"),
+    "partition_queued": ("USE TEMP B-TREE", "for a report, and to change the count: by partition"),
+    "partition_exceptions": ("SCAN x", "the same: what failed is little beside what is queued"),
+    "partition_exceptions ": ("USE TEMP B-TREE", "by partition"),
     "worker_purge_claim": ("SCAN state", "one row"),
     "event_last": ("SCAN event", END),
     "act_newest": ("SCAN outbox_act", PAGE),
@@ -36,13 +44,14 @@ ALLOWED_JOURNAL = {
     "lane_all": ("SCAN lane", FEW),
     "lane_in_order": ("SCAN lane", FEW),
     "exception_due": ("SCAN l", "lanes are few; the exceptions of each are searched"),
-    "exception_due ": ("USE TEMP B-TREE", "due rows of several lanes are put in order"),
     "exception_waiting": ("USE TEMP B-TREE", "for a report: what waits in one lane, by stream"),
     "lease_all": ("SCAN lease", "one row a partition, and in the order of the key"),
     "worker_all": ("SCAN worker", FEW),
     "worker_purge": ("SCAN worker", FEW),
     "id_run_all": ("SCAN id_run", "runs are merged as they add up: a few dozen"),
-    "id_chunk_all": ("SCAN id_chunk", "once, to fill the filter"),
+    "id_run_merged": ("SCAN id_run", "the same few dozen, at the end of a merge"),
+    "id_chunk_all": ("SCAN c", "once, to fill the filter"),
+    "id_chunk_all ": ("SCAN id_run", "runs are few"),
     "verify_heads": ("SCAN h", DEEP),
     "verify_outbox": ("SCAN ", DEEP),
 }

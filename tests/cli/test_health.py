@@ -4,6 +4,15 @@ import sqlite3
 
 from support import TIME, Case
 
+INDEXED = """projection counter version 1
+  view data.who
+  index n, who
+
+on counted
+  n += data.by
+  who = data.who
+"""
+
 
 class Status(Case):
     def test_it_tells_head_outbox_store_and_mode(self):
@@ -12,7 +21,7 @@ class Status(Case):
         self.append("b")
         answer = self.ok("status", "-o", "json").json()
         self.assertEqual(["version", "mode", "journal", "outbox", "partitions", "workers",
-                          "projections"], list(answer))
+                          "projections", "views_error"], list(answer))
         self.assertEqual(["url", "id", "backend", "version", "schema", "durability", "position",
                           "recorded_at", "events", "streams", "store_bytes", "wal_bytes",
                           "free_bytes"], list(answer["journal"]))
@@ -38,8 +47,23 @@ class Status(Case):
         self.assertEqual((None, None), (answer["outbox"]["lag_seconds"],
                                         answer["journal"]["recorded_at"]))
 
+    def test_views_that_cannot_be_read_are_told_and_nothing_else_is_lost(self):
+        self.init()
+        self.append("a")
+        for path in self.data.glob("views.db*"):
+            path.unlink()
+        (self.data / "views.db").write_text("this is no database, but it is long enough " * 20)
+        answer = self.run_it("status", "-o", "json")
+        report = answer.json()
+        self.assertEqual((6, 1, []), (answer.code, report["journal"]["position"], report["projections"]))
+        self.assertIn("not a database", report["views_error"])
+        answer = self.run_it("status")
+        self.assertEqual(6, answer.code)
+        self.assertIn("head        position 1", answer.out)
+        self.assertIn("views       unreadable: ", answer.out)
 
-class Doctor(Case):
+
+class Checks(Case):
     def checks(self, code, *words, **more):
         answer = self.run_it("doctor", "-o", "json", *words, **more)
         self.assertEqual(code, answer.code, answer.err + answer.out)
@@ -48,13 +72,16 @@ class Doctor(Case):
         self.assertEqual(code == 0, report["healthy"])
         return {check["check"]: check for check in report["checks"]}
 
+
+class Doctor(Checks):
     def test_all_is_well_after_init(self):
         self.init()
         self.append()
         checks = self.checks(0)
         self.assertEqual(["check", "state", "detail", "fix"], list(checks["settings"]))
         self.assertEqual({"settings", "data directory", "store", "head", "schema", "library",
-                          "durability", "disk", "log", "clock", "outbox", "events"}, set(checks))
+                          "durability", "disk", "log", "clock", "outbox", "events", "views",
+                          "projections"}, set(checks))
         self.assertEqual({"ok"}, {c["state"] for n, c in checks.items() if n != "disk"})
         self.assertIn("WAL-reset", checks["library"]["detail"])
         self.assertIn("ok    settings", self.ok("doctor").out)
@@ -152,3 +179,54 @@ class Doctor(Case):
         self.data.mkdir(mode=0o700)
         (self.data / "journal.db").write_text("this is no database, but it is long enough " * 20)
         self.assertEqual("fail", self.checks(6)["store"]["state"])
+
+
+class DoctorOfViews(Checks):
+    def setUp(self):
+        super().setUp()
+        self.init()
+        self.ok("projection", "deploy", self.write("counter.fold", INDEXED))
+        for i in range(30):
+            self.append(f"s-{i % 7}", "counted", f'{{"who":"w{i % 5}","by":{i}}}', "--tenant",
+                        ("", "x")[i % 2])
+        self.ok("work", "--drain")
+
+    def change(self, sql, *values):
+        db = sqlite3.connect(self.data / "views.db")
+        db.execute(sql, values)
+        self.assertEqual(1, db.total_changes)
+        db.commit()
+        db.close()
+
+    def test_sound_views_are_read_and_counted(self):
+        self.assertIn("views.db opens", self.checks(0)["views"]["detail"])
+        self.assertIn("generations 1, views 10, index entries 20",
+                      self.checks(0, "--deep")["views"]["detail"])
+
+    def test_a_changed_view_is_found(self):
+        self.change("update view set data = replace(data, '\"n\"', '\"N\"') "
+                    "where tenant = ? and id = ?", "x", "w1")
+        self.checks(0)
+        check = self.checks(6, "--deep")["views"]
+        self.assertEqual("fail", check["state"])
+        self.assertIn("its views are not those that its digest speaks of", check["detail"])
+        self.assertIn("made again from the journal", check["fix"])
+
+    def test_an_index_entry_that_is_gone_is_found(self):
+        self.change("delete from view_index where tenant = ? and id = ? and idx = 1", "x", "w1")
+        self.assertIn("entries of an index: 5 by its own account, 4 were found",
+                      self.checks(6, "--deep")["views"]["detail"])
+
+    def test_a_failed_event_is_a_warning_with_the_command_that_shows_it(self):
+        self.append("bad", "counted", '{"who":"w1","by":"x"}')
+        self.ok("work", "--drain")
+        check = self.checks(0)["projections"]
+        self.assertEqual(("warn", "see: everfold projection failures counter"),
+                         (check["state"], check["fix"]))
+
+    def test_no_views_are_a_warning_and_something_else_in_their_place_a_failure(self):
+        for path in self.data.glob("views.db*"):
+            path.unlink()
+        self.assertEqual("warn", self.checks(0)["views"]["state"])
+        (self.data / "views.db").write_text("this is no database, but it is long enough " * 20)
+        self.assertEqual("fail", self.checks(6)["views"]["state"])

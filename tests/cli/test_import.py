@@ -2,8 +2,10 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 
 import support
 from support import Case
@@ -13,6 +15,43 @@ LINE = '{"stream":"s","type":"t","data":%s,"id":"e%d"}\n'
 
 def lines(count, first=0):
     return "".join(LINE % (i, i) for i in range(first, first + count))
+
+
+class Interrupted(Case):
+    """A pipe gives the lines, so that the import is known to be in the middle of them."""
+
+    def stop(self, number, *words):
+        self.init()
+        process = self.start("event", "import", "-", "--batch", "10", *words, stdin=subprocess.PIPE)
+        process.stdin.write(lines(25).encode())
+        process.stdin.flush()
+        self.wait_for_events(20)
+        process.send_signal(number)
+        process.wait(timeout=support.TIME_LIMIT_S)  # although the pipe is still open
+        out, err = process.communicate()
+        return support.Answer(process.returncode, out.decode(), err.decode())
+
+    def wait_for_events(self, count):
+        end = time.monotonic() + support.TIME_LIMIT_S
+        while time.monotonic() < end:
+            if len(self.ok("event", "log", "-o", "ndjson").lines()) >= count:
+                return
+            time.sleep(0.02)
+        self.fail(f"{count} events did not come")
+
+    def test_an_interrupt_ends_it_with_the_summary_of_what_is_in(self):
+        answer = self.stop(signal.SIGINT, "-o", "json")
+        summary = answer.json()
+        self.assertEqual((130, 20, True), (answer.code, summary["events"], summary["stopped"]))
+        self.assertIn("running again is safe", answer.err)
+        self.assertEqual(20, len(self.ok("event", "log", "-o", "ndjson").lines()))
+        again = self.ok("event", "import", "-", "-o", "json", stdin=lines(25)).json()
+        self.assertEqual((25, 20, False), tuple(again[k] for k in ("events", "duplicates", "stopped")))
+
+    def test_people_are_told_that_it_was_stopped(self):
+        answer = self.stop(signal.SIGTERM)
+        self.assertEqual(143, answer.code)
+        self.assertTrue(answer.out.startswith("stopped: 20 events, 0 duplicates"), answer.out)
 
 
 class Import(Case):
@@ -28,7 +67,8 @@ class Import(Case):
         answer = self.ok("event", "import", path, "-o", "json")
         self.assertEqual("", answer.err)
         summary = answer.json()
-        self.assertEqual(["events", "duplicates", "bad", "seconds", "events_per_second", "dry_run"],
+        self.assertEqual(["events", "duplicates", "bad", "seconds", "events_per_second", "dry_run",
+                          "stopped"],
                          list(summary))
         self.assertEqual((25, 0, 0, False), tuple(summary[k] for k in
                                                   ("events", "duplicates", "bad", "dry_run")))

@@ -1,11 +1,14 @@
 """projection deploy, ls, show, pause, resume, wait."""
 import threading
 
-from support import Case
+from support import TIME, Case
 from test_fold import COUNTER, SHOP, WRONG
 
 PROJECTION_KEYS = ["name", "version", "generation", "order", "state", "position", "lag_events",
                    "lag_seconds", "views", "digest", "unaccounted", "failures", "quarantined"]
+
+FAILURE_KEYS = ["projection", "version", "generation", "tenant", "stream", "seq", "position",
+                "event_id", "code", "message", "attempts", "open", "recorded_at", "resolved_at"]
 
 
 class Projection(Case):
@@ -75,7 +78,7 @@ class Projection(Case):
         self.assertIn("    on counted\n", out)
 
     def test_an_unknown_one_is_not_found(self):
-        for verb in ("show", "pause", "resume", "wait"):
+        for verb in ("show", "failures", "pause", "resume", "wait"):
             self.refused(3, "projection", verb, "nothing", saying="nothing")
 
     def test_a_paused_one_stands_still_and_goes_on_from_there(self):
@@ -93,6 +96,43 @@ class Projection(Case):
         live = self.show()
         self.assertEqual(("live", 2, 0, 0), tuple(live[k] for k in
                          ("state", "position", "lag_events", "unaccounted")))
+
+    def test_a_paused_one_is_as_of_where_it_stands(self):
+        self.deploy()
+        self.count()
+        self.ok("work", "--drain")
+        self.ok("projection", "pause", "counter")
+        self.count()
+        self.ok("work", "--drain")
+        paused = self.show()
+        self.assertEqual(("paused", 1, 1, 0), tuple(paused[k] for k in
+                         ("state", "position", "lag_events", "unaccounted")))
+        self.refused(5, "view", "get", "counter", "ada", "--current", "--timeout", "10ms")
+
+    def test_a_resumed_one_reads_what_it_has_not_seen_and_nothing_else(self):
+        self.deploy()
+        self.ok("work", "--drain")
+        for _ in range(6):
+            self.count()
+        self.ok("work", "--drain")
+        self.ok("projection", "pause", "counter")
+        self.count()
+        self.ok("work", "--drain")
+        self.ok("projection", "resume", "counter")
+        self.assertIn("caught up 1 ", self.ok("work", "--drain").out)
+        self.assertEqual(7, self.ok("view", "get", "counter", "ada", "-o", "json").json()["data"]["n"])
+
+    def test_what_failed_before_a_pause_is_tried_again_after_it(self):
+        self.deploy()
+        self.ok("work", "--drain")
+        self.count()
+        self.append("bad", "counted", '{"who":"bob","by":"x"}')
+        self.count()
+        self.ok("work", "--drain")
+        self.ok("projection", "pause", "counter")
+        self.ok("projection", "resume", "counter")
+        self.assertIn("caught up 2 ", self.ok("work", "--drain").out)
+        self.assertEqual(2, self.ok("view", "get", "counter", "ada", "-o", "json").json()["data"]["n"])
 
     def test_wait_returns_once_it_is_there(self):
         self.deploy()
@@ -120,6 +160,46 @@ class Projection(Case):
         self.assertEqual(1, self.show()["failures"])
         row, = self.ok("outbox", "report", "--lane", "counter", "-o", "json").json()["rows"]
         self.assertIn("data.by", row["last_error"])
+
+    def test_failures_are_listed_and_over_once_the_event_is_passed(self):
+        self.deploy()
+        self.ok("work", "--drain")
+        self.append("bad", "counted", '{"who":"bob","by":"x"}', "--id", "e-1")
+        self.ok("work", "--drain")
+        failure, = self.ok("projection", "failures", "counter", "-o", "json").json()
+        self.assertEqual(FAILURE_KEYS, list(failure))
+        self.assertEqual(("counter", "", "bad", 1, 1, "e-1", "fold_error", True, None),
+                         tuple(failure[k] for k in ("projection", "tenant", "stream", "seq", "position",
+                                                    "event_id", "code", "open", "resolved_at")))
+        self.assertIn("data.by", failure["message"])
+        self.assertRegex(failure["recorded_at"], TIME)
+        out = self.ok("projection", "failures", "counter").out
+        self.assertIn("bad seq 1  position 1  version 1  attempts 1  since ", out)
+        self.assertIn("    handler counted", out)
+        self.assertIn("            bad seq 1", self.ok("projection", "show", "counter").out)
+        self.ok("outbox", "skip", "bad", "1", "--lane", "counter", "--reason", "a mistake")
+        self.ok("work", "--drain")
+        self.assertEqual("[]\n", self.ok("projection", "failures", "counter", "-o", "json").out)
+        self.assertIn("no failure is open", self.ok("projection", "failures", "counter").err)
+        over, = self.ok("projection", "failures", "counter", "--all", "-o", "ndjson").lines()
+        self.assertFalse(over["open"])
+        self.assertRegex(over["resolved_at"], TIME)
+        self.assertIn("attempts 1  over ", self.ok("projection", "failures", "counter", "--all").out)
+
+    def test_show_has_the_latest_five_failures_and_says_where_the_others_are(self):
+        self.deploy()
+        self.ok("work", "--drain")
+        for i in range(7):
+            self.append(f"bad-{i}", "counted", '{"who":"bob","by":"x"}')
+        self.ok("work", "--drain")
+        out = self.ok("projection", "show", "counter").out
+        self.assertEqual(5, out.count(" seq 1  position "))
+        self.assertIn("bad-6 seq 1", out)
+        self.assertNotIn("bad-1 seq 1", out)
+        self.assertIn("all of them: everfold projection failures counter", out)
+        self.assertEqual(7, len(self.ok("projection", "failures", "counter", "-o", "json").json()))
+        self.assertEqual(2, len(self.ok("projection", "failures", "counter", "--limit", "2", "-o",
+                                        "json").json()))
 
     def test_without_a_view_store_it_says_what_to_run(self):
         for path in self.data.glob("views.db*"):

@@ -10,10 +10,10 @@ from support import Case
 
 COMMANDS = ["init", "event append", "event import", "event ls", "event log", "event show",
             "type ls", "type set", "fold check", "fold explain", "fold test", "projection deploy",
-            "projection ls", "projection show", "projection pause", "projection resume",
-            "projection wait", "view get", "view query", "view export", "view explain", "view at",
+            "projection ls", "projection show", "projection failures", "projection pause",
+            "projection resume", "projection wait", "view get", "view query", "view export", "view explain", "view at",
             "work", "outbox report", "outbox requeue", "outbox requeue-dead",
-            "outbox skip", "status", "doctor", "config show", "config check", "completion", "help"]
+            "outbox skip", "lease ls", "worker ls", "partition ls", "partition sync", "status", "doctor", "config show", "config check", "completion", "help"]
 
 
 class Words(Case):

@@ -8,7 +8,8 @@ from test_fold import COUNTER, SHOP
 
 TICK_KEYS = ["claimed", "applied", "published", "failed", "dead", "duration_ms", "backoff_ms",
              "renewed_heartbeat", "purged_stale", "active_workers", "desired_count", "owned_count",
-             "leased_count", "released_count", "ts"]
+             "leased_count", "released_count", "ts", "lost_count", "ignored", "deferred",
+             "caught_up"]
 
 
 class Counter(Case):
@@ -77,7 +78,25 @@ class Work(Counter):
 
     def test_a_mode_without_a_worker_is_refused(self):
         self.refused(2, "work", "--once", env={"EVERFOLD_MODE": "enqueue_only"}, saying="nobody")
-        self.refused(2, "work", "--once", env={"EVERFOLD_MODE": "shadow_only"}, saying="shadow")
+
+    def test_a_shadow_changes_nothing_and_compares(self):
+        self.ok("work", "--drain")
+        mode = {"EVERFOLD_MODE": "shadow_only"}
+        for _ in range(3):
+            self.count(env=mode)
+        self.assertEqual(3, self.found())
+        leases = self.ok("lease", "ls", "-o", "json").out
+        before = self.ok("outbox", "report", "-o", "json").out
+        shadow = self.ok("work", "--drain", "-o", "json", env=mode).lines()[-1]
+        self.assertEqual(("counter", 3, 0, True),
+                         tuple(shadow[k] for k in ("shadow_of", "applied", "failed", "same")))
+        self.assertEqual(shadow["digest"], shadow["live_digest"])
+        self.assertEqual(before, self.ok("outbox", "report", "-o", "json").out)
+        self.assertEqual(leases, self.ok("lease", "ls", "-o", "json").out)
+        self.count()  # queued, and not folded yet: the shadow is ahead
+        self.assertIn("DIFFERENT", self.ok("work", "--drain", "--shadow").out)
+        self.ok("work", "--drain")
+        self.assertIn("the same", self.ok("work", "--drain", "--shadow").out)
 
     def test_a_new_projection_catches_up_with_what_was_there(self):
         self.ok("event", "import", SHOP / "events.ndjson")

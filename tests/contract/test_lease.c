@@ -190,6 +190,116 @@ CONTRACT(a_lease_asks_for_a_length_an_owner_and_a_fitting_key)
     OK(try_acquire(t, &key, "w", INT64_C(86400000), &token));
 }
 
+CONTRACT(many_calls_are_answered_one_by_one)
+{
+    contract *t = *state;
+    int64_t other = acquire(t, 2, "other"), mine = acquire(t, 0, "me");
+    ef_lease_call calls[] = {
+        {.verb = EF_LEASE_RELEASE, .key = partition_key(0), .token = mine},
+        {.verb = EF_LEASE_ACQUIRE, .key = partition_key(1), .owner = str("me"), .lease_ms = 1000},
+        {.verb = EF_LEASE_ACQUIRE, .key = partition_key(2), .owner = str("me"), .lease_ms = 1000},
+        {.verb = EF_LEASE_RENEW, .key = partition_key(3), .token = 7, .lease_ms = 1000},
+        {.verb = EF_LEASE_TAKE, .key = partition_key(0), .owner = str("me"), .lease_ms = 1000},
+    };
+
+    OK(ef_lease_many(t->journal, calls, 5, NULL, 0, &t->err));
+    CHECK_INT(EF_OK, calls[0].status);
+    CHECK_INT(EF_OK, calls[1].status);
+    CHECK_INT(1, calls[1].token);
+    CHECK_INT(t->now_us + SECOND, calls[1].until_us);
+    CHECK_INT(EF_LEASE_HELD, calls[2].status);
+    CHECK_INT(10000, calls[2].left_ms);
+    CHECK_INT(EF_LEASE_LOST, calls[3].status);
+    CHECK_INT(EF_OK, calls[4].status);
+    CHECK_INT(mine + 1, calls[4].token);
+    /* The first refusal is told in words. */
+    CHECK_INT(EF_LEASE_HELD, t->err.status);
+    CHECK(strstr(t->err.text, "\"other\"") != NULL);
+    OK(ef_lease_renew(t->journal, &calls[2].key, other, 1000, NULL, &t->err));
+}
+
+CONTRACT(many_calls_and_a_heartbeat_are_one_commit)
+{
+    contract *t = *state;
+    ef_worker worker = {.id = str("me"), .host = str("h"), .pid = 1};
+    ef_lease_call calls[4];
+    ef_store_facts before, after;
+    ef_worker_list list = {0};
+
+    for (int32_t p = 0; p < 4; p++)
+        calls[p] = (ef_lease_call){
+            .verb = EF_LEASE_TAKE, .key = partition_key(p), .owner = str("me"), .lease_ms = 1000};
+    OK(ef_journal_facts(t->journal, &before, &t->err));
+    OK(ef_lease_many(t->journal, calls, 4, &worker, 5000, &t->err));
+    OK(ef_journal_facts(t->journal, &after, &t->err));
+    if (survives(t))
+        CHECK_INT(before.commits + 1, after.commits);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK_INT(1, list.count);
+    CHECK_INT(t->now_us + 5 * SECOND, list.items[0].heartbeat_until_us);
+    ef_worker_list_release(&list);
+}
+
+CONTRACT(a_bad_call_among_many_stops_all_of_them)
+{
+    contract *t = *state;
+    ef_lease_call calls[] = {
+        {.verb = EF_LEASE_ACQUIRE, .key = partition_key(0), .owner = str("me"), .lease_ms = 1000},
+        {.verb = EF_LEASE_RENEW, .key = partition_key(1), .token = 0, .lease_ms = 1000},
+    };
+    ef_lease_list list = {0};
+
+    REFUSED(EF_BAD_INPUT, ef_lease_many(t->journal, calls, 2, NULL, 0, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_lease_many(t->journal, NULL, 2, NULL, 0, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_lease_many(t->journal, calls, 5000, NULL, 0, &t->err));
+    OK(ef_lease_many(t->journal, NULL, 0, NULL, 0, &t->err));
+    OK(ef_lease_ls(t->journal, NULL, &list, &t->err));
+    CHECK_INT(0, list.count);
+    ef_lease_list_release(&list);
+}
+
+CONTRACT(a_worker_that_is_started_again_gets_a_token_of_its_own)
+{
+    contract *t = *state;
+    ef_lease_call call = {
+        .verb = EF_LEASE_TAKE, .key = partition_key(0), .owner = str("w"), .lease_ms = 10000};
+
+    OK(ef_lease_many(t->journal, &call, 1, NULL, 0, &t->err));
+    CHECK_INT(1, call.token);
+    OK(ef_lease_many(t->journal, &call, 1, NULL, 0, &t->err)); /* with its token: a renewal */
+    CHECK_INT(1, call.token);
+    call.token = 0;
+    OK(ef_lease_many(t->journal, &call, 1, NULL, 0, &t->err));
+    CHECK_INT(2, call.token);
+    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &call.key, 1, 1000, NULL, &t->err));
+}
+
+CONTRACT(a_clock_that_was_ahead_keeps_no_lease_and_no_worker_alive)
+{
+    contract *t = *state;
+    ef_lease_key key = partition_key(0);
+    ef_worker worker = {.id = str("w1")};
+    ef_worker_list list = {0};
+    int64_t token = 0;
+
+    pass_time(t, 3600 * SECOND);
+    OK(try_acquire(t, &key, "w1", 10000, &token));
+    OK(ef_worker_beat(t->journal, &worker, 10000, &t->err));
+    pass_time(t, -5 * SECOND);
+    REFUSED(EF_LEASE_HELD, try_acquire(t, &key, "w2", 10000, &token));
+    CHECK_INT(10000, t->err.found);
+    pass_time(t, -3590 * SECOND);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK(!list.items[0].live);
+    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
+    OK(try_acquire(t, &key, "w2", 10000, &token));
+    CHECK_INT(2, token);
+    pass_time(t, 10 * SECOND);
+    OK(try_acquire(t, &key, "w3", 10000, &token));
+    CHECK_INT(3, token);
+    ef_worker_list_release(&list);
+}
+
 CONTRACT(leases_survive_opening_again)
 {
     contract *t = *state;
@@ -214,4 +324,9 @@ CONTRACT_MAIN(CASE(the_first_token_is_1_and_renewing_keeps_it),
               CASE(leases_are_told_apart_by_kind_name_and_partition),
               CASE(a_lease_that_has_run_out_is_listed_and_not_live),
               CASE(a_lease_asks_for_a_length_an_owner_and_a_fitting_key),
+              CASE(many_calls_are_answered_one_by_one),
+              CASE(many_calls_and_a_heartbeat_are_one_commit),
+              CASE(a_bad_call_among_many_stops_all_of_them),
+              CASE(a_worker_that_is_started_again_gets_a_token_of_its_own),
+              CASE(a_clock_that_was_ahead_keeps_no_lease_and_no_worker_alive),
               CASE(leases_survive_opening_again))

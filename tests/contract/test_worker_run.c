@@ -85,6 +85,43 @@ CONTRACT(workers_long_gone_are_purged_at_most_once_per_interval)
     ef_worker_list_release(&list);
 }
 
+CONTRACT(a_purge_is_not_put_off_by_a_clock_that_was_ahead)
+{
+    contract *t = *state;
+    int64_t purged = -1;
+
+    beat(t, "gone", 1000);
+    pass_time(t, 3600 * SECOND);
+    OK(ef_worker_purge(t->journal, 7200000, 300000, NULL, &t->err));
+    pass_time(t, -3500 * SECOND);
+    OK(ef_worker_purge(t->journal, 10000, 300000, &purged, &t->err));
+    CHECK_INT(1, purged);
+}
+
+CONTRACT(live_workers_share_the_partitions_by_their_ids)
+{
+    contract *t = *state;
+    ef_worker_list list = {0};
+    int32_t targets[8];
+
+    beat(t, "a", 1000);
+    pass_time(t, SECOND);
+    beat(t, "c", 1000);
+    beat(t, "b", 1000);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK_INT(0, ef_worker_targets(&list, 0, 5, targets)); /* "a" is gone */
+    CHECK_INT(3, ef_worker_targets(&list, 1, 5, targets));
+    CHECK_INT(0, targets[0]);
+    CHECK_INT(2, targets[1]);
+    CHECK_INT(4, targets[2]);
+    CHECK_INT(2, ef_worker_targets(&list, 2, 5, targets));
+    CHECK_INT(1, targets[0]);
+    CHECK_INT(3, targets[1]);
+    CHECK_INT(0, ef_worker_targets(&list, 2, 1, targets)); /* more workers than partitions */
+    CHECK_INT(0, ef_worker_targets(&list, 3, 5, targets));
+    ef_worker_list_release(&list);
+}
+
 CONTRACT(a_worker_needs_an_id_and_a_heartbeat)
 {
     contract *t = *state;
@@ -318,6 +355,8 @@ CONTRACT(runs_are_listed_newest_first_and_open_ones_alone)
 CONTRACT_MAIN(CASE(a_worker_joins_beats_and_leaves),
               CASE(a_worker_is_live_until_its_heartbeat_runs_out),
               CASE(workers_long_gone_are_purged_at_most_once_per_interval),
+              CASE(a_purge_is_not_put_off_by_a_clock_that_was_ahead),
+              CASE(live_workers_share_the_partitions_by_their_ids),
               CASE(a_worker_needs_an_id_and_a_heartbeat), CASE(a_run_is_filed_as_it_was_asked_for),
               CASE(one_run_is_open_per_tenant_and_projection),
               CASE(a_run_goes_from_queued_to_running_to_completed),

@@ -34,7 +34,7 @@ class Faults:
 
     def __init__(self, worker, root, everything, seed):
         self.worker, self.root, self.everything = worker, root, everything
-        self.random = random.Random(seed)
+        self.seed, self.random = seed, random.Random(seed)
         self.serial = 0
 
     def directory(self):
@@ -81,7 +81,7 @@ class Faults:
         if prepared:
             trial = prepared.clone(self.directory())
         counts = count_calls(trial, calls, "append", *work.args(), files=files, ledger=False)
-        chosen = sample(counts, 0 if self.everything else 50)
+        chosen = sample(counts, 0 if self.everything else 50, self.seed)
         with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
             runs = [pool.submit(self.fail_at, self.directory(), scenario, call, n, error, for_good)
                     for call, n in chosen]

@@ -237,10 +237,14 @@ class Oracle:
 
     @staticmethod
     def check_ids(db, last):
-        """The runs name each settled position once; one that is being made names the next."""
+        """The runs that count name each settled position once; one that is being made names the
+        next. The output of a merge does not count yet, and has a copy of what its inputs have up to
+        its last hash; a run that was merged counts no more."""
         state = db.execute("SELECT * FROM state").fetchone()
-        runs = {r["run"] for r in db.execute("SELECT run FROM id_run")}
-        found, making, before = [], [], {}
+        runs = {r["run"]: r for r in db.execute("SELECT * FROM id_run")}
+        outputs = {r["merging_into"] for r in runs.values()} - {0}
+        need(len(outputs) <= 1 and outputs <= set(runs), "more than one merge, or none to merge into")
+        found, making, before, copied, inputs = [], [], {}, [], []
         need(state["settled"] <= last and state["target"] <= last, "settled past the last event")
         chunks = db.execute("SELECT run, lo, entries FROM id_chunk ORDER BY run, lo")
         for run, lo, entries in chunks:
@@ -251,7 +255,15 @@ class Oracle:
             before[run] = pairs[-1]
             need(run in runs or (state["target"] and run == state["next_run"]),
                  "chunks of run %d, which there is not", run)
-            (found if run in runs else making).extend(position for _, position in pairs)
+            if run in outputs:
+                copied.extend(pairs)
+            elif run not in runs:
+                making.extend(position for _, position in pairs)
+            elif runs[run]["level"] >= 0:
+                found.extend(position for _, position in pairs)
+                inputs.extend(pairs if runs[run]["merging_into"] else [])
+        need(not copied or copied == sorted(p for p in inputs if p[0] <= copied[-1][0]),
+             "the output of a merge is no copy of its inputs")
         need(sorted(found) == list(range(1, state["settled"] + 1)),
              "the id runs do not cover positions 1 to %d once each", state["settled"])
         need(len(making) == state["ids_after"] and len(set(making)) == len(making) and

@@ -67,7 +67,7 @@ def kill_at(worker, directory, scenario, call, number, again):
     return killed
 
 
-def sweep(worker, root, scenario, most, until=None):
+def sweep(worker, root, scenario, most, seed, until=None):
     """`until`: points that are not begun by then (on the monotonic clock) are left out."""
     trial = scenario.place(worker, os.path.join(root, "count"))
     counts = count_calls(trial, MUTATING, scenario.verb, *scenario.args, **scenario.trace)
@@ -76,7 +76,7 @@ def sweep(worker, root, scenario, most, until=None):
     if scenario.proof:
         scenario.proof(trial)
     trial.remove()
-    chosen, met, left_out = sample(counts, most), 0, 0
+    chosen, met, left_out = sample(counts, most, seed), 0, 0
 
     def unless_late(*args):
         return None if until and time.monotonic() > until else kill_at(*args)
@@ -145,6 +145,8 @@ def merge_state(place):
         moving = db.execute("SELECT count(*) FROM id_run WHERE merging_into <> 0").fetchone()[0]
         left = db.execute("SELECT coalesce(sum(length(entries)), 0) / 16 FROM id_chunk WHERE run IN"
                           " (SELECT run FROM id_run WHERE merging_into <> 0)").fetchone()[0]
+        left -= db.execute("SELECT coalesce(sum(length(entries)), 0) / 16 FROM id_chunk WHERE run IN"
+                           " (SELECT merging_into FROM id_run)").fetchone()[0]
         done = db.execute("SELECT count(*) FROM id_run WHERE level = 1").fetchone()[0]
     return moving, left, done if not moving else 0
 
@@ -268,7 +270,7 @@ SCENARIOS = [
 ]
 
 
-def run(worker, everything, keep, report, only=None, until=None):
+def run(worker, everything, keep, seed, report, only=None, until=None):
     root = scratch()
     if not only:
         report.test("the oracle sees what it is there to see", oracle_looks, worker, root)
@@ -278,7 +280,7 @@ def run(worker, everything, keep, report, only=None, until=None):
         room = os.path.join(root, make.__name__)
         os.makedirs(room)
         report.test(sentence, lambda room=room, make=make, most=most: sweep(
-            worker, room, make(worker, room), 0 if everything else most, until))
+            worker, room, make(worker, room), 0 if everything else most, seed, until))
         if not report.failed:
             shutil.rmtree(room)
     if not (keep and report.failed):
@@ -291,8 +293,10 @@ def main():
     parser = arguments(__doc__)
     parser.add_argument("--only", help="scenarios whose name has this in it")
     options = parser.parse_args()
+    print("# seed %d" % options.seed)
     report = Report()
-    run(os.path.abspath(options.worker), options.all, options.keep, report, options.only)
+    run(os.path.abspath(options.worker), options.all, options.keep, options.seed, report,
+        options.only)
     return report.end()
 
 

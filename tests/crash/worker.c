@@ -77,7 +77,8 @@ static const struct {
     {"append", verb_append, 5},   {"hammer", verb_hammer, 5}, {"follow", verb_follow, 1},
     {"fill", verb_fill, 4},       {"open", verb_open, 0},     {"dump", verb_dump, 0},
     {"fork", verb_fork, 0},       {"take", verb_take, 4},     {"hold", verb_hold, 2},
-    {"requeue", verb_requeue, 1},
+    {"requeue", verb_requeue, 1}, {"deploy", verb_deploy, 1}, {"work", verb_work, 2},
+    {"skip", verb_skip, 0},       {"live", verb_live, 5},
 };
 
 static int usage(void)
@@ -112,7 +113,31 @@ static void say(void *context, ef_log_level level, const char *message, const ef
     (void)!write(STDERR_FILENO, line, length);
 }
 
-static int run(struct worker *w, const char *database, size_t verb, const struct numbers *n)
+/* --- the clock ---------------------------------------------------------------------------------
+ */
+
+static _Atomic int64_t passed_us;
+
+void pass_time(int64_t us)
+{
+    passed_us += us;
+}
+
+static int64_t wall_us(void *context)
+{
+    (void)context;
+    return ef_clock_system()->wall_us(ef_clock_system()->context) + passed_us;
+}
+
+static int64_t mono_us(void *context)
+{
+    (void)context;
+    return ef_clock_system()->mono_us(ef_clock_system()->context) + passed_us;
+}
+
+const ef_clock worker_clock = {wall_us, mono_us, NULL};
+
+static int run(struct worker *w, size_t verb, const struct numbers *n)
 {
     static const ef_log log = {EF_LOG_WARN, say, NULL};
     char url[4096];
@@ -120,12 +145,13 @@ static int run(struct worker *w, const char *database, size_t verb, const struct
                                   .create = !getenv("WORKER_NO_CREATE"),
                                   .accept_head = getenv("WORKER_ACCEPT_HEAD"),
                                   .read_only = getenv("WORKER_READ_ONLY"),
+                                  .clock = &worker_clock,
                                   .log = &log};
     int code;
 
     if (getenv("WORKER_BUSY_MS"))
         options.busy_ms = strtoll(getenv("WORKER_BUSY_MS"), NULL, 10);
-    (void)snprintf(url, sizeof url, "sqlite:%s", database);
+    (void)snprintf(url, sizeof url, "sqlite:%s", w->database);
     code = report(w, ef_journal_open(&options, &w->journal, &w->err));
     if (code == 0)
         code = VERBS[verb].run(w, n);
@@ -135,7 +161,7 @@ static int run(struct worker *w, const char *database, size_t verb, const struct
 
 int main(int argc, char **argv)
 {
-    struct worker w = {.err = EF_ERROR_INIT};
+    struct worker w = {.database = argc > 1 ? argv[1] : "", .err = EF_ERROR_INIT};
     struct numbers n;
     size_t verb = 0, verbs = sizeof VERBS / sizeof VERBS[0];
 
@@ -148,5 +174,5 @@ int main(int argc, char **argv)
     w.ledger = open(argv[2], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (w.ledger < 0)
         return usage();
-    return run(&w, argv[1], verb, &n);
+    return run(&w, verb, &n);
 }

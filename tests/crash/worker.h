@@ -11,6 +11,8 @@
  *     m PARTITION UPTO                  a mark was moved
  *     x POSITION STATUS                 an exception was written
  *     q POSITION                        a dead row was put back
+ *     s POSITION                        a dead row was let pass
+ *     w CLAIMED APPLIED IGNORED FAILED  a tick of the engine ended
  */
 #ifndef EF_TESTS_CRASH_WORKER_H
 #define EF_TESTS_CRASH_WORKER_H
@@ -21,10 +23,15 @@
 #define DATA_MAX 8192
 
 struct worker {
+    const char *database; /* path; the views are in views.db beside it */
     ef_journal *journal;
     int ledger; /* descriptor */
     ef_error err;
 };
+
+/* The machine's clock and what the worker has added to it: waiting for a retry costs no time. */
+extern const ef_clock worker_clock;
+void pass_time(int64_t us);
 
 /* The numbers after the verb. */
 struct numbers {
@@ -46,6 +53,14 @@ struct event_room {
 void make_event(int64_t seed, int64_t i, int64_t streams, int64_t pad, struct event_room *room,
                 ef_new_event *out);
 
+/* BATCH_MAX events of a seed, and their places. */
+struct batch;
+struct batch *batch_new(int64_t streams, int64_t seed, int64_t pad);
+void batch_free(struct batch *batch);
+/* Append events first … first + count - 1; what may be repeated is, with the same ids. */
+ef_status append_batch(struct worker *w, struct batch *batch, int64_t first, int64_t count,
+                       ef_error *err);
+
 /* The verbs. Each gives an exit code. */
 int verb_append(struct worker *w, const struct numbers *n);  /* N STREAMS BATCH SEED PAD */
 int verb_hammer(struct worker *w, const struct numbers *n);  /* MS STREAMS BATCH SEED THREADS */
@@ -57,5 +72,9 @@ int verb_fork(struct worker *w, const struct numbers *n);    /* nothing */
 int verb_take(struct worker *w, const struct numbers *n);    /* BATCHES LIMIT LEASE_MS MS */
 int verb_hold(struct worker *w, const struct numbers *n);    /* LIMIT LEASE_MS */
 int verb_requeue(struct worker *w, const struct numbers *n); /* LIMIT */
+int verb_deploy(struct worker *w, const struct numbers *n);  /* HOW_MANY programs */
+int verb_work(struct worker *w, const struct numbers *n);    /* TICKS BATCH */
+int verb_skip(struct worker *w, const struct numbers *n);    /* nothing: every dead row */
+int verb_live(struct worker *w, const struct numbers *n);    /* N STREAMS BATCH SEED PAD */
 
 #endif

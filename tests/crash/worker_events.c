@@ -20,7 +20,7 @@ struct batch {
     int64_t streams, seed, pad;
 };
 
-static struct batch *batch_new(int64_t streams, int64_t seed, int64_t pad)
+struct batch *batch_new(int64_t streams, int64_t seed, int64_t pad)
 {
     struct batch *b = calloc(1, sizeof *b);
 
@@ -31,7 +31,7 @@ static struct batch *batch_new(int64_t streams, int64_t seed, int64_t pad)
     return b;
 }
 
-static void batch_free(struct batch *b)
+void batch_free(struct batch *b)
 {
     free(b->rooms);
     free(b);
@@ -55,9 +55,8 @@ static void note_places(struct worker *w, const struct batch *b, int64_t first, 
     free(text);
 }
 
-/* Append events first … first + count - 1; what may be repeated is, with the same ids. */
-static ef_status append_batch(struct worker *w, struct batch *b, int64_t first, int64_t count,
-                              ef_error *err)
+ef_status append_batch(struct worker *w, struct batch *b, int64_t first, int64_t count,
+                       ef_error *err)
 {
     ef_status st = EF_OK;
 

@@ -277,9 +277,46 @@ TEST(the_heap_uses_its_pieces_again)
     ef__heap_release(&heap);
 }
 
+enum { OBJECTS = 8000 };
+
+/* The first half grows a little, so that nothing is free yet; the rest grows twice. */
+static void grow_objects(fixture *f, ef__value objects[OBJECTS])
+{
+    ef_error err = EF_ERROR_INIT;
+
+    for (size_t i = 0; i < OBJECTS; i++) {
+        objects[i] = stored(f, i < OBJECTS / 2 ? "{}" : "{\"a\":1,\"b\":2}");
+        for (char key[2] = "c"; key[0] < (i < OBJECTS / 2 ? 'f' : 'n'); key[0]++) {
+            ef__spot spot = member(&objects[i], key);
+            CHECK_STATUS(EF_OK, ef__spot_put(&f->changes, &spot, ef__value_int(1), &err), &err);
+        }
+    }
+    ef__changes_keep(&f->changes);
+}
+
+/* The members of an object begin beside it and move when they become many. */
+TEST(objects_that_have_grown_give_all_their_memory_back)
+{
+    static ef__value objects[OBJECTS];
+    size_t after_first = 0;
+    fixture f;
+
+    set_up(&f);
+    for (int round = 0; round < 5; round++) {
+        grow_objects(&f, objects);
+        for (size_t i = 0; i < OBJECTS; i++)
+            ef__value_release(&f.heap, objects[i]);
+        if (round == 0)
+            after_first = f.heap.bytes;
+    }
+    CHECK_INT(after_first, f.heap.bytes);
+    tear_down(&f);
+}
+
 TEST_MAIN(TEST_CASE(values_print_canonically_from_the_tree_and_from_the_heap),
           TEST_CASE(every_value_stands_where_the_order_of_kinds_puts_it),
           TEST_CASE(equality_is_by_value_and_not_by_writing),
           TEST_CASE(a_number_with_too_many_digits_is_refused_when_stored),
           TEST_CASE(undone_changes_leave_no_trace_and_kept_ones_the_right_size),
-          TEST_CASE(the_heap_uses_its_pieces_again))
+          TEST_CASE(the_heap_uses_its_pieces_again),
+          TEST_CASE(objects_that_have_grown_give_all_their_memory_back))

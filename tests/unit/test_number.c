@@ -380,6 +380,50 @@ TEST(a_random_number_survives_formatting_and_parsing)
     }
 }
 
+/* Up to 18 characters, most of them digits; few are a number. */
+static void random_text(char out[20])
+{
+    static const char characters[] = "0123456789012345678900000.-";
+    size_t len = next_random() % 19;
+
+    for (size_t i = 0; i < len; i++)
+        out[i] = characters[next_random() % (sizeof(characters) - 1)];
+    out[len] = '\0';
+}
+
+/* With an exponent, or beside a large number, there is no short way. */
+TEST(short_numbers_are_read_and_added_as_long_ones_are)
+{
+    const ef__number large = number("1e19");
+    ef__number last = number("1");
+    int read = 0;
+
+    for (uint64_t i = 0; i < 200000; i++) {
+        char text[20];
+        char longer[24];
+        ef__number n;
+        ef__number same;
+        seed = i;
+        random_text(text);
+        (void)snprintf(longer, sizeof(longer), "%se0", text);
+        ef_status st = ef__number_parse(ef_str_from(text), &n, NULL);
+        if (st != ef__number_parse(ef_str_from(longer), &same, NULL))
+            fail_msg("seed %d: %s", (int)i, text);
+        if (st != EF_OK)
+            continue;
+        read++;
+        check_same(same, n);
+        ef__number sum;
+        CHECK_STATUS(EF_OK, ef__number_add(&last, &n, &sum, NULL), NULL);
+        CHECK_STATUS(EF_OK, ef__number_add(&last, &large, &same, NULL), NULL);
+        CHECK_STATUS(EF_OK, ef__number_add(&same, &n, &same, NULL), NULL);
+        CHECK_STATUS(EF_OK, ef__number_sub(&same, &large, &same, NULL), NULL);
+        check_same(same, sum);
+        last = n;
+    }
+    CHECK(read > 10000);
+}
+
 TEST(the_order_of_a_sum_does_not_matter)
 {
     int compared = 0;
@@ -435,5 +479,6 @@ TEST_MAIN(TEST_CASE(parsing_reads_every_form_and_formatting_writes_the_plain_one
           TEST_CASE(an_overflow_names_both_numbers), TEST_CASE(comparing_needs_no_common_scale),
           TEST_CASE(an_int64_goes_in_and_comes_out),
           TEST_CASE(a_random_number_survives_formatting_and_parsing),
+          TEST_CASE(short_numbers_are_read_and_added_as_long_ones_are),
           TEST_CASE(the_order_of_a_sum_does_not_matter),
           TEST_CASE(a_difference_has_the_sign_that_comparing_says))

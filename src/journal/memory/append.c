@@ -6,6 +6,8 @@
  */
 #include "memory.h"
 
+#include "../../core/placement.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -282,7 +284,7 @@ static ef_status append_new(mem_journal *m, const ef__arrival *arrival, int64_t 
         return st;
     if (!(fresh = event_make(given)))
         return ef__mem_no_memory(err);
-    fresh->partition = arrival->partition;
+    fresh->partition = ef__partition_of(given->tenant, given->stream, m->partitions);
     fresh->event.seq = seq + 1;
     fresh->event.position = (int64_t)m->event_count + 1;
     fresh->event.recorded_us = recorded_us;
@@ -319,7 +321,7 @@ static ef_status append_one(mem_journal *m, const ef__arrival *arrival, int64_t 
 static void undo_rows(mem_journal *m, int64_t last_position)
 {
     for (size_t i = 0; i < m->lane_count; i++)
-        for (int32_t p = 0; p < m->base.partitions; p++) {
+        for (int32_t p = 0; p < EF_LIMIT_PARTITIONS; p++) {
             mem_part *part = &m->lanes[i].parts[p];
             while (part->count > part->first && part->rows[part->count - 1] > last_position)
                 part->count--;

@@ -52,7 +52,7 @@ ef_status ef__journal_memory_open(const ef_journal_options *options, ef_journal 
     }
     m->base.ops = &memory_ops;
     m->base.options = *options;
-    m->base.partitions = options->partitions;
+    m->partitions = options->partitions;
     m->scratch = (ef__buf)EF__BUF_INIT(SCRATCH_BYTES);
     st = ef__mem_lane_add(m, &apply, err);
     if (st == EF_OK && !ef__uuid7(ef__mem_now(m), m->id))
@@ -68,7 +68,7 @@ ef_status ef__journal_memory_open(const ef_journal_options *options, ef_journal 
 static void release_lanes(mem_journal *m)
 {
     for (size_t i = 0; i < m->lane_count; i++) {
-        for (int32_t p = 0; p < m->base.partitions; p++)
+        for (int32_t p = 0; p < EF_LIMIT_PARTITIONS; p++)
             free(m->lanes[i].parts[p].rows);
         free(m->lanes[i].parts);
         ef__mem_text_free(&m->lanes[i].name);
@@ -76,11 +76,8 @@ static void release_lanes(mem_journal *m)
     }
     for (size_t i = 0; i < m->exception_count; i++)
         ef__mem_text_free(&m->exceptions[i].error);
-    for (size_t i = 0; i < m->act_count; i++) {
-        ef__mem_text_free(&m->acts[i].who);
-        ef__mem_text_free(&m->acts[i].reason);
-        ef__mem_text_free(&m->acts[i].lane);
-    }
+    for (size_t i = 0; i < m->act_count; i++)
+        ef__mem_act_free(&m->acts[i]);
     free(m->lanes);
     free(m->exceptions);
     free(m->acts);
@@ -246,7 +243,7 @@ static ef_status memory_facts(ef_journal *journal, ef_store_facts *out, ef_error
         .version = EF_VERSION,
         .durability = "kept in memory: nothing survives the process",
         .schema = -1,
-        .partitions = m->base.partitions,
+        .partitions = m->partitions,
         .store_bytes = -1,
         .wal_bytes = -1,
         .free_bytes = -1,
@@ -287,16 +284,17 @@ static const ef__journal_ops memory_ops = {
     .requeue = ef__mem_requeue,
     .requeue_dead = ef__mem_requeue_dead,
     .skip = ef__mem_skip,
+    .act_add = ef__mem_act_add,
     .act_ls = ef__mem_act_ls,
-    .lease_acquire = ef__mem_lease_acquire,
-    .lease_renew = ef__mem_lease_renew,
-    .lease_release = ef__mem_lease_release,
+    .lease_many = ef__mem_lease_many,
     .lease_ls = ef__mem_lease_ls,
-    .worker_beat = ef__mem_worker_beat,
     .worker_leave = ef__mem_worker_leave,
     .worker_purge = ef__mem_worker_purge,
     .worker_ls = ef__mem_worker_ls,
+    .partition_ls = ef__mem_partition_ls,
+    .partition_sync = ef__mem_partition_sync,
     .run_request = ef__mem_run_request,
     .run_update = ef__mem_run_update,
+    .run_cancel = ef__mem_run_cancel,
     .run_ls = ef__mem_run_ls,
 };

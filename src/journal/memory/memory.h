@@ -13,6 +13,9 @@
 
 #include "../journal.h"
 
+#include "../../base/limits.h"
+#include "../../core/lease_rule.h"
+
 #include <pthread.h>
 
 /* --- maps (map.c) ----------------------------------------------------------------------------- */
@@ -52,8 +55,8 @@ void ef__mem_text_free(ef_str *text);
 typedef struct mem_event {
     ef_event event; /* its type is the one that was appended; its texts follow this struct */
     size_t stream;
-    int32_t partition;
-    int64_t before; /* position of the event before it in its stream; 0 */
+    int32_t partition; /* below the count of partitions */
+    int64_t before;    /* position of the event before it in its stream; 0 */
 } mem_event;
 
 typedef struct mem_stream {
@@ -82,7 +85,7 @@ typedef struct mem_lane {
     ef_str name, types; /* owned */
     ef_lane_kind kind;
     bool enabled;
-    mem_part *parts; /* one per partition */
+    mem_part *parts; /* EF_LIMIT_PARTITIONS of them: the count may change */
 } mem_lane;
 
 typedef struct mem_exception {
@@ -94,9 +97,10 @@ typedef struct mem_exception {
     int64_t due_us; /* 0 for dead ones */
     ef_str error;   /* owned */
     int64_t updated_us;
+    int64_t filed; /* how often since it was made */
 } mem_exception;
 
-/* Texts are owned, save act, tenant and stream: those are a literal and an event's. */
+/* Texts are owned. */
 typedef ef_act mem_act;
 
 typedef struct mem_lease {
@@ -119,6 +123,7 @@ typedef struct mem_journal {
     pthread_cond_t grown; /* the head has moved */
     ef__buf scratch;      /* for sealing events */
     char id[EF_EVENT_ID_TEXT_MAX];
+    int32_t partitions;
 
     mem_event **events; /* at position - 1 */
     size_t event_count, event_cap;
@@ -139,6 +144,7 @@ typedef struct mem_journal {
 
     mem_lease *leases; /* by kind, name, partition */
     size_t lease_count, lease_cap;
+    int64_t token_floor; /* the highest token of a lease that was pruned */
     mem_worker *workers; /* by id */
     size_t worker_count, worker_cap;
     int64_t purged_us;
@@ -173,9 +179,13 @@ size_t ef__mem_exception_at(const mem_journal *m, int64_t position, size_t lane,
 /* Is it the first exception of its stream in its lane? Only that one may be taken. */
 bool ef__mem_exception_first(const mem_journal *m, size_t index);
 /* EF_OK when the lease of `lane` and partition is held under the token and live now. */
-ef_status ef__mem_holding_check(mem_journal *m, const mem_lane *lane, const ef_holding *held,
+ef_status ef__mem_holding_check(mem_journal *m, const mem_lane *lane, const ef_holding *holding,
                                 ef_error *err);
+/* The same for any lease. */
+ef_status ef__mem_token_check(mem_journal *m, const ef_lease_key *key, int64_t token,
+                              ef_error *err);
 bool ef__mem_lease_live(const mem_journal *m, const ef_lease_key *key, int64_t *out_token);
+void ef__mem_lease_remove(mem_journal *m, size_t at); /* its token is never given out again */
 ef_lease_key ef__mem_lane_lease(const mem_lane *lane, int32_t partition);
 
 /* --- the operations --------------------------------------------------------------------------- */
@@ -213,27 +223,28 @@ ef_status ef__mem_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, siz
                                ef_row_list *out, ef_error *err);
 ef_status ef__mem_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
                        ef_error *err);
+void ef__mem_act_free(mem_act *act);
+ef_status ef__mem_act_add(ef_journal *journal, const ef_act *act, ef_error *err);
 ef_status ef__mem_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err);
 
-ef_status ef__mem_lease_acquire(ef_journal *journal, const ef_lease_key *key, ef_str owner,
-                                int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
-                                ef_error *err);
-ef_status ef__mem_lease_renew(ef_journal *journal, const ef_lease_key *key, int64_t token,
-                              int64_t lease_ms, int64_t *out_until_us, ef_error *err);
-ef_status ef__mem_lease_release(ef_journal *journal, const ef_lease_key *key, int64_t token,
-                                ef_error *err);
+ef_status ef__mem_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
+                             const ef_worker *worker, int64_t heartbeat_ms, ef_error *err);
 ef_status ef__mem_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
                            ef_error *err);
-ef_status ef__mem_worker_beat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
-                              ef_error *err);
+ef_status ef__mem_worker_beat(mem_journal *m, const ef_worker *worker, int64_t heartbeat_ms,
+                              ef_error *err); /* mutex held */
 ef_status ef__mem_worker_leave(ef_journal *journal, ef_str id, ef_error *err);
 ef_status ef__mem_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
                                int64_t *out_purged, ef_error *err);
 ef_status ef__mem_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err);
+ef_status ef__mem_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err);
+ef_status ef__mem_partition_sync(ef_journal *journal, const ef_partition_change *change,
+                                 ef_partition_changed *out, ef_error *err);
 ef_status ef__mem_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out,
                               ef_error *err);
 ef_status ef__mem_run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
                              int64_t token, ef_error *err);
+ef_status ef__mem_run_cancel(ef_journal *journal, ef_str id, ef_error *err);
 ef_status ef__mem_run_ls(ef_journal *journal, ef_str only, bool open_only, size_t limit,
                          ef_run_list *out, ef_error *err);
 

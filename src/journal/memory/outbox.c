@@ -28,7 +28,7 @@ ef_status ef__mem_lane_add(mem_journal *m, const ef_lane *lane, ef_error *err)
 {
     mem_lane made = {.kind = lane->kind, .enabled = lane->enabled};
 
-    made.parts = calloc((size_t)m->base.partitions, sizeof *made.parts);
+    made.parts = calloc(EF_LIMIT_PARTITIONS, sizeof *made.parts);
     if (!made.parts ||
         !ef__mem_grow((void **)&m->lanes, &m->lane_cap, m->lane_count, sizeof *m->lanes) ||
         !ef__mem_text_set(&made.name, lane->name) || !ef__mem_text_set(&made.types, lane->types)) {
@@ -181,12 +181,11 @@ static bool take_one(mem_taking *t, size_t lane, int64_t position, ef_taken item
     return true;
 }
 
-/* A new owner finds what the last one left in hand: nobody can say what became of it. */
+/* A new owner finds what the last one left in hand: nobody can say what became of it. What is in
+ * hand from now on is the batch that is being taken. */
 static void pass_hand(mem_part *part, int64_t token)
 {
-    if (part->hand_token == token)
-        return;
-    if (part->hand > part->suspect)
+    if (part->hand_token != token && part->hand > part->mark)
         part->suspect = part->hand;
     part->hand_token = token;
     part->hand = 0;
@@ -207,6 +206,40 @@ static int64_t lowest(const mem_taking *t, const mem_lane *lane, const size_t *n
     return best;
 }
 
+static size_t count_suspects(const mem_part *part)
+{
+    size_t count = 0;
+
+    for (size_t r = part->first; r < part->count && part->rows[r] <= part->suspect; r++)
+        count++;
+    return count;
+}
+
+/* What is suspect in one of the partitions held: a piece of much, or one of few. */
+static ef_status take_suspects(mem_taking *t, size_t lane_index, ef_error *err)
+{
+    mem_lane *lane = &t->m->lanes[lane_index];
+
+    for (size_t i = 0; i < t->held_count; i++) {
+        mem_part *part = &lane->parts[t->held[i].partition];
+        size_t suspects = count_suspects(part);
+        size_t piece = suspects > EF_SUSPECT_PIECE ? EF_SUSPECT_PIECE : suspects > 0;
+        for (size_t n = 0; n < piece && n < t->limit; n++) {
+            int64_t position = part->rows[part->first + n];
+            if (!take_one(t, lane_index, position, (ef_taken){.suspect = true}))
+                break;
+            part->hand = position;
+        }
+        if (t->out->count) {
+            t->out->more = suspects > t->out->count;
+            return EF_OK;
+        }
+        if (suspects)
+            return ef__room_full(err);
+    }
+    return EF_OK;
+}
+
 static ef_status take_queued(mem_taking *t, size_t lane_index, ef_error *err)
 {
     mem_lane *lane = &t->m->lanes[lane_index];
@@ -223,15 +256,17 @@ static ef_status take_queued(mem_taking *t, size_t lane_index, ef_error *err)
         next[i] = part->first;
         rows += part->count - part->first;
     }
-    if ((st = taking_ready(t, rows, err)) != EF_OK)
+    st = taking_ready(t, rows, err);
+    if (st == EF_OK)
+        st = take_suspects(t, lane_index, err);
+    if (st != EF_OK || t->out->count)
         return st;
     while ((h = lowest(t, lane, next)) >= 0) {
         mem_part *part = &lane->parts[t->held[h].partition];
         int64_t position = part->rows[next[h]++];
-        if (!take_one(t, lane_index, position, (ef_taken){.suspect = position <= part->suspect}))
+        if (!take_one(t, lane_index, position, (ef_taken){0}))
             break;
-        if (position > part->hand)
-            part->hand = position;
+        part->hand = position;
     }
     return rows > 0 && t->out->count == 0 ? ef__room_full(err) : EF_OK;
 }
@@ -257,20 +292,87 @@ static bool is_due(const mem_taking *t, int64_t lane, size_t index, int64_t now_
            ef__mem_exception_first(t->m, index);
 }
 
-static ef_status take_due(mem_taking *t, int64_t lane, ef_error *err)
+static bool take_exception(mem_taking *t, const mem_exception *x, bool follows)
+{
+    ef_taken item = {
+        .attempts = x->attempts, .skip = x->skip, .follows = follows, .filed = x->filed};
+
+    if (!follows)
+        item.error = ef__arena_copy(&t->out->events.room->arena, x->error);
+    return (follows || item.error.ptr) && take_one(t, x->lane, x->position, item);
+}
+
+/* The pending ones of its stream that wait behind an exception, up to one that is another owner's:
+ * after a change of the number of partitions a stream may have rows in two. */
+static bool take_behind(mem_taking *t, size_t index)
+{
+    const mem_journal *m = t->m;
+    const mem_exception *first = &m->exceptions[index];
+    size_t stream = m->events[first->position - 1]->stream;
+
+    for (size_t i = index + 1; i < m->exception_count; i++) {
+        const mem_exception *x = &m->exceptions[i];
+        if (x->lane != first->lane || m->events[x->position - 1]->stream != stream)
+            continue;
+        if (x->status != EF_ROW_PENDING ||
+            !is_held(t->held, t->held_count, m->events[x->position - 1]->partition))
+            return true;
+        if (!take_exception(t, x, true))
+            return false;
+    }
+    return true;
+}
+
+static void note_next_due(mem_taking *t, int64_t due_us)
+{
+    if (t->out->next_due_us == 0 || due_us < t->out->next_due_us)
+        t->out->next_due_us = due_us;
+}
+
+/* Is exception a to be taken before b? By lane, then due time, then position. */
+static bool is_before(const mem_journal *m, size_t a, size_t b)
+{
+    const mem_exception *x = &m->exceptions[a], *y = &m->exceptions[b];
+    int order = ef__mem_compare(m->lanes[x->lane].name, m->lanes[y->lane].name);
+
+    if (order)
+        return order < 0;
+    return x->due_us != y->due_us ? x->due_us < y->due_us : x->position < y->position;
+}
+
+/* The indexes of the exceptions that are due, in order, in `out`. */
+static size_t list_due(mem_taking *t, int64_t lane, size_t *out)
 {
     int64_t now_us = ef__mem_now(t->m);
-    ef_status st = taking_ready(t, t->m->exception_count, err);
+    size_t count = 0;
 
-    for (size_t i = 0; st == EF_OK && i < t->m->exception_count; i++) {
-        const mem_exception *x = &t->m->exceptions[i];
-        if (!is_due(t, lane, i, now_us))
+    for (size_t i = 0; i < t->m->exception_count; i++) {
+        size_t at = count;
+        if (!is_due(t, lane, i, INT64_MAX))
             continue;
-        if (!take_one(t, x->lane, x->position,
-                      (ef_taken){.attempts = x->attempts, .skip = x->skip}))
-            return t->out->count == 0 ? ef__room_full(err) : EF_OK;
+        if (t->m->exceptions[i].due_us > now_us) {
+            note_next_due(t, t->m->exceptions[i].due_us);
+            continue;
+        }
+        for (; at > 0 && is_before(t->m, i, out[at - 1]); at--)
+            out[at] = out[at - 1];
+        out[at] = i;
+        count++;
     }
-    return st;
+    return count;
+}
+
+static ef_status take_due(mem_taking *t, int64_t lane, ef_error *err)
+{
+    size_t *due = ef__arena_alloc(&t->out->events.room->arena,
+                                  (t->m->exception_count + 1) * sizeof *due);
+    ef_status st = due ? taking_ready(t, t->m->exception_count, err) : ef__room_full(err);
+    size_t count = st == EF_OK ? list_due(t, lane, due) : 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (!take_exception(t, &t->m->exceptions[due[i]], false) || !take_behind(t, due[i]))
+            break;
+    return st == EF_OK && count && t->out->count == 0 ? ef__room_full(err) : st;
 }
 
 static ef_status check_holdings(mem_journal *m, const mem_lane *lane, const ef_holding *held,
@@ -368,7 +470,8 @@ static bool passes(const mem_lane *lane, const ef_holding *held, size_t held_cou
 typedef struct mem_change {
     size_t lane;
     ef_str error; /* owned until it is in the row */
-    bool wanted;  /* false: its row is gone, and stays gone */
+    bool wanted;  /* false: its row is gone, and stays gone; or there, and is filed again */
+    bool filed;
 } mem_change;
 
 static ef_status plan_change(mem_journal *m, size_t lane, const ef_holding *held, size_t held_count,
@@ -381,14 +484,18 @@ static ef_status plan_change(mem_journal *m, size_t lane, const ef_holding *held
     if (x->position > (int64_t)m->event_count)
         return ef_fail(err, EF_BAD_INPUT, "there is no event at position %" PRId64, x->position);
     event = m->events[x->position - 1];
-    if (!is_held(held, held_count, event->partition))
+    if (held_count && !is_held(held, held_count, event->partition))
         return ef_fail(err, EF_BAD_INPUT,
                        "position %" PRId64 " is in partition %" PRId32 ", which is not held",
                        x->position, event->partition);
     if ((st = exception_lane(m, lane, x, &out->lane, err)) != EF_OK)
         return st;
     (void)ef__mem_exception_at(m, x->position, out->lane, &found);
-    out->wanted = found || passes(&m->lanes[lane], held, held_count, event);
+    /* One whose row is gone stays gone, unless this call moves the mark past the queued event; and
+     * then one that was filed before stays as it is, with the attempts that it has had. */
+    out->filed = held_count == 0;
+    out->wanted =
+        held_count ? found != passes(&m->lanes[lane], held, held_count, event) : !found;
     return ef__mem_text_set(&out->error, x->error) ? EF_OK : ef__mem_no_memory(err);
 }
 
@@ -400,15 +507,32 @@ static void remove_exception(mem_journal *m, size_t at)
             (m->exception_count - at) * sizeof *m->exceptions);
 }
 
+/* It is over, unless it was filed again since it was taken: then it is due anew. */
+static void finish_exception(mem_journal *m, size_t at, int64_t filed, int64_t now_us)
+{
+    mem_exception *row = &m->exceptions[at];
+
+    if (row->filed == filed) {
+        remove_exception(m, at);
+        return;
+    }
+    ef__mem_text_free(&row->error);
+    row->status = EF_ROW_PENDING;
+    row->attempts = 0;
+    row->due_us = row->updated_us = now_us;
+}
+
 static void apply_change(mem_journal *m, const ef_exception *x, mem_change *change, int64_t now_us)
 {
     bool found;
     size_t at = ef__mem_exception_at(m, x->position, change->lane, &found);
     mem_exception *row = &m->exceptions[at];
 
+    if (found && change->filed)
+        row->filed++;
     if (x->status == EF_ROW_DONE) {
         if (found)
-            remove_exception(m, at);
+            finish_exception(m, at, x->filed, now_us);
         return;
     }
     if (!change->wanted)

@@ -61,7 +61,7 @@ static bool find_queued(mem_found_list *list, const ef_outbox_query *query, size
 {
     const mem_journal *m = list->m;
 
-    for (int32_t p = 0; p < m->base.partitions; p++) {
+    for (int32_t p = 0; p < EF_LIMIT_PARTITIONS; p++) {
         const mem_part *part = &m->lanes[lane].parts[p];
         ef_lease_key key = ef__mem_lane_lease(&m->lanes[lane], p);
         int64_t token = 0, in_hand = 0;
@@ -167,7 +167,7 @@ static ef_status show_page(const mem_found_list *list, const ef_outbox_query *qu
 
     for (size_t i = 0; st == EF_OK && i < list->count; i++) {
         const mem_found *found = &list->items[i];
-        if (!is_wanted(query, found) ||
+        if (!is_wanted(query, found) || found->position < query->from ||
             (after && compare_found(found, after, (void *)list->m) <= 0))
             continue;
         if (out->count == query->limit) {
@@ -262,26 +262,56 @@ ef_status ef__mem_outbox_summarise(ef_journal *journal, const ef_outbox_query *q
 
 /* --- acts ------------------------------------------------------------------------------------- */
 
-static ef_status note_act(mem_journal *m, const char *act, ef_str who, ef_str reason,
-                          const mem_exception *x, ef_error *err)
+void ef__mem_act_free(mem_act *act)
 {
-    const ef_event *event = &m->events[x->position - 1]->event;
-    mem_act made = {.id = (int64_t)m->act_count + 1,
-                    .at_us = ef__mem_now(m),
-                    .act = ef_str_from(act),
-                    .tenant = event->tenant,
-                    .stream = event->stream,
-                    .seq = event->seq};
+    ef__mem_text_free(&act->act);
+    ef__mem_text_free(&act->who);
+    ef__mem_text_free(&act->reason);
+    ef__mem_text_free(&act->lane);
+    ef__mem_text_free(&act->tenant);
+    ef__mem_text_free(&act->stream);
+}
+
+static ef_status add_act(mem_journal *m, const ef_act *act, ef_error *err)
+{
+    mem_act made = {.id = (int64_t)m->act_count + 1, .at_us = ef__mem_now(m), .seq = act->seq};
 
     if (!ef__mem_grow((void **)&m->acts, &m->act_cap, m->act_count, sizeof *m->acts) ||
-        !ef__mem_text_set(&made.who, who) || !ef__mem_text_set(&made.reason, reason) ||
-        !ef__mem_text_set(&made.lane, m->lanes[x->lane].name)) {
-        ef__mem_text_free(&made.who);
-        ef__mem_text_free(&made.reason);
+        !ef__mem_text_set(&made.act, act->act) || !ef__mem_text_set(&made.who, act->who) ||
+        !ef__mem_text_set(&made.reason, act->reason) ||
+        !ef__mem_text_set(&made.lane, act->lane) ||
+        !ef__mem_text_set(&made.tenant, act->tenant) ||
+        !ef__mem_text_set(&made.stream, act->stream)) {
+        ef__mem_act_free(&made);
         return ef__mem_no_memory(err);
     }
     m->acts[m->act_count++] = made;
     return EF_OK;
+}
+
+ef_status ef__mem_act_add(ef_journal *journal, const ef_act *act, ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    ef_status st = add_act(m, act, err);
+
+    ef__mem_unlock(m);
+    return st;
+}
+
+static ef_status note_act(mem_journal *m, const char *act, ef_str who, ef_str reason,
+                          const mem_exception *x, ef_error *err)
+{
+    const ef_event *event = &m->events[x->position - 1]->event;
+
+    return add_act(m,
+                   &(ef_act){.act = ef_str_from(act),
+                             .who = who,
+                             .reason = reason,
+                             .lane = m->lanes[x->lane].name,
+                             .tenant = event->tenant,
+                             .stream = event->stream,
+                             .seq = event->seq},
+                   err);
 }
 
 static void reset_row(mem_exception *x, int64_t now_us)

@@ -1,231 +1,12 @@
 /*
- * work.c - the memory journal's leases, workers and runs.
+ * work.c - the memory journal's workers and runs.
  */
 #include "memory.h"
 
-#include "../../core/lease_rule.h"
 #include "../../core/run_rule.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-/* --- leases ----------------------------------------------------------------------------------- */
-
-static int compare_keys(const ef_lease_key *a, const ef_lease_key *b)
-{
-    int names;
-
-    if (a->kind != b->kind)
-        return a->kind < b->kind ? -1 : 1;
-    names = ef__mem_compare(a->name, b->name);
-    if (names)
-        return names;
-    return (a->partition > b->partition) - (a->partition < b->partition);
-}
-
-/* Where the lease is, or would be. */
-static size_t lease_at(const mem_journal *m, const ef_lease_key *key, bool *found)
-{
-    size_t at = 0;
-
-    while (at < m->lease_count && compare_keys(&m->leases[at].key, key) < 0)
-        at++;
-    *found = at < m->lease_count && compare_keys(&m->leases[at].key, key) == 0;
-    return at;
-}
-
-static ef__lease_row lease_row(const mem_lease *lease)
-{
-    return (ef__lease_row){lease->owner, lease->token, lease->until_us};
-}
-
-/* The row as it is; all zero when it was never taken. */
-static ef__lease_row find_row(const mem_journal *m, const ef_lease_key *key, mem_lease **out)
-{
-    bool found;
-    size_t at = lease_at(m, key, &found);
-
-    *out = found ? &m->leases[at] : NULL;
-    return found ? lease_row(&m->leases[at]) : (ef__lease_row){0};
-}
-
-bool ef__mem_lease_live(const mem_journal *m, const ef_lease_key *key, int64_t *out_token)
-{
-    mem_lease *lease;
-    ef__lease_row row = find_row(m, key, &lease);
-
-    *out_token = row.token;
-    return ef__lease_live(&row, ef__mem_now(m));
-}
-
-ef_lease_key ef__mem_lane_lease(const mem_lane *lane, int32_t partition)
-{
-    if (lane->kind == EF_LANE_KIND_PUBLISHER)
-        return (ef_lease_key){EF_LEASE_PUBLISHER, lane->name, partition};
-    return (ef_lease_key){EF_LEASE_PARTITION, {0}, partition};
-}
-
-static ef_status lost(mem_journal *m, const ef_lease_key *key, int64_t token, int64_t found,
-                      ef_error *err)
-{
-    m->stale_refused++;
-    return ef_fail_numbers(
-        err, EF_LEASE_LOST, token, found,
-        "lease %s \"%.*s\" %" PRId32 ": token %" PRId64 " is not live, the lease is at %" PRId64,
-        ef_lease_kind_name(key->kind), EF_STR_ARG(key->name), key->partition, token, found);
-}
-
-static ef_status check_token(mem_journal *m, const ef_lease_key *key, int64_t token, ef_error *err)
-{
-    mem_lease *lease;
-    ef__lease_row row = find_row(m, key, &lease);
-
-    if (ef__lease_check(&row, token, ef__mem_now(m)) == EF_OK)
-        return EF_OK;
-    return lost(m, key, token, row.token, err);
-}
-
-ef_status ef__mem_holding_check(mem_journal *m, const mem_lane *lane, const ef_holding *held,
-                                ef_error *err)
-{
-    ef_lease_key key = ef__mem_lane_lease(lane, held->partition);
-
-    return check_token(m, &key, held->token, err);
-}
-
-static ef_status add_lease(mem_journal *m, const ef_lease_key *key, mem_lease **out, ef_error *err)
-{
-    bool found;
-    size_t at = lease_at(m, key, &found);
-    mem_lease made = {.key = {key->kind, {0}, key->partition}};
-
-    if (!ef__mem_grow((void **)&m->leases, &m->lease_cap, m->lease_count, sizeof *m->leases) ||
-        !ef__mem_text_set(&made.key.name, key->name))
-        return ef__mem_no_memory(err);
-    memmove(&m->leases[at + 1], &m->leases[at], (m->lease_count - at) * sizeof *m->leases);
-    m->leases[at] = made;
-    m->lease_count++;
-    *out = &m->leases[at];
-    return EF_OK;
-}
-
-static ef_status store_row(mem_journal *m, mem_lease *lease, const ef__lease_row *row,
-                           ef_error *err)
-{
-    if (!ef_str_equal(lease->owner, row->owner) && !ef__mem_text_set(&lease->owner, row->owner))
-        return ef__mem_no_memory(err);
-    lease->token = row->token;
-    lease->until_us = row->until_us;
-    lease->updated_us = ef__mem_now(m);
-    return EF_OK;
-}
-
-static ef_status acquire(mem_journal *m, const ef_lease_key *key, ef_str owner, int64_t lease_ms,
-                         ef__lease_row *out, ef_error *err)
-{
-    mem_lease *lease;
-    ef__lease_row row = find_row(m, key, &lease);
-    ef__lease_answer answer = ef__lease_acquire(&row, owner, ef__mem_now(m), lease_ms);
-    ef_status st;
-
-    if (answer.status == EF_LEASE_HELD)
-        return ef_fail_numbers(err, EF_LEASE_HELD, lease_ms, answer.left_ms,
-                               "lease %s \"%.*s\" %" PRId32 " is held by \"%.*s\" for %" PRId64
-                               " ms",
-                               ef_lease_kind_name(key->kind), EF_STR_ARG(key->name), key->partition,
-                               EF_STR_ARG(row.owner), answer.left_ms);
-    if (!lease && (st = add_lease(m, key, &lease, err)) != EF_OK)
-        return st;
-    *out = answer.row;
-    return store_row(m, lease, &answer.row, err);
-}
-
-ef_status ef__mem_lease_acquire(ef_journal *journal, const ef_lease_key *key, ef_str owner,
-                                int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
-                                ef_error *err)
-{
-    mem_journal *m = ef__mem_lock(journal);
-    ef__lease_row row = {0};
-    ef_status st = acquire(m, key, owner, lease_ms, &row, err);
-
-    ef__mem_unlock(m);
-    *out_token = row.token;
-    *out_until_us = row.until_us;
-    return st;
-}
-
-ef_status ef__mem_lease_renew(ef_journal *journal, const ef_lease_key *key, int64_t token,
-                              int64_t lease_ms, int64_t *out_until_us, ef_error *err)
-{
-    mem_journal *m = ef__mem_lock(journal);
-    mem_lease *lease;
-    ef__lease_row row = find_row(m, key, &lease);
-    ef__lease_answer answer = ef__lease_renew(&row, token, ef__mem_now(m), lease_ms);
-    ef_status st;
-
-    if (answer.status != EF_OK)
-        st = lost(m, key, token, row.token, err);
-    else
-        st = store_row(m, lease, &answer.row, err);
-    *out_until_us = answer.row.until_us;
-    ef__mem_unlock(m);
-    return st;
-}
-
-ef_status ef__mem_lease_release(ef_journal *journal, const ef_lease_key *key, int64_t token,
-                                ef_error *err)
-{
-    mem_journal *m = ef__mem_lock(journal);
-    mem_lease *lease;
-    ef__lease_row row = find_row(m, key, &lease);
-    ef__lease_answer answer = ef__lease_release(&row, token);
-    ef_status st;
-
-    if (answer.status != EF_OK)
-        st = lost(m, key, token, row.token, err);
-    else
-        st = store_row(m, lease, &answer.row, err);
-    ef__mem_unlock(m);
-    return st;
-}
-
-static ef_status list_leases(const mem_journal *m, const ef_lease_kind *kind, ef_lease_list *out,
-                             ef_error *err)
-{
-    ef__arena *arena = &out->room->arena;
-    ef_lease *items = ef__arena_zalloc(arena, m->lease_count + 1, sizeof *items);
-
-    if (!items)
-        return ef__room_full(err);
-    for (size_t i = 0; i < m->lease_count; i++) {
-        const mem_lease *lease = &m->leases[i];
-        ef__lease_row row = lease_row(lease);
-        if (kind && lease->key.kind != *kind)
-            continue;
-        ef_lease item = {
-            .key = {lease->key.kind, ef__arena_copy(arena, lease->key.name), lease->key.partition},
-            .owner = ef__arena_copy(arena, lease->owner),
-            .token = lease->token,
-            .until_us = lease->until_us,
-            .updated_us = lease->updated_us,
-            .live = ef__lease_live(&row, ef__mem_now(m))};
-        if (!item.key.name.ptr || !item.owner.ptr)
-            return ef__room_full(err);
-        items[out->count++] = item;
-    }
-    out->items = items;
-    return EF_OK;
-}
-
-ef_status ef__mem_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
-                           ef_error *err)
-{
-    mem_journal *m = ef__mem_lock(journal);
-    ef_status st = list_leases(m, kind, out, err);
-
-    ef__mem_unlock(m);
-    return st;
-}
 
 /* --- workers ---------------------------------------------------------------------------------- */
 
@@ -260,7 +41,8 @@ static ef_status add_worker(mem_journal *m, size_t at, ef_str id, ef_error *err)
     return EF_OK;
 }
 
-static ef_status beat(mem_journal *m, const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
+ef_status ef__mem_worker_beat(mem_journal *m, const ef_worker *worker, int64_t heartbeat_ms,
+                              ef_error *err)
 {
     bool found;
     size_t at = worker_at(m, worker->id, &found);
@@ -274,16 +56,6 @@ static ef_status beat(mem_journal *m, const ef_worker *worker, int64_t heartbeat
     m->workers[at].updated_us = ef__mem_now(m);
     m->workers[at].heartbeat_until_us = m->workers[at].updated_us + heartbeat_ms * 1000;
     return EF_OK;
-}
-
-ef_status ef__mem_worker_beat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
-                              ef_error *err)
-{
-    mem_journal *m = ef__mem_lock(journal);
-    ef_status st = beat(m, worker, heartbeat_ms, err);
-
-    ef__mem_unlock(m);
-    return st;
 }
 
 ef_status ef__mem_worker_leave(ef_journal *journal, ef_str id, ef_error *err)
@@ -329,7 +101,9 @@ static ef_status list_workers(const mem_journal *m, ef_worker_list *out, ef_erro
         items[i] = m->workers[i];
         items[i].id = ef__arena_copy(arena, m->workers[i].id);
         items[i].host = ef__arena_copy(arena, m->workers[i].host);
-        items[i].live = items[i].heartbeat_until_us > ef__mem_now(m);
+        items[i].live = ef__lease_live(
+            &(ef__lease_row){items[i].id, 0, items[i].heartbeat_until_us, items[i].updated_us},
+            ef__mem_now(m));
         if (!items[i].id.ptr || !items[i].host.ptr)
             return ef__room_full(err);
     }
@@ -358,7 +132,8 @@ static ef_status show_run(const ef_run *run, ef__arena *arena, ef_run *out, ef_e
     out->error = ef__arena_copy(arena, run->error);
     out->reason = ef__arena_copy(arena, run->reason);
     out->requester = ef__arena_copy(arena, run->requester);
-    if (!out->id.ptr || !out->projection.ptr || !out->tenant.ptr || !out->error.ptr ||
+    out->detail = ef__arena_copy(arena, run->detail);
+    if (!out->detail.ptr || !out->id.ptr || !out->projection.ptr || !out->tenant.ptr || !out->error.ptr ||
         !out->reason.ptr || !out->requester.ptr)
         return ef__room_full(err);
     return EF_OK;
@@ -394,6 +169,7 @@ static void free_run(mem_run *run)
     ef__mem_text_free(&run->run.error);
     ef__mem_text_free(&run->run.reason);
     ef__mem_text_free(&run->run.requester);
+    ef__mem_text_free(&run->run.detail);
     ef__mem_text_free(&run->key.name);
 }
 
@@ -411,12 +187,21 @@ static ef_status add_run(mem_journal *m, const ef_run *run, ef_error *err)
         !ef__mem_text_set(&made.run.projection, run->projection) ||
         !ef__mem_text_set(&made.run.tenant, run->tenant) ||
         !ef__mem_text_set(&made.run.reason, run->reason) ||
-        !ef__mem_text_set(&made.run.requester, run->requester)) {
+        !ef__mem_text_set(&made.run.requester, run->requester) ||
+        !ef__mem_text_set(&made.run.detail, run->detail)) {
         free_run(&made);
         return ef__mem_no_memory(err);
     }
     m->runs[m->run_count++] = made;
     return EF_OK;
+}
+
+/* Does an open run of `other` keep one of `run` out? One over all projections has no name. */
+static bool same_scope(const ef_run *other, const ef_run *run)
+{
+    return ef_str_equal(other->tenant, run->tenant) &&
+           (other->projection.len == 0 || run->projection.len == 0 ||
+            ef_str_equal(other->projection, run->projection));
 }
 
 static ef_status request(mem_journal *m, const ef_run *run, ef_run_list *out, ef_error *err)
@@ -425,11 +210,10 @@ static ef_status request(mem_journal *m, const ef_run *run, ef_run_list *out, ef
 
     for (size_t i = 0; i < m->run_count; i++) {
         const ef_run *other = &m->runs[i].run;
-        if (ef__run_is_open(other->state) && ef_str_equal(other->tenant, run->tenant) &&
-            ef_str_equal(other->projection, run->projection))
-            return ef_fail(err, EF_EXISTS, "run %.*s of projection \"%.*s\" is %s",
-                           EF_STR_ARG(other->id), EF_STR_ARG(run->projection),
-                           ef_run_state_name(other->state));
+        if (ef__run_is_open(other->state) && same_scope(other, run))
+            return ef_fail(err, EF_EXISTS, "run %.*s of %s\"%.*s\" is %s", EF_STR_ARG(other->id),
+                           other->projection.len ? "projection " : "all projections ",
+                           EF_STR_ARG(other->projection), ef_run_state_name(other->state));
     }
     if ((st = add_run(m, run, err)) != EF_OK)
         return st;
@@ -460,7 +244,7 @@ static ef_status check_driver(mem_journal *m, mem_run *run, const ef_lease_key *
                            EF_STR_ARG(run->run.id));
         return EF_OK;
     }
-    if ((st = check_token(m, lease, token, err)) != EF_OK)
+    if ((st = ef__mem_token_check(m, lease, token, err)) != EF_OK)
         return st;
     if (!ef__mem_text_set(&run->key.name, lease->name))
         return ef__mem_no_memory(err);
@@ -482,7 +266,8 @@ static ef_status update(mem_journal *m, mem_run *row, const ef_run *run, const e
                        ef_run_state_name(to->state), ef_run_state_name(run->state));
     if ((st = check_driver(m, row, lease, token, err)) != EF_OK)
         return st;
-    if (!ef__mem_text_set(&to->error, run->error))
+    if (!ef__mem_text_set(&to->error, run->error) ||
+        (run->detail.len && !ef__mem_text_set(&to->detail, run->detail)))
         return ef__mem_no_memory(err);
     if (to->state == EF_RUN_QUEUED && run->state == EF_RUN_RUNNING)
         to->started_us = now_us;
@@ -495,20 +280,45 @@ static ef_status update(mem_journal *m, mem_run *row, const ef_run *run, const e
     return EF_OK;
 }
 
+static ef_status find_run(mem_journal *m, ef_str id, mem_run **out, ef_error *err)
+{
+    for (size_t i = 0; i < m->run_count; i++) {
+        *out = &m->runs[i];
+        if (ef_str_equal(m->runs[i].run.id, id))
+            return EF_OK;
+    }
+    return ef_fail(err, EF_NOT_FOUND, "there is no run \"%.*s\"", EF_STR_ARG(id));
+}
+
 ef_status ef__mem_run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
                              int64_t token, ef_error *err)
 {
     mem_journal *m = ef__mem_lock(journal);
     mem_run *row = NULL;
-    ef_status st;
+    ef_status st = find_run(m, run->id, &row, err);
 
-    for (size_t i = 0; i < m->run_count && !row; i++)
-        if (ef_str_equal(m->runs[i].run.id, run->id))
-            row = &m->runs[i];
-    if (!row)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no run \"%.*s\"", EF_STR_ARG(run->id));
-    else
+    if (st == EF_OK)
         st = update(m, row, run, lease, token, err);
+    ef__mem_unlock(m);
+    return st;
+}
+
+ef_status ef__mem_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    mem_run *row = NULL;
+    ef_status st = find_run(m, id, &row, err);
+
+    if (st == EF_OK && !ef__run_may_move(row->run.state, EF_RUN_CANCELLED))
+        st = ef_fail(err, EF_CONFLICT, "run %.*s is %s and cannot become cancelled", EF_STR_ARG(id),
+                     ef_run_state_name(row->run.state));
+    if (st == EF_OK) {
+        row->run.cancel = true;
+        if (row->run.state == EF_RUN_QUEUED) {
+            row->run.state = EF_RUN_CANCELLED;
+            row->run.finished_us = ef__mem_now(m);
+        }
+    }
     ef__mem_unlock(m);
     return st;
 }

@@ -18,7 +18,6 @@
 
 struct ef_sqlite {
     ef_journal_options options;
-    int32_t partitions;
     sq_state state;
     sq_writer writer;
     ef__arena arena; /* what the open transaction has planned points into it */
@@ -28,43 +27,26 @@ struct ef_sqlite {
 #define SETTLE_FOR_EVENTS 64 /* how many a transaction brings is not known when it begins */
 #define TRANSACTION_BYTES_MAX (4ul * EF_LIMIT_APPEND_BYTES)
 
-static ef_status read_partitions(ef_sqlite *e, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = sq_stmt(&e->writer.conn, SQ_STATE_IDENTITY, &stmt, err);
-
-    if (st == EF_OK)
-        st = sq_row(&e->writer.conn, stmt, &row, err);
-    if (st != EF_OK)
-        return st;
-    if (!row)
-        return ef_fail(err, EF_DAMAGED, "the journal's state row is missing");
-    e->partitions = sqlite3_column_int(stmt, 1);
-    sqlite3_reset(stmt);
-    return EF_OK;
-}
-
 static ef_status attach(ef_sqlite *e, sqlite3 *db, ef_error *err)
 {
     const char *path = sqlite3_db_filename(db, "main");
+    ef__sq_options how = sq_options(false, e->options.busy_ms);
     bool made;
     ef_status st;
 
     if (!path || !*path)
         return ef_fail(err, EF_BAD_INPUT, "the connection is not on a file");
-    sq_conn_borrow(&e->writer.conn, db, e->options.busy_ms);
-    st = sq_schema_ready(&e->writer.conn, &e->options, &made, err);
+    st = ef__sq_borrow(&e->writer.conn, db, &how, err);
     if (st == EF_OK)
-        st = sq_conn_set_up(&e->writer.conn, err);
+        st = sq_schema_ready(&e->writer.conn, &e->options, &made, err);
     if (st == EF_OK)
-        st = sq_guard_open(&e->writer.guard, path, err);
+        st = ef__sq_set_up(&e->writer.conn, &how, err);
+    if (st == EF_OK)
+        st = ef__sq_guard_open(&e->writer.guard, path, err);
     if (st == EF_OK)
         st = sq_headfile_open(&e->writer.head, path, false, false, err);
     if (st == EF_NOT_FOUND && e->writer.guard.fd >= 0)
         st = EF_OK; /* comparing decides what a missing head file means */
-    if (st == EF_OK)
-        st = read_partitions(e, err);
     return st == EF_OK ? sq_compare_head(&e->writer, &e->options, err) : st;
 }
 
@@ -106,9 +88,9 @@ void ef_sqlite_detach(ef_sqlite *e)
         return;
     ef_sqlite_rollback(e);
     if (e->writer.conn.db)
-        sq_conn_close(&e->writer.conn);
+        ef__sq_close(&e->writer.conn);
     sq_writer_release(&e->writer);
-    sq_guard_close(&e->writer.guard);
+    ef__sq_guard_close(&e->writer.guard);
     sq_headfile_close(&e->writer.head);
     sq_state_release(&e->state);
     ef__arena_release(&e->arena);
@@ -173,13 +155,15 @@ ef_status ef_sqlite_append(ef_sqlite *e, const ef_new_event *events, size_t coun
         return ef_fail(err, EF_TOO_LARGE, "the transaction holds more than %lu bytes of events",
                        TRANSACTION_BYTES_MAX);
     now_us = e->options.clock->wall_us(e->options.clock->context);
-    st = ef__arrivals_make(events, count, e->partitions, now_us, arrivals, ids, err);
+    st = ef__arrivals_make(events, count, now_us, arrivals, ids, err);
     for (size_t i = 0; st == EF_OK && i < count; i++)
         if (!keep_bytes(e, &arrivals[i]))
             st = ef_fail(err, EF_TOO_LARGE, "the transaction holds more than %lu bytes of events",
                          TRANSACTION_BYTES_MAX);
     if (st == EF_OK)
         st = sq_writer_append(&e->writer, arrivals, count, now_us, out_places, err);
+    if (st == EF_OK) /* now, for the application may look at them in its transaction */
+        st = sq_writer_flush(&e->writer, err);
     if (st == EF_OK)
         ef__ids_give(arrivals, ids, count, out_places);
     return st;
@@ -193,8 +177,9 @@ ef_status ef_sqlite_commit(ef_sqlite *e, ef_error *err)
         return ef_fail(err, EF_MISUSE, "no transaction is open");
     if (sqlite3_get_autocommit(e->writer.conn.db)) {
         ef_sqlite_rollback(e);
-        return ef_fail(err, EF_UNSURE,
-                       "the transaction was ended behind Everfold's back; look for the events by id");
+        return ef_fail(
+            err, EF_UNSURE,
+            "the transaction was ended behind Everfold's back; look for the events by id");
     }
     st = sq_writer_finish(&e->writer, err);
     if (st == EF_OK)

@@ -22,11 +22,25 @@ RELEASE job;
 ROLLBACK TO job;
 
 -- name: event_insert
--- binds: 1 position, 2 stream, 3 seq, 4 prev, 5 jump, 6 type, 7 schema, 8 time, 9 recorded, 10 id,
--- binds: 11 data, 12 meta, 13 sum, 14 hash
-INSERT INTO event(position, stream, seq, prev, jump, type, schema, time, recorded, id, data, meta,
-                  sum, hash)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
+-- The position is the one behind the last: SQLite finds it faster than it checks one that is given.
+-- binds: 1 stream, 2 seq, 3 prev, 4 jump, 5 type, 6 schema, 7 time, 8 recorded, 9 id, 10 data,
+-- binds: 11 meta, 12 sum, 13 hash
+INSERT INTO event(stream, seq, prev, jump, type, schema, time, recorded, id, data, meta, sum, hash)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
+
+-- name: event_insert_many
+-- Eight rows for the price of a statement.
+-- binds: 1 to 13 as of event_insert, 14 to 26 the same for the second event … 92 to 104
+INSERT INTO event(stream, seq, prev, jump, type, schema, time, recorded, id, data, meta, sum, hash)
+VALUES
+    (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13),
+    (?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26),
+    (?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39),
+    (?40, ?41, ?42, ?43, ?44, ?45, ?46, ?47, ?48, ?49, ?50, ?51, ?52),
+    (?53, ?54, ?55, ?56, ?57, ?58, ?59, ?60, ?61, ?62, ?63, ?64, ?65),
+    (?66, ?67, ?68, ?69, ?70, ?71, ?72, ?73, ?74, ?75, ?76, ?77, ?78),
+    (?79, ?80, ?81, ?82, ?83, ?84, ?85, ?86, ?87, ?88, ?89, ?90, ?91),
+    (?92, ?93, ?94, ?95, ?96, ?97, ?98, ?99, ?100, ?101, ?102, ?103, ?104);
 
 -- name: event_last
 SELECT position, recorded, hash FROM event ORDER BY position DESC LIMIT 1;

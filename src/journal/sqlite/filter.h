@@ -15,6 +15,7 @@
 typedef struct sq_filter {
     uint64_t *words; /* NULL: not made */
     size_t blocks;   /* of 8 words; a power of two */
+    unsigned shift;  /* leaves of a hash as many bits as number the blocks */
     size_t count;    /* entries added */
     size_t capacity; /* entries it is meant for */
 } sq_filter;

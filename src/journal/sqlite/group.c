@@ -3,13 +3,12 @@
  *
  * A caller puts its job in the queue. When nobody leads, it leads: it takes all that is queued into
  * one transaction, in its own thread, so a lone caller never waits for another thread. Jobs that
- * come meanwhile gather behind it; it takes them too, for a few groups, and then hands the lead to the
- * first of those who wait.
+ * come meanwhile gather behind it; it takes them too, for a few groups, and then hands the lead to
+ * the first of those who wait.
  *
  *     waiting ─► done            served by somebody else's commit
  *        └─────► leading ─► done
  */
-#include "checkpoint.h"
 #include "settle.h"
 #include "store.h"
 #include "writer.h"
@@ -69,21 +68,34 @@ static sq_job *take_jobs(sq_store *store)
 /* --- one group ----------------------------------------------------------------------------------
  */
 
+/* What earlier jobs have planned; one that looks at events finds them in the database. */
+static ef_status write_planned(sq_store *store, ef_error *err)
+{
+    ef_status st;
+
+    pthread_mutex_lock(&store->state_lock);
+    st = sq_writer_flush(&store->writer, err);
+    pthread_mutex_unlock(&store->state_lock);
+    return st;
+}
+
 /* Run a job so that its failure leaves the others' writes alone. *out_fatal: the store itself
  * failed and the transaction is lost. */
 static void run_job(sq_store *store, sq_job *job, bool *out_fatal)
 {
-    sq_conn *conn = &store->writer.conn;
+    ef__sq_conn *conn = &store->writer.conn;
     ef_error scratch = EF_ERROR_INIT;
     ef_error *err = job->err ? job->err : &scratch;
 
-    job->status = job->plans_first ? EF_OK : sq_run(conn, SQ_SAVEPOINT, err);
+    job->status = job->plans_first ? EF_OK : write_planned(store, err);
+    if (job->status == EF_OK && !job->plans_first)
+        job->status = ef__sq_run(conn, SQ_SAVEPOINT, err);
     if (job->status == EF_OK)
         job->status = job->run(store, job, err);
     if (!job->plans_first && sqlite3_get_autocommit(conn->db) == 0) {
         if (job->status != EF_OK)
-            (void)sq_run(conn, SQ_SAVEPOINT_UNDO, NULL);
-        (void)sq_run(conn, SQ_SAVEPOINT_KEEP, NULL);
+            (void)ef__sq_run(conn, SQ_SAVEPOINT_UNDO, NULL);
+        (void)ef__sq_run(conn, SQ_SAVEPOINT_KEEP, NULL);
     }
     *out_fatal = job->status == EF_FULL || job->status == EF_IO || job->status == EF_NO_MEMORY ||
                  job->status == EF_DAMAGED || sqlite3_get_autocommit(conn->db) != 0;
@@ -185,8 +197,8 @@ static void run_group(sq_store *store, sq_job *jobs)
 /* --- leading ------------------------------------------------------------------------------------
  */
 
-/* May the leader go on? It serves others for a few groups more while its own caller waits, for handing
- * on costs a thread's wake-up during which nobody commits. */
+/* May the leader go on? It serves others for a few groups more while its own caller waits, for
+ * handing on costs a thread's wake-up during which nobody commits. */
 static bool go_on_leading(sq_store *store, int groups)
 {
     bool more;
@@ -229,7 +241,7 @@ static void lead(sq_store *store)
         sq_job *jobs = take_jobs(store);
         run_group(store, jobs);
         tell_done(jobs);
-        sq_checkpoint_look(store);
+        ef__sq_checkpointer_look(&store->checkpointer, store->log_pages);
     } while (go_on_leading(store, ++groups));
     pass_lead(store);
 }

@@ -26,6 +26,23 @@ static uint64_t record_sum(const struct record *r)
     return ef__xxh3((ef_str){(const char *)r, offsetof(struct record, sum)}, 0);
 }
 
+/* A name that was never synced is gone after a power cut, and a journal without its head file is
+ * refused. */
+static bool sync_directory(const char *path)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    int fd, rc;
+
+    (void)snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+                   slash ? path : ".");
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    rc = fd < 0 ? -1 : fsync(fd);
+    if (fd >= 0)
+        (void)close(fd);
+    return rc == 0;
+}
+
 ef_status sq_headfile_open(sq_headfile *file, const char *database_path, bool create,
                            bool read_only, ef_error *err)
 {
@@ -39,6 +56,9 @@ ef_status sq_headfile_open(sq_headfile *file, const char *database_path, bool cr
     file->fd = open(path, how, 0600);
     if (file->fd < 0)
         return ef_fail(err, errno == ENOENT ? EF_NOT_FOUND : EF_IO, "%s: %s", path,
+                       strerror(errno));
+    if (create && !sync_directory(path))
+        return ef_fail(err, EF_IO, "the directory of %s cannot be synced: %s", path,
                        strerror(errno));
     return EF_OK;
 }
@@ -79,8 +99,11 @@ bool sq_headfile_write(sq_headfile *file, const sq_head_record *record)
     memcpy(r.hash, record->hash, sizeof r.hash);
     r.sum = record_sum(&r);
     file->last = *record;
+    /* The first one is synced: what follows writes over its sector or beside it, so a power cut
+     * leaves at least one of them. */
     return pwrite(file->fd, &r, sizeof r, (off_t)(file->turn++ & 1) * RECORD_APART) ==
-           (ssize_t)sizeof r;
+               (ssize_t)sizeof r &&
+           (record->position > 0 || fsync(file->fd) == 0);
 }
 
 void sq_headfile_close(sq_headfile *file)

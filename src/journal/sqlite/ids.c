@@ -6,9 +6,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define CHUNK_ENTRIES 56 /* 896 bytes: four to a page of the index */
-#define FILTER_AFTER 64  /* look-ups before the filter is worth filling */
+/* 4480 bytes: SQLite keeps 489 of them in a page of the index and the rest fills a page of its own,
+ * which is written once. Smaller chunks share pages, and those are written again and again. */
+#define CHUNK_ENTRIES 280
+#define FILTER_AFTER 64 /* look-ups before the filter is worth filling */
 #define RUNS_MAX 1024
+#define DROP_FASTER 16 /* entries go without being read, many with a page */
 
 static ef_status no_memory(ef_error *err)
 {
@@ -27,18 +30,18 @@ static int by_hash(const void *a, const void *b)
 /* --- runs --------------------------------------------------------------------------------------
  */
 
-static ef_status put_chunk(sq_conn *conn, int64_t run, const sq_id_entry *entries, size_t count,
+static ef_status put_chunk(ef__sq_conn *conn, int64_t run, const sq_id_entry *entries, size_t count,
                            ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_ID_CHUNK_INSERT, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_ID_CHUNK_INSERT, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, run);
     sqlite3_bind_int64(stmt, 2, entries[0].hash);
     sqlite3_bind_blob(stmt, 3, entries, (int)(count * sizeof *entries), SQLITE_STATIC);
-    return sq_done(conn, stmt, err);
+    return ef__sq_done(conn, stmt, err);
 }
 
 /* How many of `entries` the next chunk takes: equal hashes stay together, so that a look-up needs
@@ -52,7 +55,7 @@ static size_t chunk_length(const sq_id_entry *entries, size_t count)
     return n;
 }
 
-ef_status sq_ids_put(sq_conn *conn, int64_t run, const sq_id_entry *entries, size_t count,
+ef_status sq_ids_put(ef__sq_conn *conn, int64_t run, const sq_id_entry *entries, size_t count,
                      size_t budget, size_t *out_done, ef_error *err)
 {
     size_t at = 0;
@@ -67,16 +70,16 @@ ef_status sq_ids_put(sq_conn *conn, int64_t run, const sq_id_entry *entries, siz
     return st;
 }
 
-ef_status sq_ids_add_run(sq_conn *conn, int64_t run, int64_t level, ef_error *err)
+ef_status sq_ids_add_run(ef__sq_conn *conn, int64_t run, int64_t level, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_ID_RUN_INSERT, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_ID_RUN_INSERT, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, run);
     sqlite3_bind_int64(stmt, 2, level);
-    return sq_done(conn, stmt, err);
+    return ef__sq_done(conn, stmt, err);
 }
 
 /* --- merge -------------------------------------------------------------------------------------
@@ -86,15 +89,15 @@ struct run {
     int64_t run, level, into;
 };
 
-static ef_status read_runs(sq_conn *conn, struct run runs[RUNS_MAX], size_t *out_count,
+static ef_status read_runs(ef__sq_conn *conn, struct run runs[RUNS_MAX], size_t *out_count,
                            ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_ID_RUN_ALL, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_ID_RUN_ALL, &stmt, err);
 
     *out_count = 0;
-    while (st == EF_OK && (st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+    while (st == EF_OK && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
         if (*out_count == RUNS_MAX) {
             sqlite3_reset(stmt);
             return ef_fail(err, EF_DAMAGED, "the index of ids has more than %d runs", RUNS_MAX);
@@ -106,235 +109,334 @@ static ef_status read_runs(sq_conn *conn, struct run runs[RUNS_MAX], size_t *out
     return st;
 }
 
-/* An input of a merge: the entries it has in hand, from its first chunk(s) on. */
-struct input {
-    int64_t run;
-    sq_id_entry *entries; /* malloc'ed */
-    size_t count, at;
-    int64_t *chunks; /* lo of every chunk that was read */
-    size_t chunk_count;
-    bool ends; /* there is nothing behind what is in hand */
-};
+/* The run that others are being merged into; 0 when none is. */
+static int64_t merge_output(const struct run *runs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (runs[i].into)
+            return runs[i].into;
+    return 0;
+}
 
-/* Read chunks from the front of a run until `want` entries are in hand. */
-static ef_status fill_input(sq_conn *conn, struct input *in, size_t want, ef_error *err)
+/* Take the chunk that `stmt` finds for an input; where there is none the input ends. */
+static ef_status take_chunk(ef__sq_conn *conn, sq_merge_input *in, sqlite3_stmt *stmt,
+                            ef_error *err)
+{
+    bool row;
+    ef_status st = ef__sq_row(conn, stmt, &row, err);
+
+    in->at = in->count = 0;
+    in->ends = !row;
+    if (st != EF_OK || !row)
+        return st;
+    size_t count = (size_t)sqlite3_column_bytes(stmt, 1) / sizeof *in->entries;
+    if (count > in->cap) {
+        sq_id_entry *grown = realloc(in->entries, count * sizeof *grown);
+        if (!grown) {
+            sqlite3_reset(stmt);
+            return no_memory(err);
+        }
+        in->entries = grown;
+        in->cap = count;
+    }
+    memcpy(in->entries, sqlite3_column_blob(stmt, 1), count * sizeof *in->entries);
+    in->count = count;
+    in->lo = sqlite3_column_int64(stmt, 0);
+    sqlite3_reset(stmt);
+    return EF_OK;
+}
+
+/* Have the next entry of an input in hand, unless it ends. */
+static ef_status refill(ef__sq_conn *conn, sq_merge_input *in, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    size_t cap = want + 4 * CHUNK_ENTRIES;
-    bool row = true;
-    ef_status st = sq_stmt(conn, SQ_ID_CHUNK_FIRST, &stmt, err);
+    ef_status st;
 
-    in->entries = malloc(cap * sizeof *in->entries);
-    in->chunks = malloc((cap) * sizeof *in->chunks);
-    if (!in->entries || !in->chunks)
-        return no_memory(err);
+    if (in->at < in->count || in->ends)
+        return EF_OK;
+    st = ef__sq_stmt(conn, SQ_ID_CHUNK_NEXT, &stmt, err);
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, in->run);
-    while (in->count < want && (st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        size_t n = (size_t)sqlite3_column_bytes(stmt, 1) / sizeof *in->entries;
-        if (in->count + n > cap) {
-            sq_id_entry *grown = realloc(in->entries, (cap = in->count + n) * sizeof *grown);
-            if (!grown)
-                return no_memory(err);
-            in->entries = grown;
-        }
-        memcpy(in->entries + in->count, sqlite3_column_blob(stmt, 1), n * sizeof *in->entries);
-        in->count += n;
-        in->chunks[in->chunk_count++] = sqlite3_column_int64(stmt, 0);
-    }
-    in->ends = st == EF_OK && !row;
-    sqlite3_reset(stmt);
-    return st;
+    sqlite3_bind_int64(stmt, 2, in->lo);
+    return take_chunk(conn, in, stmt, err);
 }
 
-/* Remove the chunks whose entries have moved; what is left of the last one is written anew. */
-static ef_status consume_input(sq_conn *conn, struct input *in, ef_error *err)
+/* The first entry of an input that is behind `after`; the first of all without it. */
+static ef_status seek_input(ef__sq_conn *conn, sq_merge_input *in, const int64_t *after,
+                            ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_ID_CHUNK_DELETE, &stmt, err);
-    size_t dropped = 0;
+    ef_status st = ef__sq_stmt(conn, after ? SQ_ID_CHUNK_FIND : SQ_ID_CHUNK_FIRST, &stmt, err);
 
-    for (; st == EF_OK && dropped < in->chunk_count; dropped++) {
-        /* A chunk stays as it is when its first entry has not moved. */
-        if (in->at == 0 || in->chunks[dropped] > in->entries[in->at - 1].hash)
-            break;
-        sqlite3_bind_int64(stmt, 1, in->run);
-        sqlite3_bind_int64(stmt, 2, in->chunks[dropped]);
-        st = sq_done(conn, stmt, err);
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, in->run);
+    if (after)
+        sqlite3_bind_int64(stmt, 2, *after);
+    st = take_chunk(conn, in, stmt, err);
+    if (st == EF_OK && after && in->ends) { /* all of it is behind */
+        st = ef__sq_stmt(conn, SQ_ID_CHUNK_FIRST, &stmt, err);
+        if (st == EF_OK) {
+            sqlite3_bind_int64(stmt, 1, in->run);
+            st = take_chunk(conn, in, stmt, err);
+        }
     }
-    /* Entries between in->at and the first chunk that stayed were in a chunk that went. */
-    size_t end = in->count;
-    if (dropped < in->chunk_count)
-        for (end = in->at; end < in->count && in->entries[end].hash < in->chunks[dropped]; end++)
-            ;
-    while (st == EF_OK && in->at < end) {
-        size_t n = chunk_length(in->entries + in->at, end - in->at);
-        st = put_chunk(conn, in->run, in->entries + in->at, n, err);
-        in->at += n;
+    while (st == EF_OK && after && in->at < in->count && in->entries[in->at].hash <= *after)
+        in->at++;
+    return st == EF_OK ? refill(conn, in, err) : st;
+}
+
+/* Where the output ends in the store: *out_any is false when nothing has been merged yet. */
+static ef_status output_end(ef__sq_conn *conn, int64_t output, bool *out_any, int64_t *out_hash,
+                            ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, SQ_ID_CHUNK_FIND, &stmt, err);
+
+    *out_any = false;
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, output);
+    sqlite3_bind_int64(stmt, 2, INT64_MAX);
+    st = ef__sq_row(conn, stmt, out_any, err);
+    if (st != EF_OK || !*out_any)
+        return st;
+    const sq_id_entry *entries = sqlite3_column_blob(stmt, 1);
+    size_t count = (size_t)sqlite3_column_bytes(stmt, 1) / sizeof *entries;
+    if (count)
+        *out_hash = entries[count - 1].hash;
+    sqlite3_reset(stmt);
+    return count ? EF_OK : ef_fail(err, EF_DAMAGED, "the index of ids has an empty chunk");
+}
+
+/* Go on where the store says the merge is. Inputs do not change while they are merged, so what is
+ * in hand is right whenever the output ends where we left it; whoever else did a slice, or a
+ * rollback of ours, has moved that end. */
+static ef_status resume(ef__sq_conn *conn, sq_merge *merge, const struct run *runs, size_t count,
+                        int64_t output, ef_error *err)
+{
+    bool any;
+    int64_t end = 0;
+    ef_status st = output_end(conn, output, &any, &end, err);
+
+    if (st != EF_OK || (merge->output == output && merge->any == any && merge->end == end))
+        return st;
+    merge->output = output;
+    merge->any = any;
+    merge->end = end;
+    merge->count = 0;
+    for (size_t i = 0; st == EF_OK && i < count && merge->count < SQ_RUNS_A_LEVEL; i++) {
+        if (runs[i].into != output)
+            continue;
+        sq_merge_input *in = &merge->inputs[merge->count++];
+        in->run = runs[i].run;
+        st = seek_input(conn, in, any ? &end : NULL, err);
     }
+    if (st != EF_OK)
+        merge->output = 0;
     return st;
 }
 
-/* The input with the smallest entry; NULL when one has nothing in hand but may have more behind,
- * or when all are empty. */
-static struct input *smallest(struct input *inputs, size_t count)
+static bool grow_chunk(sq_merge *merge)
 {
-    struct input *best = NULL;
+    size_t cap = merge->chunk_cap ? 2 * merge->chunk_cap : CHUNK_ENTRIES;
+    sq_id_entry *grown = realloc(merge->chunk, cap * sizeof *grown);
 
-    for (size_t i = 0; i < count; i++) {
-        if (inputs[i].at == inputs[i].count) {
-            if (!inputs[i].ends)
-                return NULL;
-            continue;
-        }
-        if (!best || by_hash(&inputs[i].entries[inputs[i].at], &best->entries[best->at]) < 0)
-            best = &inputs[i];
+    if (!grown)
+        return false;
+    merge->chunk = grown;
+    merge->chunk_cap = cap;
+    return true;
+}
+
+/* The input with the smallest entry; NULL when all have ended. */
+static sq_merge_input *smallest(sq_merge *merge)
+{
+    sq_merge_input *best = NULL;
+
+    for (size_t i = 0; i < merge->count; i++) {
+        sq_merge_input *in = &merge->inputs[i];
+        if (!in->ends && (!best || by_hash(&in->entries[in->at], &best->entries[best->at]) < 0))
+            best = in;
     }
     return best;
 }
 
-static bool all_empty(const struct input *inputs, size_t count)
+/* Copy the next chunk's worth of entries to the end of the output. Equal hashes stay together: a
+ * slice goes on behind the last hash that the output has. */
+static ef_status merge_chunk(ef__sq_conn *conn, sq_merge *merge, size_t *out_count, ef_error *err)
 {
-    for (size_t i = 0; i < count; i++)
-        if (inputs[i].at < inputs[i].count || !inputs[i].ends)
-            return false;
-    return true;
-}
-
-/* Move entries from the inputs to the end of the output. A chunk is only written whole, with all
- * entries of its last hash, so the entries left over go back to their inputs by not being moved. */
-static ef_status move_entries(sq_conn *conn, struct input *inputs, size_t count, int64_t output,
-                              ef_error *err)
-{
-    sq_id_entry *moved = malloc((SQ_MERGE_ENTRIES + CHUNK_ENTRIES) * sizeof *moved);
-    size_t n = 0, at = 0;
-    struct input *from;
-    ef_status st = EF_OK;
-
-    if (!moved)
-        return no_memory(err);
-    while (n < SQ_MERGE_ENTRIES && (from = smallest(inputs, count)))
-        moved[n++] = from->entries[from->at++];
-    /* Equal hashes must not end up in two chunks of the output over two slices. */
-    while (n > 0 && n < SQ_MERGE_ENTRIES + CHUNK_ENTRIES && (from = smallest(inputs, count)) &&
-           from->entries[from->at].hash == moved[n - 1].hash)
-        moved[n++] = from->entries[from->at++];
-    while (st == EF_OK && at < n) {
-        size_t length = chunk_length(moved + at, n - at);
-        st = put_chunk(conn, output, moved + at, length, err);
-        at += length;
-    }
-    free(moved);
-    return st;
-}
-
-static ef_status end_merge(sq_conn *conn, const struct input *inputs, size_t count, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_ID_RUN_DELETE, &stmt, err);
-
-    for (size_t i = 0; st == EF_OK && i < count; i++) {
-        sqlite3_bind_int64(stmt, 1, inputs[i].run);
-        st = sq_done(conn, stmt, err);
-    }
-    return st;
-}
-
-static ef_status merge_slice(sq_conn *conn, const struct run *runs, size_t run_count,
-                             int64_t output, ef_error *err)
-{
-    struct input inputs[SQ_RUNS_A_LEVEL] = {0};
+    sq_merge_input *in;
     size_t count = 0;
     ef_status st = EF_OK;
 
-    for (size_t i = 0; i < run_count && count < SQ_RUNS_A_LEVEL; i++)
-        if (runs[i].into == output)
-            inputs[count++].run = runs[i].run;
-    for (size_t i = 0; st == EF_OK && i < count; i++)
-        st = fill_input(conn, &inputs[i], 2 * SQ_MERGE_ENTRIES / count + CHUNK_ENTRIES, err);
-    if (st == EF_OK)
-        st = move_entries(conn, inputs, count, output, err);
-    if (st == EF_OK && all_empty(inputs, count))
-        st = end_merge(conn, inputs, count, err);
-    for (size_t i = 0; st == EF_OK && i < count; i++)
-        st = consume_input(conn, &inputs[i], err);
-    for (size_t i = 0; i < count; i++) {
-        free(inputs[i].entries);
-        free(inputs[i].chunks);
+    while (st == EF_OK && (in = smallest(merge)) &&
+           (count < CHUNK_ENTRIES || in->entries[in->at].hash == merge->end)) {
+        if (count == merge->chunk_cap && !grow_chunk(merge))
+            return no_memory(err);
+        merge->chunk[count] = in->entries[in->at++];
+        merge->end = merge->chunk[count++].hash;
+        st = refill(conn, in, err);
     }
+    *out_count = count;
+    if (st != EF_OK || !count)
+        return st;
+    merge->any = true;
+    return put_chunk(conn, merge->output, merge->chunk, count, err);
+}
+
+/* With the last entry the output counts, and the inputs no longer do. */
+static ef_status end_merge(ef__sq_conn *conn, int64_t output, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, SQ_ID_RUN_MERGED, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, output);
+    return ef__sq_done(conn, stmt, err);
+}
+
+static ef_status merge_slice(ef__sq_conn *conn, sq_merge *merge, size_t budget, size_t *out_done,
+                             ef_error *err)
+{
+    ef_status st = EF_OK;
+    size_t copied = 1;
+
+    for (*out_done = 0; st == EF_OK && *out_done < budget && copied; *out_done += copied)
+        st = merge_chunk(conn, merge, &copied, err);
+    bool ended = st == EF_OK && !smallest(merge);
+    if (ended)
+        st = end_merge(conn, merge->output, err);
+    if (ended || st != EF_OK) /* what is in hand may be half read */
+        merge->output = 0;
     return st;
 }
 
-/* Begin a merge where a level has enough runs that are not merging yet. */
-static ef_status begin_merge(sq_conn *conn, const struct run *runs, size_t count, int64_t *next_run,
-                             int64_t *out, ef_error *err)
+/* Begin a merge where a level has enough runs. */
+static ef_status begin_merge(ef__sq_conn *conn, const struct run *runs, size_t count,
+                             int64_t *next_run, ef_error *err)
 {
     sqlite3_stmt *stmt;
     size_t of_level[64] = {0};
-    int64_t level = -1;
-    ef_status st = sq_stmt(conn, SQ_ID_RUN_MERGE_INTO, &stmt, err);
+    int64_t level = -1, output;
+    ef_status st = ef__sq_stmt(conn, SQ_ID_RUN_MERGE_INTO, &stmt, err);
 
     for (size_t i = 0; i < count; i++)
-        if (runs[i].level < 63 && ++of_level[runs[i].level] == SQ_RUNS_A_LEVEL && level < 0)
+        if (runs[i].level >= 0 && runs[i].level < 63 &&
+            ++of_level[runs[i].level] == SQ_RUNS_A_LEVEL && level < 0)
             level = runs[i].level;
-    *out = 0;
     if (st != EF_OK || level < 0)
         return st;
-    *out = (*next_run)++;
-    st = sq_ids_add_run(conn, *out, level + 1, err);
+    output = (*next_run)++;
+    st = sq_ids_add_run(conn, output, level + 1, err);
     for (size_t i = 0, n = 0; st == EF_OK && i < count && n < SQ_RUNS_A_LEVEL; i++) {
         if (runs[i].level != level)
             continue;
         sqlite3_bind_int64(stmt, 1, runs[i].run);
-        sqlite3_bind_int64(stmt, 2, *out);
-        st = sq_done(conn, stmt, err);
+        sqlite3_bind_int64(stmt, 2, output);
+        st = ef__sq_done(conn, stmt, err);
         n++;
     }
     return st;
 }
 
-ef_status sq_ids_merge(sq_conn *conn, bool may_begin, int64_t *next_run, ef_error *err)
+/* Remove chunks from the front of a run that has been merged, and with the last of them the run. */
+static ef_status drop_slice(ef__sq_conn *conn, int64_t run, size_t budget, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool more;
+    ef_status st = ef__sq_stmt(conn, SQ_ID_CHUNK_NTH, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, run);
+    sqlite3_bind_int64(stmt, 2, (int64_t)(DROP_FASTER * budget / CHUNK_ENTRIES));
+    st = ef__sq_row(conn, stmt, &more, err);
+    int64_t upto = more ? sqlite3_column_int64(stmt, 0) : INT64_MAX;
+    sqlite3_reset(stmt);
+    if (st == EF_OK)
+        st = ef__sq_stmt(conn, SQ_ID_CHUNK_DROP, &stmt, err);
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, run);
+    sqlite3_bind_int64(stmt, 2, upto);
+    st = ef__sq_done(conn, stmt, err);
+    if (st != EF_OK || more)
+        return st;
+    st = ef__sq_stmt(conn, SQ_ID_RUN_DELETE, &stmt, err);
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, run);
+    return ef__sq_done(conn, stmt, err);
+}
+
+ef_status sq_ids_merge(ef__sq_conn *conn, sq_merge *merge, size_t budget, bool may_begin,
+                       int64_t *next_run, size_t *out_done, ef_error *err)
 {
     struct run runs[RUNS_MAX];
     size_t count;
-    int64_t output = 0;
-    ef_status st = read_runs(conn, runs, &count, err);
+    ef_status st;
 
-    for (size_t i = 0; st == EF_OK && i < count && !output; i++)
-        output = runs[i].into;
-    if (st == EF_OK && output)
-        return merge_slice(conn, runs, count, output, err);
-    return st == EF_OK && may_begin ? begin_merge(conn, runs, count, next_run, &output, err) : st;
+    *out_done = budget;
+    /* A merge falls due with a new run, and a new run moves *next_run. */
+    if (merge->idle_at == *next_run)
+        return EF_OK;
+    st = read_runs(conn, runs, &count, err);
+    int64_t output = st == EF_OK ? merge_output(runs, count) : 0;
+    if (st != EF_OK)
+        return st;
+    for (size_t i = 0; i < count; i++)
+        if (runs[i].level == SQ_RUN_MERGED)
+            return drop_slice(conn, runs[i].run, budget, err);
+    if (!output && may_begin) {
+        int64_t before = *next_run;
+        st = begin_merge(conn, runs, count, next_run, err);
+        merge->idle_at = st == EF_OK && *next_run == before ? before : 0;
+    }
+    if (!output)
+        return st;
+    st = resume(conn, merge, runs, count, output, err);
+    return st == EF_OK ? merge_slice(conn, merge, budget, out_done, err) : st;
+}
+
+void sq_merge_release(sq_merge *merge)
+{
+    for (size_t i = 0; i < SQ_RUNS_A_LEVEL; i++)
+        free(merge->inputs[i].entries);
+    free(merge->chunk);
+    *merge = (sq_merge){0};
 }
 
 /* --- look-up -----------------------------------------------------------------------------------
  */
 
 /* Is the event at `position` the one with this tenant and id? */
-static ef_status is_it(sq_conn *conn, int64_t position, ef_str tenant, ef_str id, bool *out,
+static ef_status is_it(ef__sq_conn *conn, int64_t position, ef_str tenant, ef_str id, bool *out,
                        ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_EVENT_NAMES, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_EVENT_NAMES, &stmt, err);
 
     *out = false;
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, position);
-    st = sq_row(conn, stmt, &row, err);
+    st = ef__sq_row(conn, stmt, &row, err);
     if (st != EF_OK)
         return st;
     if (!row)
         return ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing from the journal",
                        position);
-    *out = ef_str_equal(sq_column_str(stmt, 0), tenant) && ef_str_equal(sq_column_str(stmt, 1), id);
+    *out = ef_str_equal(ef__sq_column_str(stmt, 0), tenant) &&
+           ef_str_equal(ef__sq_column_str(stmt, 1), id);
     sqlite3_reset(stmt);
     return EF_OK;
 }
 
-static ef_status find_in_tail(sq_state *state, sq_conn *conn, ef_str tenant, ef_str id,
+static ef_status find_in_tail(sq_state *state, ef__sq_conn *conn, ef_str tenant, ef_str id,
                               int64_t hash, int64_t *out, ef_error *err)
 {
     bool same;
@@ -357,24 +459,23 @@ static ef_status find_in_tail(sq_state *state, sq_conn *conn, ef_str tenant, ef_
     return EF_OK;
 }
 
-static ef_status find_in_run(sq_conn *conn, int64_t run, ef_str tenant, ef_str id, int64_t hash,
+static ef_status find_in_run(ef__sq_conn *conn, int64_t run, ef_str tenant, ef_str id, int64_t hash,
                              int64_t *out, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    sq_id_entry hits[8];
-    size_t hit_count = 0, count, lo = 0, hi;
-    bool row, same;
-    ef_status st = sq_stmt(conn, SQ_ID_CHUNK_FIND, &stmt, err);
+    size_t count, lo = 0, hi;
+    bool row, same = false;
+    ef_status st = ef__sq_stmt(conn, SQ_ID_CHUNK_FIND, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, run);
     sqlite3_bind_int64(stmt, 2, hash);
-    st = sq_row(conn, stmt, &row, err);
+    st = ef__sq_row(conn, stmt, &row, err);
     if (st != EF_OK || !row)
         return st;
-    const sq_id_entry *entries = sqlite3_column_blob(stmt, 0);
-    count = hi = (size_t)sqlite3_column_bytes(stmt, 0) / sizeof *entries;
+    const sq_id_entry *entries = sqlite3_column_blob(stmt, 1);
+    count = hi = (size_t)sqlite3_column_bytes(stmt, 1) / sizeof *entries;
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
         if (entries[mid].hash < hash)
@@ -382,30 +483,26 @@ static ef_status find_in_run(sq_conn *conn, int64_t run, ef_str tenant, ef_str i
         else
             hi = mid;
     }
-    while (lo < count && entries[lo].hash == hash && hit_count < 8)
-        hits[hit_count++] = entries[lo++];
-    sqlite3_reset(stmt);
-    for (size_t i = 0; i < hit_count; i++) {
-        st = is_it(conn, hits[i].position, tenant, id, &same, err);
-        if (st != EF_OK || same) {
-            *out = st == EF_OK ? hits[i].position : 0;
-            return st;
-        }
+    for (; st == EF_OK && !same && lo < count && entries[lo].hash == hash; lo++) {
+        st = is_it(conn, entries[lo].position, tenant, id, &same, err);
+        if (same)
+            *out = entries[lo].position;
     }
-    return EF_OK;
+    sqlite3_reset(stmt);
+    return st;
 }
 
 /* Fill the filter with every id that is in a run. */
-static ef_status fill_filter(sq_state *state, sq_conn *conn, ef_error *err)
+static ef_status fill_filter(sq_state *state, ef__sq_conn *conn, ef_error *err)
 {
     size_t capacity = (size_t)state->progress.settled * 2;
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_ID_CHUNK_ALL, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_ID_CHUNK_ALL, &stmt, err);
 
     if (st != EF_OK || !sq_filter_make(&state->filter, capacity < 262144 ? 262144 : capacity))
         return st == EF_OK ? no_memory(err) : st;
-    while ((st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
         const sq_id_entry *entries = sqlite3_column_blob(stmt, 0);
         size_t count = (size_t)sqlite3_column_bytes(stmt, 0) / sizeof *entries;
         for (size_t i = 0; i < count; i++)
@@ -416,7 +513,7 @@ static ef_status fill_filter(sq_state *state, sq_conn *conn, ef_error *err)
     return st;
 }
 
-static ef_status find_in_runs(sq_state *state, sq_conn *conn, ef_str tenant, ef_str id,
+static ef_status find_in_runs(sq_state *state, ef__sq_conn *conn, ef_str tenant, ef_str id,
                               int64_t hash, int64_t *out, ef_error *err)
 {
     struct run runs[RUNS_MAX];
@@ -433,12 +530,14 @@ static ef_status find_in_runs(sq_state *state, sq_conn *conn, ef_str tenant, ef_
     if (st != EF_OK || (state->filter.words && !sq_filter_may_have(&state->filter, hash)))
         return st;
     st = read_runs(conn, runs, &count, err);
+    int64_t output = st == EF_OK ? merge_output(runs, count) : 0;
     for (size_t i = count; st == EF_OK && i > 0 && !*out; i--)
-        st = find_in_run(conn, runs[i - 1].run, tenant, id, hash, out, err);
+        if (runs[i - 1].level != SQ_RUN_MERGED && runs[i - 1].run != output)
+            st = find_in_run(conn, runs[i - 1].run, tenant, id, hash, out, err);
     return st;
 }
 
-ef_status sq_id_find(sq_state *state, sq_conn *conn, ef_str tenant, ef_str id, int64_t hash,
+ef_status sq_id_find(sq_state *state, ef__sq_conn *conn, ef_str tenant, ef_str id, int64_t hash,
                      int64_t *out_position, ef_error *err)
 {
     ef_status st;

@@ -11,17 +11,17 @@ typedef struct lane_job {
     const ef_lane *lane;
 } lane_job;
 
-ef_status sq_lane_find(sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
+ef_status sq_lane_find(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_LANE_BY_NAME, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_LANE_BY_NAME, &stmt, err);
 
     *out = (sq_lane){.name = name};
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, name);
-    st = sq_row(conn, stmt, &row, err);
+    ef__sq_bind_str(stmt, 1, name);
+    st = ef__sq_row(conn, stmt, &row, err);
     if (st == EF_OK && row) {
         out->id = sqlite3_column_int64(stmt, 0);
         out->kind = (ef_lane_kind)sqlite3_column_int(stmt, 1);
@@ -31,7 +31,7 @@ ef_status sq_lane_find(sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
     return st;
 }
 
-ef_status sq_lane_need(sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
+ef_status sq_lane_need(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
 {
     ef_status st = sq_lane_find(conn, name, out, err);
 
@@ -40,22 +40,22 @@ ef_status sq_lane_need(sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
     return st;
 }
 
-static ef_status lane_write(sq_conn *conn, int which, const ef_lane *lane, ef_error *err)
+static ef_status lane_write(ef__sq_conn *conn, int which, const ef_lane *lane, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, which, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, which, &stmt, err);
 
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, lane->name);
+    ef__sq_bind_str(stmt, 1, lane->name);
     sqlite3_bind_int(stmt, 2, (int)lane->kind);
     sqlite3_bind_int(stmt, 3, lane->enabled);
-    sq_bind_str(stmt, 4, lane->types);
-    st = sq_done(conn, stmt, err);
-    return st == EF_OK ? sq_run(conn, SQ_STATE_LANES_CHANGED, err) : st;
+    ef__sq_bind_str(stmt, 4, lane->types);
+    st = ef__sq_done(conn, stmt, err);
+    return st == EF_OK ? ef__sq_run(conn, SQ_STATE_LANES_CHANGED, err) : st;
 }
 
-ef_status sq_lane_find_or_make(sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
+ef_status sq_lane_find_or_make(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
 {
     ef_lane made = {.name = name, .kind = EF_LANE_KIND_PROJECTION, .enabled = true};
     ef_status st = sq_lane_find(conn, name, out, err);
@@ -98,21 +98,21 @@ static bool lane_from_row(sqlite3_stmt *stmt, ef__arena *arena, sq_lane *out)
     return out->name.ptr && out->types.ptr;
 }
 
-ef_status sq_lanes_load(sq_conn *conn, ef_str only, ef__arena *arena, sq_lane **out, size_t *count,
-                        ef_error *err)
+ef_status sq_lanes_load(ef__sq_conn *conn, ef_str only, ef__arena *arena, sq_lane **out,
+                        size_t *count, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_LANE_IN_ORDER, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_LANE_IN_ORDER, &stmt, err);
 
     *out = NULL;
     *count = 0;
     if (st != EF_OK)
         return st;
-    while ((st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
         sq_lane *lanes = *out;
 
-        if (only.len && !ef_str_equal(sq_column_str(stmt, 1), only))
+        if (only.len && !ef_str_equal(ef__sq_column_str(stmt, 1), only))
             continue;
         lanes = sq_list_grow(arena, lanes, *count, sizeof *lanes);
         if (!lanes || !lane_from_row(stmt, arena, &lanes[*count])) {

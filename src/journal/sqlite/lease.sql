@@ -4,6 +4,10 @@
 -- binds: 1 kind, 2 name, 3 partition
 SELECT owner, token, until, updated FROM lease WHERE kind = ?1 AND name = ?2 AND partition = ?3;
 
+-- name: lease_token_floor
+-- A lease that has no row begins above every token of those that were pruned.
+SELECT token_floor FROM state;
+
 -- name: lease_put
 -- binds: 1 kind, 2 name, 3 partition, 4 owner, 5 token, 6 until, 7 updated
 INSERT INTO lease(kind, name, partition, owner, token, until, updated)
@@ -11,6 +15,14 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
     ON CONFLICT (kind, name, partition)
     DO UPDATE SET owner = excluded.owner, token = excluded.token, until = excluded.until,
                   updated = excluded.updated;
+
+-- name: lease_prune
+-- binds: 1 kind, 2 name, 3 partition
+DELETE FROM lease WHERE kind = ?1 AND name = ?2 AND partition = ?3;
+
+-- name: lease_token_floor_raise
+-- binds: 1 token of a lease that was pruned
+UPDATE state SET token_floor = max(token_floor, ?1);
 
 -- name: lease_all
 -- binds: 1 kind, or -1 for all

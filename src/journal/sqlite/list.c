@@ -19,5 +19,5 @@ void *sq_list_grow(ef__arena *arena, void *items, size_t count, size_t size)
 
 ef_str sq_column_copy(sqlite3_stmt *stmt, int column, ef__arena *arena)
 {
-    return ef__arena_copy(arena, sq_column_str(stmt, column));
+    return ef__arena_copy(arena, ef__sq_column_str(stmt, column));
 }

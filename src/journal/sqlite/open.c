@@ -17,29 +17,15 @@
 #define WAY_OUT                                                                                    \
     "; nothing is served from it: restore a backup, or run: everfold doctor --deep --accept-head"
 
-static ef_status pragma_number(sq_conn *conn, const char *sql, int64_t *out, ef_error *err)
-{
-    sqlite3_stmt *stmt = NULL;
-    int rc = sqlite3_prepare_v2(conn->db, sql, -1, &stmt, NULL);
-
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(stmt);
-    if (rc == SQLITE_ROW)
-        *out = sqlite3_column_int64(stmt, 0);
-    ef_status st = sq_fail(conn, rc, sql, err);
-    sqlite3_finalize(stmt);
-    return st;
-}
-
-static ef_status set_number(sq_conn *conn, const char *pragma, int64_t value, ef_error *err)
+static ef_status set_number(ef__sq_conn *conn, const char *pragma, int64_t value, ef_error *err)
 {
     char sql[80];
 
     (void)snprintf(sql, sizeof sql, "PRAGMA %s=%" PRId64, pragma, value);
-    return sq_fail(conn, sqlite3_exec(conn->db, sql, NULL, NULL, NULL), sql, err);
+    return ef__sq_exec(conn, sql, err);
 }
 
-static ef_status fill_new(sq_conn *conn, const ef_journal_options *options, ef_error *err)
+static ef_status fill_new(ef__sq_conn *conn, const ef_journal_options *options, ef_error *err)
 {
     char id[EF_EVENT_ID_TEXT_MAX];
     int64_t now_us = options->clock->wall_us(options->clock->context);
@@ -48,49 +34,49 @@ static ef_status fill_new(sq_conn *conn, const ef_journal_options *options, ef_e
 
     if (!ef__uuid7(now_us, id))
         return ef_fail(err, EF_IO, "the system gives no randomness");
-    st = sq_stmt(conn, SQ_STATE_INIT, &stmt, err);
+    st = ef__sq_stmt(conn, SQ_STATE_INIT, &stmt, err);
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, ef_str_from(id));
+    ef__sq_bind_str(stmt, 1, ef_str_from(id));
     sqlite3_bind_int64(stmt, 2, now_us);
     sqlite3_bind_int(stmt, 3, options->partitions ? options->partitions : PARTITIONS_DEFAULT);
-    st = sq_done(conn, stmt, err);
+    st = ef__sq_done(conn, stmt, err);
     if (st == EF_OK)
-        st = sq_run(conn, SQ_LANE_INIT, err);
+        st = ef__sq_run(conn, SQ_LANE_INIT, err);
     return st == EF_OK ? set_number(conn, "application_id", APPLICATION_ID, err) : st;
 }
 
 /* All missing migrations and what a new store begins with, in one transaction: a crash leaves the
  * old schema or the new one. */
-static ef_status migrate(sq_conn *conn, int64_t version, const ef_journal_options *options,
+static ef_status migrate(ef__sq_conn *conn, int64_t version, const ef_journal_options *options,
                          ef_error *err)
 {
     ef_status st = EF_OK;
 
     for (int64_t i = version; st == EF_OK && i < sq_migration_count; i++)
-        st = sq_fail(conn, sqlite3_exec(conn->db, sq_migrations[i], NULL, NULL, NULL),
-                     "migrating the schema", err);
+        st = ef__sq_fail(conn, sqlite3_exec(conn->db, sq_migrations[i], NULL, NULL, NULL),
+                         "migrating the schema", err);
     if (st == EF_OK && version == 0)
         st = fill_new(conn, options, err);
     return st == EF_OK ? set_number(conn, "user_version", sq_migration_count, err) : st;
 }
 
 /* Read again under the write lock: another process may have migrated meanwhile. */
-static ef_status migrate_alone(sq_conn *conn, const ef_journal_options *options, bool *out_made,
+static ef_status migrate_alone(ef__sq_conn *conn, const ef_journal_options *options, bool *out_made,
                                ef_error *err)
 {
     int64_t version = 0;
-    ef_status st = sq_run(conn, SQ_BEGIN, err);
+    ef_status st = ef__sq_run(conn, SQ_BEGIN, err);
 
     if (st != EF_OK)
         return st;
-    st = pragma_number(conn, "PRAGMA user_version", &version, err);
+    st = ef__sq_number(conn, "PRAGMA user_version", &version, err);
     if (st == EF_OK && version < sq_migration_count)
         st = migrate(conn, version, options, err);
     if (st == EF_OK)
-        st = sq_run(conn, SQ_COMMIT, err);
+        st = ef__sq_run(conn, SQ_COMMIT, err);
     if (st != EF_OK && !sqlite3_get_autocommit(conn->db))
-        (void)sq_run(conn, SQ_ROLLBACK, NULL);
+        (void)ef__sq_run(conn, SQ_ROLLBACK, NULL);
     *out_made = st == EF_OK && version == 0;
     return st;
 }
@@ -113,22 +99,22 @@ struct identity {
 };
 
 /* All of it as of one moment: another process may be making the journal. */
-static ef_status read_identity(sq_conn *conn, struct identity *out, ef_error *err)
+static ef_status read_identity(ef__sq_conn *conn, struct identity *out, ef_error *err)
 {
-    ef_status st = sq_run(conn, SQ_BEGIN_READ, err);
+    ef_status st = ef__sq_run(conn, SQ_BEGIN_READ, err);
 
     if (st == EF_OK)
-        st = pragma_number(conn, "SELECT count(*) FROM sqlite_schema", &out->tables, err);
+        st = ef__sq_number(conn, "SELECT count(*) FROM sqlite_schema", &out->tables, err);
     if (st == EF_OK)
-        st = pragma_number(conn, "PRAGMA user_version", &out->version, err);
+        st = ef__sq_number(conn, "PRAGMA user_version", &out->version, err);
     if (st == EF_OK)
-        st = pragma_number(conn, "PRAGMA application_id", &out->application, err);
+        st = ef__sq_number(conn, "PRAGMA application_id", &out->application, err);
     if (!sqlite3_get_autocommit(conn->db))
-        (void)sq_run(conn, SQ_ROLLBACK, NULL);
+        (void)ef__sq_run(conn, SQ_ROLLBACK, NULL);
     return st;
 }
 
-ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool *out_made,
+ef_status sq_schema_ready(ef__sq_conn *conn, const ef_journal_options *options, bool *out_made,
                           ef_error *err)
 {
     /* The head first: it is never ahead of a database that is looked at later. */
@@ -160,7 +146,7 @@ ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool
     if (version == 0 && !options->create)
         return ef_fail(err, EF_NOT_FOUND, "there is no journal in %s; run: everfold init",
                        sqlite3_db_filename(conn->db, "main"));
-    st = sq_conn_use_log(conn, options->read_only, err);
+    st = ef__sq_use_log(conn, options->read_only, err);
     if (st != EF_OK || version == sq_migration_count)
         return st;
     return migrate_alone(conn, options, out_made, err);
@@ -169,16 +155,16 @@ ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool
 /* --- the head ------------------------------------------------------------------------------------
  */
 
-static ef_status hash_at(sq_conn *conn, int64_t position, uint8_t out[EF_HASH_BYTES],
+static ef_status hash_at(ef__sq_conn *conn, int64_t position, uint8_t out[EF_HASH_BYTES],
                          bool *out_found, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_EVENT_HASH, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_EVENT_HASH, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, position);
-    st = sq_row(conn, stmt, out_found, err);
+    st = ef__sq_row(conn, stmt, out_found, err);
     if (st == EF_OK && *out_found) {
         *out_found = sqlite3_column_bytes(stmt, 0) == EF_HASH_BYTES;
         if (*out_found)
@@ -282,7 +268,7 @@ static ef_status look(sq_writer *w, const ef_journal_options *options, ef_status
     if (w->head.fd < 0)
         (void)sq_headfile_open(&w->head, path, false, options->read_only, NULL);
     *out_seen = w->head.fd >= 0 ? sq_headfile_read(&w->head, out_head, NULL) : EF_NOT_FOUND;
-    st = sq_run(&w->conn, SQ_BEGIN_READ, err);
+    st = ef__sq_run(&w->conn, SQ_BEGIN_READ, err);
     return st == EF_OK ? sq_state_sync(w->state, &w->conn, err) : st;
 }
 
@@ -293,12 +279,12 @@ ef_status sq_compare_head(sq_writer *w, const ef_journal_options *options, ef_er
 
     /* Whoever makes a journal may have made the head file and appended between our two looks. */
     if (st == EF_OK && seen != EF_OK && w->state->last > 0) {
-        (void)sq_run(&w->conn, SQ_ROLLBACK, NULL);
+        (void)ef__sq_run(&w->conn, SQ_ROLLBACK, NULL);
         st = look(w, options, &seen, &head, err);
     }
     if (st == EF_OK)
         st = compare_picture(w, options, seen, head, err);
     if (!sqlite3_get_autocommit(w->conn.db))
-        (void)sq_run(&w->conn, SQ_ROLLBACK, NULL);
+        (void)ef__sq_run(&w->conn, SQ_ROLLBACK, NULL);
     return st;
 }

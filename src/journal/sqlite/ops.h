@@ -29,31 +29,32 @@ ef_status sq_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list 
 ef_status sq_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
                           ef_row_list *out, ef_error *err);
 ef_status sq_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out, ef_error *err);
+ef_status sq_act_add(ef_journal *journal, const ef_act *act, ef_error *err);
 ef_status sq_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err);
 
 /* lease.c */
-ef_status sq_lease_acquire(ef_journal *journal, const ef_lease_key *key, ef_str owner,
-                           int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
-                           ef_error *err);
-ef_status sq_lease_renew(ef_journal *journal, const ef_lease_key *key, int64_t token,
-                         int64_t lease_ms, int64_t *out_until_us, ef_error *err);
-ef_status sq_lease_release(ef_journal *journal, const ef_lease_key *key, int64_t token,
-                           ef_error *err);
+ef_status sq_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
+                        const ef_worker *worker, int64_t heartbeat_ms, ef_error *err);
 ef_status sq_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
                       ef_error *err);
 
 /* worker.c */
-ef_status sq_worker_beat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
-                         ef_error *err);
 ef_status sq_worker_leave(ef_journal *journal, ef_str id, ef_error *err);
 ef_status sq_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
                           int64_t *out_purged, ef_error *err);
 ef_status sq_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err);
 
+/* partition.c */
+ef_status sq_partition_count(ef_journal *journal, int32_t *out, ef_error *err); /* for the facts */
+ef_status sq_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err);
+ef_status sq_partition_sync(ef_journal *journal, const ef_partition_change *change,
+                            ef_partition_changed *out, ef_error *err);
+
 /* run.c */
 ef_status sq_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err);
 ef_status sq_run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
                         int64_t token, ef_error *err);
+ef_status sq_run_cancel(ef_journal *journal, ef_str id, ef_error *err);
 ef_status sq_run_ls(ef_journal *journal, ef_str only, bool open_only, size_t limit,
                     ef_run_list *out, ef_error *err);
 

@@ -32,10 +32,11 @@ typedef struct pick {
 typedef struct taking {
     sq_job base; /* the note */
     sq_store *store;
-    sq_conn *conn; /* while reading */
+    ef__sq_conn *conn; /* while reading */
     sq_lane lane;
     const ef_holding *held;
-    size_t held_count, limit;
+    size_t held_count;
+    size_t asked, limit; /* the limit of the caller, and of this batch */
     sq_held_map map;
     ef_taken_batch *out;
     ef__arena *arena; /* out's */
@@ -61,7 +62,7 @@ static ef_status load_event(taking *t, int64_t position, ef_event *out, ef_error
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_find(t->conn, SQ_EVENT_AT, position, &stmt, &row, err);
+    ef_status st = ef__sq_find(t->conn, SQ_EVENT_AT, position, &stmt, &row, err);
 
     if (st != EF_OK)
         return st;
@@ -94,7 +95,7 @@ static ef_status load_picks(taking *t, ef_error *err)
     t->out->items = items;
     t->out->events.events = events;
     t->out->count = t->out->events.count = i;
-    t->out->more = i < t->pick_count;
+    t->out->more = i < t->pick_count; /* of suspects: the rest, one by one */
     return EF_OK;
 }
 
@@ -117,32 +118,33 @@ static ef_status load_marks(taking *t, int64_t *out_lowest, ef_error *err)
 }
 
 /* A new owner finds what the last one left in hand: nobody can say what became of it. */
-static bool is_suspect(const sq_mark_row *mark, int64_t token, int64_t position)
+static int64_t suspect_upto(const sq_mark_row *mark, int64_t token)
 {
-    return position <= mark->suspect || (mark->hand_token != token && position <= mark->hand);
+    return mark->hand_token != token && mark->hand ? mark->hand : mark->suspect;
 }
 
-static ef_status find_queued(taking *t, ef_str lane, ef_error *err)
+/* Pick what is queued above `after` in the partitions held, or in holding `only` up to `upto`; one
+ * more than `limit`, so that it is known whether there is more. */
+static ef_status pick_queued(taking *t, ef_str lane, int64_t after, int only, int64_t upto,
+                             size_t limit, ef_error *err)
 {
-    int64_t lowest;
     sqlite3_stmt *stmt;
     bool row = true;
-    ef_status st = load_marks(t, &lowest, err);
+    ef_status st = ef__sq_stmt(t->conn, SQ_OUTBOX_AFTER, &stmt, err);
 
-    if (st == EF_OK)
-        st = sq_stmt(t->conn, SQ_OUTBOX_AFTER, &stmt, err);
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, t->lane.id);
-    sqlite3_bind_int64(stmt, 2, lowest);
-    while (t->pick_count <= t->limit && (st = sq_row(t->conn, stmt, &row, err)) == EF_OK && row) {
+    sqlite3_bind_int64(stmt, 2, after);
+    while (t->pick_count <= limit && (st = ef__sq_row(t->conn, stmt, &row, err)) == EF_OK && row) {
         int64_t position = sqlite3_column_int64(stmt, 0);
         int32_t partition = sqlite3_column_int(stmt, 1);
         int h = sq_held_find(&t->map, partition);
-        if (h < 0 || position <= t->marks[h].position)
+        if (position > upto)
+            break;
+        if (h < 0 || position <= t->marks[h].position || (only >= 0 && h != only))
             continue;
-        bool suspect = is_suspect(&t->marks[h], t->held[h].token, position);
-        ef_taken item = {.lane = lane, .partition = partition, .suspect = suspect};
+        ef_taken item = {.lane = lane, .partition = partition, .suspect = only >= 0};
         if ((st = add_pick(t, (pick){position, item}, err)) != EF_OK)
             break;
     }
@@ -150,30 +152,117 @@ static ef_status find_queued(taking *t, ef_str lane, ef_error *err)
     return st;
 }
 
-static ef_status find_due(taking *t, ef_error *err)
+/* What is suspect in one of the partitions held: a piece of much, or one of few. */
+static ef_status find_suspects(taking *t, ef_str lane, ef_error *err)
+{
+    size_t piece = t->limit < EF_SUSPECT_PIECE ? t->limit : EF_SUSPECT_PIECE;
+    ef_status st = EF_OK;
+
+    for (size_t h = 0; st == EF_OK && t->pick_count == 0 && h < t->held_count; h++) {
+        int64_t upto = suspect_upto(&t->marks[h], t->held[h].token);
+        if (upto > t->marks[h].position)
+            st = pick_queued(t, lane, t->marks[h].position, (int)h, upto, EF_SUSPECT_PIECE, err);
+    }
+    if (t->pick_count)
+        t->limit = t->pick_count > EF_SUSPECT_PIECE ? piece : 1;
+    return st;
+}
+
+static ef_status find_queued(taking *t, ef_str lane, ef_error *err)
+{
+    int64_t lowest;
+    ef_status st = load_marks(t, &lowest, err);
+
+    if (st == EF_OK)
+        st = find_suspects(t, lane, err);
+    if (st != EF_OK || t->pick_count)
+        return st;
+    return pick_queued(t, lane, lowest, -1, INT64_MAX, t->limit, err);
+}
+
+/* The pending ones of its stream that wait behind an exception that was picked, up to one that is
+ * another owner's: after a change of the number of partitions a stream may have rows in two. */
+static ef_status find_behind(taking *t, const ef_taken *first, int64_t lane, int64_t stream,
+                             int64_t seq, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row = true;
-    ef_status st = sq_stmt(t->conn, SQ_EXCEPTION_DUE, &stmt, err);
+    ef_status st = ef__sq_stmt(t->conn, SQ_EXCEPTION_BEHIND, &stmt, err);
 
     if (st != EF_OK)
         return st;
-    sqlite3_bind_int64(stmt, 1, t->lane.id);
-    sqlite3_bind_int64(stmt, 2, sq_now_us(t->store));
-    while (t->pick_count <= t->limit && (st = sq_row(t->conn, stmt, &row, err)) == EF_OK && row) {
-        ef_taken item = {.partition = sqlite3_column_int(stmt, 1),
-                         .attempts = sqlite3_column_int(stmt, 2),
-                         .skip = sqlite3_column_int(stmt, 3) != 0};
-        if (sq_held_find(&t->map, item.partition) < 0)
-            continue;
-        item.lane = sq_column_copy(stmt, 4, t->arena);
-        st = item.lane.ptr ? add_pick(t, (pick){sqlite3_column_int64(stmt, 0), item}, err)
-                           : ef__room_full(err);
-        if (st != EF_OK)
+    sqlite3_bind_int64(stmt, 1, lane);
+    sqlite3_bind_int64(stmt, 2, stream);
+    sqlite3_bind_int64(stmt, 3, seq);
+    while (t->pick_count <= t->limit && (st = ef__sq_row(t->conn, stmt, &row, err)) == EF_OK &&
+           row) {
+        ef_taken item = *first;
+        item.partition = sqlite3_column_int(stmt, 4);
+        if (sqlite3_column_int(stmt, 3) != EF_ROW_PENDING ||
+            sq_held_find(&t->map, item.partition) < 0)
+            break;
+        item.attempts = sqlite3_column_int(stmt, 1);
+        item.skip = sqlite3_column_int(stmt, 2) != 0;
+        item.follows = true;
+        item.filed = sqlite3_column_int64(stmt, 5);
+        item.error = (ef_str){0};
+        if ((st = add_pick(t, (pick){sqlite3_column_int64(stmt, 0), item}, err)) != EF_OK)
             break;
     }
     sqlite3_reset(stmt);
     return st;
+}
+
+static ef_status find_next_due(taking *t, int64_t now_us, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = ef__sq_stmt(t->conn, SQ_EXCEPTION_NEXT_DUE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, t->lane.id);
+    sqlite3_bind_int64(stmt, 2, now_us);
+    st = ef__sq_row(t->conn, stmt, &row, err);
+    if (st == EF_OK && row) {
+        t->out->next_due_us = sqlite3_column_int64(stmt, 0);
+        sqlite3_reset(stmt);
+    }
+    return st;
+}
+
+static ef_status find_due(taking *t, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row = true;
+    int64_t now_us = sq_now_us(t->store);
+    ef_status st = ef__sq_stmt(t->conn, SQ_EXCEPTION_DUE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, t->lane.id);
+    sqlite3_bind_int64(stmt, 2, now_us);
+    while (t->pick_count <= t->limit && (st = ef__sq_row(t->conn, stmt, &row, err)) == EF_OK &&
+           row) {
+        ef_taken item = {.partition = sqlite3_column_int(stmt, 1),
+                         .attempts = sqlite3_column_int(stmt, 2),
+                         .skip = sqlite3_column_int(stmt, 3) != 0,
+                         .filed = sqlite3_column_int64(stmt, 9)};
+        if (sq_held_find(&t->map, item.partition) < 0)
+            continue;
+        item.lane = sq_column_copy(stmt, 4, t->arena);
+        item.error = sq_column_copy(stmt, 8, t->arena);
+        st = item.lane.ptr && item.error.ptr
+                 ? add_pick(t, (pick){sqlite3_column_int64(stmt, 0), item}, err)
+                 : ef__room_full(err);
+        if (st == EF_OK)
+            st = find_behind(t, &item, sqlite3_column_int64(stmt, 5), sqlite3_column_int64(stmt, 6),
+                             sqlite3_column_int64(stmt, 7), err);
+        if (st != EF_OK)
+            break;
+    }
+    sqlite3_reset(stmt);
+    return st == EF_OK ? find_next_due(t, now_us, err) : st;
 }
 
 /* One read transaction: leases, marks, rows and events as of one moment. `lane` "" is the own lanes
@@ -209,11 +298,19 @@ static bool plan_notes(taking *t)
 {
     bool any = false;
 
+    /* What is in hand is this batch, not more: of a second process that ends over it, less is
+     * suspect than of the first. A partition of which nothing was taken is left as it is, unless
+     * something of it was in hand: an engine that finds nothing writes nothing. */
+    for (size_t h = 0; h < t->held_count; h++) {
+        sq_mark_row *note = &t->notes[h];
+        if (note->hand_token == t->held[h].token)
+            note->hand = 0;
+    }
     for (size_t i = 0; i < t->out->count; i++) {
         int h = sq_held_find(&t->map, t->out->items[i].partition);
         sq_mark_row *note = &t->notes[h];
         if (note->hand_token != t->held[h].token) {
-            note->suspect = note->hand > note->suspect ? note->hand : note->suspect;
+            note->suspect = note->hand ? note->hand : note->suspect;
             note->hand_token = t->held[h].token;
             note->hand = 0;
         }
@@ -228,7 +325,7 @@ static bool plan_notes(taking *t)
 static ef_status run_note(sq_store *store, sq_job *base, ef_error *err)
 {
     taking *t = (taking *)base;
-    sq_conn *conn = &store->writer.conn;
+    ef__sq_conn *conn = &store->writer.conn;
     int64_t now_us = sq_now_us(store);
     sq_mark_row now;
     ef_status st = sq_held_check(store, conn, &t->lane, t->held, t->held_count, err);
@@ -251,6 +348,7 @@ static ef_status take_once(taking *t, ef_str lane, bool due, ef_error *err)
     t->arena = &t->out->events.room->arena;
     t->picks = NULL;
     t->pick_count = 0;
+    t->limit = t->asked;
     t->changed = false;
     if (st == EF_OK)
         st = read_batch(t, lane, due, err);
@@ -268,7 +366,7 @@ ef_status sq_take(ef_journal *journal, ef_str lane, bool due_exceptions, const e
                 .store = sq_store_of(journal),
                 .held = held,
                 .held_count = held_count,
-                .limit = limit,
+                .asked = limit,
                 .out = out};
     ef_status st;
 

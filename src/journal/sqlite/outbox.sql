@@ -85,23 +85,43 @@ SELECT partition, position, hand, hand_token FROM outbox_mark WHERE lane = ?1 AN
 -- only what is first and not dead: neither dead ones, nor what waits behind them, nor what is to be
 -- tried later makes this slow. The limit is the caller's: it stops stepping.
 -- binds: 1 lane, or 0 for the projections' own, 2 now
-SELECT x.position, x.partition, x.attempts, x.skip, l.name
+SELECT x.position, x.partition, x.attempts, x.skip, l.name, l.id, x.stream, x.seq,
+       x.error, x.filed
   FROM lane l CROSS JOIN outbox_exception x INDEXED BY outbox_exception_due
  WHERE CASE ?1 WHEN 0 THEN l.kind = 1 ELSE l.id = ?1 END
    AND x.lane = l.id AND x.first = 1 AND x.status < 3 AND x.due <= ?2
- ORDER BY x.position, l.name;
+ ORDER BY l.name, x.due, x.position;
+
+-- name: exception_next_due
+-- When the next of them comes due, by the same index.
+-- binds: 1 lane, or 0 for the projections' own, 2 now
+SELECT min((SELECT x.due FROM outbox_exception x INDEXED BY outbox_exception_due
+             WHERE x.lane = l.id AND x.first = 1 AND x.status < 3 AND x.due > ?2
+             ORDER BY x.due LIMIT 1))
+  FROM lane l WHERE CASE ?1 WHEN 0 THEN l.kind = 1 ELSE l.id = ?1 END;
+
+-- name: exception_behind
+-- What waits behind an exception in its stream. The limit is the caller's: it stops stepping.
+-- binds: 1 lane, 2 stream, 3 seq
+SELECT position, attempts, skip, status, partition, filed
+  FROM outbox_exception INDEXED BY outbox_exception_of_stream
+ WHERE lane = ?1 AND stream = ?2 AND seq > ?3 ORDER BY seq;
 
 -- name: exception_get
 -- binds: 1 lane, 2 position
-SELECT partition, stream, seq, status, skip, attempts, due, error, updated
+SELECT partition, stream, seq, status, skip, attempts, due, error, updated, filed
   FROM outbox_exception WHERE lane = ?1 AND position = ?2;
 
 -- name: exception_insert
 -- binds: 1 lane, 2 position, 3 partition, 4 stream, 5 seq, 6 status, 7 attempts, 8 due, 9 error,
 -- binds: 10 updated
 INSERT INTO outbox_exception(lane, position, partition, stream, seq, status, skip, first, attempts,
-                             due, error, updated)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, ?7, ?8, ?9, ?10);
+                             due, error, updated, filed)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, ?7, ?8, ?9, ?10, 0);
+
+-- name: exception_filed
+-- binds: 1 lane, 2 position
+UPDATE outbox_exception SET filed = filed + 1 WHERE lane = ?1 AND position = ?2;
 
 -- name: exception_first
 -- Say anew which exception is the first of its stream in its lane, after one came or went.

@@ -18,27 +18,41 @@ typedef struct act_job {
 
 /* --- one row ---------------------------------------------------------------------------------- */
 
-static ef_status note_act(sq_conn *conn, const char *word, ef_str who, ef_str reason,
-                          const ef_row *row, int64_t now_us, ef_error *err)
+static ef_status add_act(ef__sq_conn *conn, const ef_act *act, int64_t now_us, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_ACT_INSERT, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_ACT_INSERT, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, now_us);
-    sq_bind_str(stmt, 2, ef_str_from(word));
-    sq_bind_str(stmt, 3, who);
-    sq_bind_str(stmt, 4, reason);
-    sq_bind_str(stmt, 5, row->lane);
-    sq_bind_str(stmt, 6, row->tenant);
-    sq_bind_str(stmt, 7, row->stream);
-    sqlite3_bind_int64(stmt, 8, row->seq);
-    return sq_done(conn, stmt, err);
+    ef__sq_bind_str(stmt, 2, act->act);
+    ef__sq_bind_str(stmt, 3, act->who);
+    ef__sq_bind_str(stmt, 4, act->reason);
+    ef__sq_bind_str(stmt, 5, act->lane);
+    ef__sq_bind_str(stmt, 6, act->tenant);
+    ef__sq_bind_str(stmt, 7, act->stream);
+    sqlite3_bind_int64(stmt, 8, act->seq);
+    return ef__sq_done(conn, stmt, err);
+}
+
+static ef_status note_act(ef__sq_conn *conn, const char *word, ef_str who, ef_str reason,
+                          const ef_row *row, int64_t now_us, ef_error *err)
+{
+    return add_act(conn,
+                   &(ef_act){.act = ef_str_from(word),
+                             .who = who,
+                             .reason = reason,
+                             .lane = row->lane,
+                             .tenant = row->tenant,
+                             .stream = row->stream,
+                             .seq = row->seq},
+                   now_us, err);
 }
 
 /* Pending, no attempts, due now, no error. */
-static ef_status requeue_spots(sq_conn *conn, const sq_spots *spots, int64_t now_us, ef_error *err)
+static ef_status requeue_spots(ef__sq_conn *conn, const sq_spots *spots, int64_t now_us,
+                               ef_error *err)
 {
     sq_exception fresh = {.status = EF_ROW_PENDING, .due_us = now_us, .updated_us = now_us};
     ef_status st = EF_OK;
@@ -50,7 +64,7 @@ static ef_status requeue_spots(sq_conn *conn, const sq_spots *spots, int64_t now
 }
 
 /* Pending and due: the lane passes it next, and what waited behind it is no longer blocked. */
-static ef_status skip_spots(sq_conn *conn, const sq_spots *spots, int64_t now_us, ef_error *err)
+static ef_status skip_spots(ef__sq_conn *conn, const sq_spots *spots, int64_t now_us, ef_error *err)
 {
     sq_exception x;
     ef_status st = EF_OK;
@@ -69,7 +83,7 @@ static ef_status skip_spots(sq_conn *conn, const sq_spots *spots, int64_t now_us
 }
 
 /* Show the rows as they are after the act, and note it for each. */
-static ef_status show_and_note(sq_conn *conn, const sq_spots *spots, const act_job *job,
+static ef_status show_and_note(ef__sq_conn *conn, const sq_spots *spots, const act_job *job,
                                const char *word, int64_t now_us, ef_error *err)
 {
     ef_str reason = job->act ? job->act->reason : (ef_str){0};
@@ -83,18 +97,19 @@ static ef_status show_and_note(sq_conn *conn, const sq_spots *spots, const act_j
 /* --- finding the rows ------------------------------------------------------------------------- */
 
 /* The id of a stream; 0 when there is none. */
-static ef_status find_stream(sq_conn *conn, ef_str tenant, ef_str name, int64_t *out, ef_error *err)
+static ef_status find_stream(ef__sq_conn *conn, ef_str tenant, ef_str name, int64_t *out,
+                             ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_STREAM_BY_NAME, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_STREAM_BY_NAME, &stmt, err);
 
     *out = 0;
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, tenant);
-    sq_bind_str(stmt, 2, name);
-    st = sq_row(conn, stmt, &row, err);
+    ef__sq_bind_str(stmt, 1, tenant);
+    ef__sq_bind_str(stmt, 2, name);
+    st = ef__sq_row(conn, stmt, &row, err);
     if (st == EF_OK && row) {
         *out = sqlite3_column_int64(stmt, 0);
         sqlite3_reset(stmt);
@@ -102,21 +117,21 @@ static ef_status find_stream(sq_conn *conn, ef_str tenant, ef_str name, int64_t 
     return st;
 }
 
-static ef_status find_in_lane(sq_conn *conn, const sq_lane *lane, int64_t stream, int64_t seq,
+static ef_status find_in_lane(ef__sq_conn *conn, const sq_lane *lane, int64_t stream, int64_t seq,
                               bool dead_only, sq_spots *spots, ef_error *err)
 {
     sq_spot spot = {.lane = lane};
     sq_exception x;
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_EXCEPTION_OF_EVENT, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_EXCEPTION_OF_EVENT, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane->id);
     sqlite3_bind_int64(stmt, 2, stream);
     sqlite3_bind_int64(stmt, 3, seq);
-    st = sq_row(conn, stmt, &row, err);
+    st = ef__sq_row(conn, stmt, &row, err);
     if (st != EF_OK || !row)
         return st;
     spot.position = sqlite3_column_int64(stmt, 0);
@@ -128,7 +143,7 @@ static ef_status find_in_lane(sq_conn *conn, const sq_lane *lane, int64_t stream
 }
 
 /* The exceptions of the act's event: in its lane, or in all of them. */
-static ef_status find_event(sq_conn *conn, const ef_outbox_act *act, bool dead_only,
+static ef_status find_event(ef__sq_conn *conn, const ef_outbox_act *act, bool dead_only,
                             sq_spots *spots, ef_error *err)
 {
     sq_lane *lanes;
@@ -150,7 +165,8 @@ static ef_status find_event(sq_conn *conn, const ef_outbox_act *act, bool dead_o
 }
 
 /* The oldest dead rows. Each lane can have all of them, so each is asked for as many. */
-static ef_status find_dead(sq_conn *conn, ef_str lane, size_t limit, sq_spots *spots, ef_error *err)
+static ef_status find_dead(ef__sq_conn *conn, ef_str lane, size_t limit, sq_spots *spots,
+                           ef_error *err)
 {
     const ef_row_status dead = EF_ROW_DEAD;
     const ef_outbox_query all = {.any_tenant = true};
@@ -171,7 +187,7 @@ static ef_status find_dead(sq_conn *conn, ef_str lane, size_t limit, sq_spots *s
 static ef_status run_requeue(sq_store *store, sq_job *base, ef_error *err)
 {
     act_job *job = (act_job *)base;
-    sq_conn *conn = &store->writer.conn;
+    ef__sq_conn *conn = &store->writer.conn;
     int64_t now_us = sq_now_us(store);
     sq_spots spots = {.arena = &job->out->room->arena};
     ef_status st;
@@ -188,7 +204,7 @@ static ef_status run_requeue(sq_store *store, sq_job *base, ef_error *err)
 static ef_status run_skip(sq_store *store, sq_job *base, ef_error *err)
 {
     act_job *job = (act_job *)base;
-    sq_conn *conn = &store->writer.conn;
+    ef__sq_conn *conn = &store->writer.conn;
     int64_t now_us = sq_now_us(store);
     sq_spots spots = {.arena = &job->out->room->arena};
     ef_status st = find_event(conn, job->act, false, &spots, err);
@@ -223,6 +239,23 @@ ef_status sq_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *ou
 
 /* --- what was done ---------------------------------------------------------------------------- */
 
+typedef struct note_job {
+    sq_job base;
+    const ef_act *act;
+} note_job;
+
+static ef_status run_note(sq_store *store, sq_job *base, ef_error *err)
+{
+    return add_act(&store->writer.conn, ((note_job *)base)->act, sq_now_us(store), err);
+}
+
+ef_status sq_act_add(ef_journal *journal, const ef_act *act, ef_error *err)
+{
+    note_job job = {.base = {.run = run_note}, .act = act};
+
+    return sq_submit(sq_store_of(journal), &job.base, err);
+}
+
 static bool act_from_row(sqlite3_stmt *stmt, ef__arena *arena, ef_act *out)
 {
     *out = (ef_act){.id = sqlite3_column_int64(stmt, 0),
@@ -238,18 +271,18 @@ static bool act_from_row(sqlite3_stmt *stmt, ef__arena *arena, ef_act *out)
            out->stream.ptr;
 }
 
-static ef_status list_acts(sq_conn *conn, size_t limit, ef_act_list *out, ef_error *err)
+static ef_status list_acts(ef__sq_conn *conn, size_t limit, ef_act_list *out, ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     ef_act *items = NULL;
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_ACT_NEWEST, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_ACT_NEWEST, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, (int64_t)limit);
-    while ((st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
         items = sq_list_grow(arena, items, out->count, sizeof *items);
         if (!items || !act_from_row(stmt, arena, &items[out->count])) {
             sqlite3_reset(stmt);

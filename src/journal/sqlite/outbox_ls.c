@@ -14,7 +14,7 @@
 /* What is looked through, all in one read transaction. */
 typedef struct looking {
     sq_store *store;
-    sq_conn *conn;
+    ef__sq_conn *conn;
     ef__arena *arena;
     const ef_outbox_query *query;
     sq_lane *lanes; /* by name */
@@ -28,14 +28,15 @@ static ef_status bind_queued(looking *look, const sq_lane *lane, int64_t after, 
                              ef_error *err)
 {
     bool any = look->query->any_tenant;
-    ef_status st = sq_stmt(look->conn, any ? SQ_OUTBOX_AFTER : SQ_OUTBOX_AFTER_OF_TENANT, out, err);
+    ef_status st =
+        ef__sq_stmt(look->conn, any ? SQ_OUTBOX_AFTER : SQ_OUTBOX_AFTER_OF_TENANT, out, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(*out, 1, lane->id);
     sqlite3_bind_int64(*out, 2, after);
     if (!any)
-        sq_bind_str(*out, 3, look->query->tenant);
+        ef__sq_bind_str(*out, 3, look->query->tenant);
     return EF_OK;
 }
 
@@ -52,7 +53,7 @@ static ef_status find_queued(looking *look, const sq_lane *lane, const ef_row_st
         st = bind_queued(look, lane, after, &stmt, err);
     if (st != EF_OK)
         return st;
-    while (spots->count < full && (st = sq_row(look->conn, stmt, &row, err)) == EF_OK && row) {
+    while (spots->count < full && (st = ef__sq_row(look->conn, stmt, &row, err)) == EF_OK && row) {
         sq_spot spot = {.lane = lane,
                         .position = sqlite3_column_int64(stmt, 0),
                         .partition = sqlite3_column_int(stmt, 1),
@@ -141,6 +142,10 @@ ef_status sq_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row
     int64_t position, lane_id;
     ef_status st = ef__cursor_parse(ROW_CURSOR, query->after, &position, &lane_id, err);
 
+    if (st == EF_OK && query->from > position + 1) {
+        position = query->from - 1;
+        lane_id = 0;
+    }
     if (st == EF_OK)
         st = sq_read_begin(store, &reader, err);
     if (st != EF_OK)
@@ -166,11 +171,11 @@ static void keep_older(oldest *keep, const sq_spot *spot)
 }
 
 /* Step a statement that yields a number, and maybe a second one (0 for NULL). */
-static ef_status numbers(sq_conn *conn, sqlite3_stmt *stmt, int64_t *out, int64_t *out_second,
+static ef_status numbers(ef__sq_conn *conn, sqlite3_stmt *stmt, int64_t *out, int64_t *out_second,
                          ef_error *err)
 {
     bool row;
-    ef_status st = sq_row(conn, stmt, &row, err);
+    ef_status st = ef__sq_row(conn, stmt, &row, err);
 
     *out = 0;
     if (st != EF_OK || !row)
@@ -187,13 +192,13 @@ static ef_status count_queued(looking *look, const sq_lane *lane, int64_t *out, 
     bool any = look->query->any_tenant;
     sqlite3_stmt *stmt;
     ef_status st =
-        sq_stmt(look->conn, any ? SQ_OUTBOX_COUNT : SQ_OUTBOX_COUNT_OF_TENANT, &stmt, err);
+        ef__sq_stmt(look->conn, any ? SQ_OUTBOX_COUNT : SQ_OUTBOX_COUNT_OF_TENANT, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane->id);
     if (!any)
-        sq_bind_str(stmt, 2, look->query->tenant);
+        ef__sq_bind_str(stmt, 2, look->query->tenant);
     return numbers(look->conn, stmt, out, NULL, err);
 }
 
@@ -201,7 +206,7 @@ static ef_status count_in_hand(looking *look, const sq_lane *lane, int32_t parti
                                ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(look->conn, SQ_OUTBOX_COUNT_IN_HAND, &stmt, err);
+    ef_status st = ef__sq_stmt(look->conn, SQ_OUTBOX_COUNT_IN_HAND, &stmt, err);
 
     if (st != EF_OK)
         return st;
@@ -210,7 +215,7 @@ static ef_status count_in_hand(looking *look, const sq_lane *lane, int32_t parti
     sqlite3_bind_int64(stmt, 3, look->hands.of[partition].mark);
     sqlite3_bind_int64(stmt, 4, look->hands.of[partition].upto);
     sqlite3_bind_int(stmt, 5, look->query->any_tenant);
-    sq_bind_str(stmt, 6, look->query->tenant);
+    ef__sq_bind_str(stmt, 6, look->query->tenant);
     return numbers(look->conn, stmt, out, NULL, err);
 }
 
@@ -242,8 +247,8 @@ static ef_status count_status(looking *look, const sq_lane *lane, ef_row_status 
 {
     bool any = look->query->any_tenant;
     sqlite3_stmt *stmt;
-    ef_status st =
-        sq_stmt(look->conn, any ? SQ_EXCEPTION_COUNT : SQ_EXCEPTION_COUNT_OF_TENANT, &stmt, err);
+    ef_status st = ef__sq_stmt(look->conn, any ? SQ_EXCEPTION_COUNT : SQ_EXCEPTION_COUNT_OF_TENANT,
+                               &stmt, err);
 
     *out_oldest = 0;
     if (st != EF_OK)
@@ -251,7 +256,7 @@ static ef_status count_status(looking *look, const sq_lane *lane, ef_row_status 
     sqlite3_bind_int64(stmt, 1, lane->id);
     sqlite3_bind_int(stmt, 2, (int)status);
     if (!any)
-        sq_bind_str(stmt, 3, look->query->tenant);
+        ef__sq_bind_str(stmt, 3, look->query->tenant);
     return numbers(look->conn, stmt, out, out_oldest, err);
 }
 
@@ -276,14 +281,14 @@ static ef_status sum_waiting(looking *look, const sq_lane *lane, ef_outbox_summa
     sq_blocker blocker = {0};
     sqlite3_stmt *stmt;
     bool row, blocked;
-    ef_status st = sq_stmt(look->conn, SQ_EXCEPTION_WAITING, &stmt, err);
+    ef_status st = ef__sq_stmt(look->conn, SQ_EXCEPTION_WAITING, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane->id);
     sqlite3_bind_int(stmt, 2, look->query->any_tenant);
-    sq_bind_str(stmt, 3, look->query->tenant);
-    while ((st = sq_row(look->conn, stmt, &row, err)) == EF_OK && row) {
+    ef__sq_bind_str(stmt, 3, look->query->tenant);
+    while ((st = ef__sq_row(look->conn, stmt, &row, err)) == EF_OK && row) {
         st = sq_blocked(look->conn, &blocker, lane->id, sqlite3_column_int64(stmt, 0),
                         sqlite3_column_int64(stmt, 1), &blocked, err);
         if (st != EF_OK) {

@@ -24,19 +24,19 @@ int sq_held_find(const sq_held_map *map, int32_t partition)
     return partition >= 0 && partition < EF_LIMIT_PARTITIONS ? map->of[partition] - 1 : -1;
 }
 
-ef_status sq_mark_get(sq_conn *conn, int64_t lane, int32_t partition, sq_mark_row *out,
+ef_status sq_mark_get(ef__sq_conn *conn, int64_t lane, int32_t partition, sq_mark_row *out,
                       ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_OUTBOX_MARK_GET, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_OUTBOX_MARK_GET, &stmt, err);
 
     *out = (sq_mark_row){0};
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane);
     sqlite3_bind_int(stmt, 2, partition);
-    st = sq_row(conn, stmt, &row, err);
+    st = ef__sq_row(conn, stmt, &row, err);
     if (st != EF_OK || !row)
         return st;
     *out = (sq_mark_row){sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
@@ -45,11 +45,11 @@ ef_status sq_mark_get(sq_conn *conn, int64_t lane, int32_t partition, sq_mark_ro
     return EF_OK;
 }
 
-ef_status sq_mark_put(sq_conn *conn, int64_t lane, int32_t partition, const sq_mark_row *mark,
+ef_status sq_mark_put(ef__sq_conn *conn, int64_t lane, int32_t partition, const sq_mark_row *mark,
                       int64_t now_us, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_OUTBOX_MARK_PUT, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_OUTBOX_MARK_PUT, &stmt, err);
 
     if (st != EF_OK)
         return st;
@@ -60,7 +60,7 @@ ef_status sq_mark_put(sq_conn *conn, int64_t lane, int32_t partition, const sq_m
     sqlite3_bind_int64(stmt, 5, mark->hand_token);
     sqlite3_bind_int64(stmt, 6, mark->suspect);
     sqlite3_bind_int64(stmt, 7, now_us);
-    return sq_done(conn, stmt, err);
+    return ef__sq_done(conn, stmt, err);
 }
 
 /* --- marking ---------------------------------------------------------------------------------- */
@@ -84,7 +84,7 @@ typedef struct excepted {
 } excepted;
 
 /* Nobody marks what was not given out under the token. */
-static ef_status check_upto(sq_conn *conn, const sq_lane *lane, const ef_holding *held,
+static ef_status check_upto(ef__sq_conn *conn, const sq_lane *lane, const ef_holding *held,
                             ef_error *err)
 {
     sq_mark_row mark;
@@ -105,8 +105,8 @@ static ef_status check_upto(sq_conn *conn, const sq_lane *lane, const ef_holding
                            most);
 }
 
-static ef_status move_marks(sq_conn *conn, const sq_lane *lane, const mark_job *job, int64_t now_us,
-                            ef_error *err)
+static ef_status move_marks(ef__sq_conn *conn, const sq_lane *lane, const mark_job *job,
+                            int64_t now_us, ef_error *err)
 {
     int64_t lowest = INT64_MAX, highest = 0;
     sqlite3_stmt *stmt;
@@ -126,31 +126,31 @@ static ef_status move_marks(sq_conn *conn, const sq_lane *lane, const mark_job *
         st = sq_mark_put(conn, lane->id, held->partition, &mark, now_us, err);
     }
     if (st == EF_OK && highest)
-        st = sq_stmt(conn, SQ_OUTBOX_DROP, &stmt, err);
+        st = ef__sq_stmt(conn, SQ_OUTBOX_DROP, &stmt, err);
     if (st != EF_OK || !highest)
         return st;
     sqlite3_bind_int64(stmt, 1, lane->id);
     sqlite3_bind_int64(stmt, 2, lowest);
     sqlite3_bind_int64(stmt, 3, highest);
-    return sq_done(conn, stmt, err);
+    return ef__sq_done(conn, stmt, err);
 }
 
 /* --- marking: exceptions ---------------------------------------------------------------------- */
 
 /* The event's stream, seq and, by its names, its partition. */
-static ef_status find_event(sq_store *store, sq_conn *conn, int64_t position, excepted *out,
+static ef_status find_event(sq_store *store, ef__sq_conn *conn, int64_t position, excepted *out,
                             ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_find(conn, SQ_ROW_EVENT, position, &stmt, &row, err);
+    ef_status st = ef__sq_find(conn, SQ_ROW_EVENT, position, &stmt, &row, err);
 
     if (st != EF_OK)
         return st;
     if (!row)
         return ef_fail(err, EF_BAD_INPUT, "there is no event at position %" PRId64, position);
-    out->partition =
-        ef__partition_of(sq_column_str(stmt, 0), sq_column_str(stmt, 1), store->base.partitions);
+    out->partition = ef__partition_of(ef__sq_column_str(stmt, 0), ef__sq_column_str(stmt, 1),
+                                      store->writer.txn.progress.partitions);
     out->seq = sqlite3_column_int64(stmt, 2);
     out->stream = sqlite3_column_int64(stmt, 5);
     sqlite3_reset(stmt);
@@ -158,17 +158,17 @@ static ef_status find_event(sq_store *store, sq_conn *conn, int64_t position, ex
 }
 
 /* Is it queued in the lane that is marked? The row knows its partition best. */
-static ef_status find_row(sq_conn *conn, int64_t lane, int64_t position, excepted *out,
+static ef_status find_row(ef__sq_conn *conn, int64_t lane, int64_t position, excepted *out,
                           ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_OUTBOX_GET, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_OUTBOX_GET, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane);
     sqlite3_bind_int64(stmt, 2, position);
-    st = sq_row(conn, stmt, &out->queued, err);
+    st = ef__sq_row(conn, stmt, &out->queued, err);
     if (st == EF_OK && out->queued) {
         out->partition = sqlite3_column_int(stmt, 0);
         sqlite3_reset(stmt);
@@ -177,7 +177,7 @@ static ef_status find_row(sq_conn *conn, int64_t lane, int64_t position, excepte
 }
 
 /* The lane of an exception; made when it is a projection's and new. */
-static ef_status exception_lane(sq_conn *conn, const sq_lane *marked, const ef_exception *x,
+static ef_status exception_lane(ef__sq_conn *conn, const sq_lane *marked, const ef_exception *x,
                                 sq_lane *out, ef_error *err)
 {
     bool fits;
@@ -200,37 +200,37 @@ static ef_status exception_lane(sq_conn *conn, const sq_lane *marked, const ef_e
 
 /* Only the two at the head of a stream can be wrong about which is first, for one comes or goes at
  * a time. */
-static ef_status settle_first(sq_conn *conn, int64_t lane, int64_t stream, ef_error *err)
+static ef_status settle_first(ef__sq_conn *conn, int64_t lane, int64_t stream, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_EXCEPTION_FIRST, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_EXCEPTION_FIRST, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane);
     sqlite3_bind_int64(stmt, 2, stream);
-    return sq_done(conn, stmt, err);
+    return ef__sq_done(conn, stmt, err);
 }
 
-static ef_status delete_exception(sq_conn *conn, int64_t lane, int64_t position, int64_t stream,
+static ef_status delete_exception(ef__sq_conn *conn, int64_t lane, int64_t position, int64_t stream,
                                   ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_EXCEPTION_DELETE, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_EXCEPTION_DELETE, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane);
     sqlite3_bind_int64(stmt, 2, position);
-    st = sq_done(conn, stmt, err);
+    st = ef__sq_done(conn, stmt, err);
     return st == EF_OK ? settle_first(conn, lane, stream, err) : st;
 }
 
-static ef_status insert_exception(sq_conn *conn, int64_t lane, int64_t position,
+static ef_status insert_exception(ef__sq_conn *conn, int64_t lane, int64_t position,
                                   const excepted *event, const sq_exception *x, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_EXCEPTION_INSERT, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_EXCEPTION_INSERT, &stmt, err);
 
     if (st != EF_OK)
         return st;
@@ -242,13 +242,13 @@ static ef_status insert_exception(sq_conn *conn, int64_t lane, int64_t position,
     sqlite3_bind_int(stmt, 6, (int)x->status);
     sqlite3_bind_int(stmt, 7, x->attempts);
     sqlite3_bind_int64(stmt, 8, x->due_us);
-    sq_bind_str(stmt, 9, x->error);
+    ef__sq_bind_str(stmt, 9, x->error);
     sqlite3_bind_int64(stmt, 10, x->updated_us);
-    st = sq_done(conn, stmt, err);
+    st = ef__sq_done(conn, stmt, err);
     return st == EF_OK ? settle_first(conn, lane, event->stream, err) : st;
 }
 
-static ef_status write_exception(sq_conn *conn, int64_t lane, const ef_exception *x,
+static ef_status write_exception(ef__sq_conn *conn, int64_t lane, const ef_exception *x,
                                  const excepted *event, int64_t now_us, ef_error *err)
 {
     sq_exception to = event->is;
@@ -267,10 +267,36 @@ static ef_status write_exception(sq_conn *conn, int64_t lane, const ef_exception
     return insert_exception(conn, lane, x->position, event, &to, err);
 }
 
+/* One that is there stays as it is. */
+static ef_status file_again(ef__sq_conn *conn, int64_t lane, int64_t position, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, SQ_EXCEPTION_FILED, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane);
+    sqlite3_bind_int64(stmt, 2, position);
+    return ef__sq_done(conn, stmt, err);
+}
+
+/* It is over, unless it was filed again since it was taken: then it is due anew. */
+static ef_status finish_exception(ef__sq_conn *conn, int64_t lane, const ef_exception *x,
+                                  const excepted *event, int64_t now_us, ef_error *err)
+{
+    ef_exception again = {.position = x->position, .status = EF_ROW_PENDING};
+
+    if (!event->is.found)
+        return EF_OK;
+    if (event->is.filed == x->filed)
+        return delete_exception(conn, lane, x->position, event->stream, err);
+    return write_exception(conn, lane, &again, event, now_us, err);
+}
+
 static ef_status settle_exception(sq_store *store, const sq_lane *marked, const mark_job *job,
                                   const ef_exception *x, int64_t now_us, ef_error *err)
 {
-    sq_conn *conn = &store->writer.conn;
+    ef__sq_conn *conn = &store->writer.conn;
     excepted event = {0};
     sq_lane lane;
     int h;
@@ -278,23 +304,28 @@ static ef_status settle_exception(sq_store *store, const sq_lane *marked, const 
 
     if (st == EF_OK)
         st = find_row(conn, marked->id, x->position, &event, err);
-    if (st != EF_OK)
-        return st;
-    h = sq_held_find(&job->map, event.partition);
-    if (h < 0)
-        return ef_fail(err, EF_BAD_INPUT,
-                       "position %" PRId64 " is in partition %" PRId32 ", which is not held",
-                       x->position, event.partition);
-    st = exception_lane(conn, marked, x, &lane, err);
+    if (st == EF_OK)
+        st = exception_lane(conn, marked, x, &lane, err);
     if (st == EF_OK)
         st = sq_exception_get(conn, lane.id, x->position, NULL, &event.is, err);
     if (st != EF_OK)
         return st;
+    /* The number of partitions may have changed since. */
+    if (event.is.found && !event.queued)
+        event.partition = event.is.partition;
+    h = sq_held_find(&job->map, event.partition);
+    if (h < 0 && job->held_count)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "position %" PRId64 " is in partition %" PRId32 ", which is not held",
+                       x->position, event.partition);
+    if (!job->held_count)
+        return event.is.found ? file_again(conn, lane.id, x->position, err)
+                              : write_exception(conn, lane.id, x, &event, now_us, err);
     if (x->status == EF_ROW_DONE)
-        return event.is.found ? delete_exception(conn, lane.id, x->position, event.stream, err)
-                              : EF_OK;
-    /* One whose row is gone stays gone, unless this call moves the mark past the queued event. */
-    if (!event.is.found && !(event.queued && x->position <= job->held[h].upto))
+        return finish_exception(conn, lane.id, x, &event, now_us, err);
+    /* One whose row is gone stays gone, unless this call moves the mark past the queued event; and
+     * then one that was filed before stays as it is, with the attempts that it has had. */
+    if (event.is.found == (event.queued && x->position <= job->held[h].upto))
         return EF_OK;
     return write_exception(conn, lane.id, x, &event, now_us, err);
 }
@@ -302,7 +333,7 @@ static ef_status settle_exception(sq_store *store, const sq_lane *marked, const 
 static ef_status run_mark(sq_store *store, sq_job *base, ef_error *err)
 {
     mark_job *job = (mark_job *)base;
-    sq_conn *conn = &store->writer.conn;
+    ef__sq_conn *conn = &store->writer.conn;
     int64_t now_us = sq_now_us(store);
     sq_lane lane;
     ef_status st = sq_lane_need(conn, job->lane, &lane, err);

@@ -11,19 +11,19 @@
 
 /* --- exceptions ------------------------------------------------------------------------------- */
 
-ef_status sq_exception_get(sq_conn *conn, int64_t lane, int64_t position, ef__arena *arena,
+ef_status sq_exception_get(ef__sq_conn *conn, int64_t lane, int64_t position, ef__arena *arena,
                            sq_exception *out, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_EXCEPTION_GET, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_EXCEPTION_GET, &stmt, err);
 
     *out = (sq_exception){0};
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane);
     sqlite3_bind_int64(stmt, 2, position);
-    st = sq_row(conn, stmt, &row, err);
+    st = ef__sq_row(conn, stmt, &row, err);
     if (st != EF_OK || !row)
         return st;
     *out = (sq_exception){.found = true,
@@ -34,18 +34,19 @@ ef_status sq_exception_get(sq_conn *conn, int64_t lane, int64_t position, ef__ar
                           .skip = sqlite3_column_int(stmt, 4) != 0,
                           .attempts = sqlite3_column_int(stmt, 5),
                           .due_us = sqlite3_column_int64(stmt, 6),
-                          .updated_us = sqlite3_column_int64(stmt, 8)};
+                          .updated_us = sqlite3_column_int64(stmt, 8),
+                          .filed = sqlite3_column_int64(stmt, 9)};
     if (arena && !(out->error = sq_column_copy(stmt, 7, arena)).ptr)
         st = ef__room_full(err);
     sqlite3_reset(stmt);
     return st;
 }
 
-ef_status sq_exception_update(sq_conn *conn, int64_t lane, int64_t position, const sq_exception *x,
-                              ef_error *err)
+ef_status sq_exception_update(ef__sq_conn *conn, int64_t lane, int64_t position,
+                              const sq_exception *x, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_EXCEPTION_UPDATE, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_EXCEPTION_UPDATE, &stmt, err);
 
     if (st != EF_OK)
         return st;
@@ -55,13 +56,13 @@ ef_status sq_exception_update(sq_conn *conn, int64_t lane, int64_t position, con
     sqlite3_bind_int(stmt, 4, x->skip);
     sqlite3_bind_int(stmt, 5, x->attempts);
     sqlite3_bind_int64(stmt, 6, x->due_us);
-    sq_bind_str(stmt, 7, x->error);
+    ef__sq_bind_str(stmt, 7, x->error);
     sqlite3_bind_int64(stmt, 8, x->updated_us);
-    return sq_done(conn, stmt, err);
+    return ef__sq_done(conn, stmt, err);
 }
 
-ef_status sq_blocked(sq_conn *conn, sq_blocker *blocker, int64_t lane, int64_t stream, int64_t seq,
-                     bool *out, ef_error *err)
+ef_status sq_blocked(ef__sq_conn *conn, sq_blocker *blocker, int64_t lane, int64_t stream,
+                     int64_t seq, bool *out, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
@@ -69,12 +70,12 @@ ef_status sq_blocked(sq_conn *conn, sq_blocker *blocker, int64_t lane, int64_t s
 
     if (blocker->lane != lane || blocker->stream != stream) {
         *blocker = (sq_blocker){0};
-        st = sq_stmt(conn, SQ_EXCEPTION_FIRST_DEAD, &stmt, err);
+        st = ef__sq_stmt(conn, SQ_EXCEPTION_FIRST_DEAD, &stmt, err);
         if (st != EF_OK)
             return st;
         sqlite3_bind_int64(stmt, 1, lane);
         sqlite3_bind_int64(stmt, 2, stream);
-        st = sq_row(conn, stmt, &row, err);
+        st = ef__sq_row(conn, stmt, &row, err);
         if (st != EF_OK)
             return st;
         *blocker = (sq_blocker){lane, stream, row ? sqlite3_column_int64(stmt, 0) : INT64_MAX};
@@ -86,29 +87,29 @@ ef_status sq_blocked(sq_conn *conn, sq_blocker *blocker, int64_t lane, int64_t s
 
 /* --- what is in hand -------------------------------------------------------------------------- */
 
-static ef_status hand_lives(sq_store *store, sq_conn *conn, const sq_lane *lane, int32_t partition,
-                            int64_t token, bool *out, ef_error *err)
+static ef_status hand_lives(sq_store *store, ef__sq_conn *conn, const sq_lane *lane,
+                            int32_t partition, int64_t token, bool *out, ef_error *err)
 {
     ef_lease_key key = sq_lane_lease(lane, partition);
     sq_lease_row lease;
     ef_status st = sq_lease_get(conn, &key, &lease, err);
 
-    *out = st == EF_OK && ef__lease_check(&lease.row, token, sq_lease_now(store, &lease)) == EF_OK;
+    *out = st == EF_OK && ef__lease_check(&lease.row, token, sq_clock_us(store)) == EF_OK;
     return st;
 }
 
-ef_status sq_hands_load(sq_store *store, sq_conn *conn, const sq_lane *lane, sq_hands *out,
+ef_status sq_hands_load(sq_store *store, ef__sq_conn *conn, const sq_lane *lane, sq_hands *out,
                         ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row, lives = false;
-    ef_status st = sq_stmt(conn, SQ_OUTBOX_MARK_IN_HAND, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_OUTBOX_MARK_IN_HAND, &stmt, err);
 
     memset(out, 0, sizeof *out);
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane->id);
-    while ((st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
         int32_t partition = sqlite3_column_int(stmt, 0);
         if (partition < 0 || partition >= EF_LIMIT_PARTITIONS)
             continue;
@@ -127,12 +128,12 @@ ef_status sq_hands_load(sq_store *store, sq_conn *conn, const sq_lane *lane, sq_
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static ef_status show_event(sq_conn *conn, int64_t position, ef__arena *arena, ef_row *out,
+static ef_status show_event(ef__sq_conn *conn, int64_t position, ef__arena *arena, ef_row *out,
                             ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_find(conn, SQ_ROW_EVENT, position, &stmt, &row, err);
+    ef_status st = ef__sq_find(conn, SQ_ROW_EVENT, position, &stmt, &row, err);
 
     if (st != EF_OK)
         return st;
@@ -148,7 +149,7 @@ static ef_status show_event(sq_conn *conn, int64_t position, ef__arena *arena, e
     return out->tenant.ptr && out->stream.ptr && out->event_type.ptr ? EF_OK : ef__room_full(err);
 }
 
-static ef_status show_exception(sq_conn *conn, const sq_spot *spot, sq_blocker *blocker,
+static ef_status show_exception(ef__sq_conn *conn, const sq_spot *spot, sq_blocker *blocker,
                                 ef__arena *arena, ef_row *out, ef_error *err)
 {
     sq_exception x;
@@ -168,7 +169,7 @@ static ef_status show_exception(sq_conn *conn, const sq_spot *spot, sq_blocker *
     return st;
 }
 
-ef_status sq_row_make(sq_conn *conn, const sq_spot *spot, sq_blocker *blocker, ef__arena *arena,
+ef_status sq_row_make(ef__sq_conn *conn, const sq_spot *spot, sq_blocker *blocker, ef__arena *arena,
                       ef_row *out, ef_error *err)
 {
     ef_status st;
@@ -186,7 +187,7 @@ ef_status sq_row_make(sq_conn *conn, const sq_spot *spot, sq_blocker *blocker, e
     return st;
 }
 
-ef_status sq_rows_make(sq_conn *conn, const sq_spot *spots, size_t count, ef_row_list *out,
+ef_status sq_rows_make(ef__sq_conn *conn, const sq_spot *spots, size_t count, ef_row_list *out,
                        ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
@@ -231,7 +232,7 @@ void sq_spots_sort(sq_spots *spots)
 }
 
 /* Step a bound statement of (position, stream, seq, status) until `limit` spots are found. */
-static ef_status collect(sq_conn *conn, sqlite3_stmt *stmt, const sq_lane *lane,
+static ef_status collect(ef__sq_conn *conn, sqlite3_stmt *stmt, const sq_lane *lane,
                          const ef_outbox_query *query, size_t limit, sq_spots *spots, ef_error *err)
 {
     size_t full = spots->count + limit;
@@ -239,7 +240,7 @@ static ef_status collect(sq_conn *conn, sqlite3_stmt *stmt, const sq_lane *lane,
     bool row, blocked = false;
     ef_status st = EF_OK;
 
-    while (spots->count < full && (st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+    while (spots->count < full && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
         sq_spot spot = {.lane = lane,
                         .position = sqlite3_column_int64(stmt, 0),
                         .status = (ef_row_status)sqlite3_column_int(stmt, 3)};
@@ -255,20 +256,21 @@ static ef_status collect(sq_conn *conn, sqlite3_stmt *stmt, const sq_lane *lane,
     return st;
 }
 
-ef_status sq_spots_of_exceptions(sq_conn *conn, const sq_lane *lane, const ef_row_status *status,
-                                 int64_t after, const ef_outbox_query *query, size_t limit,
-                                 sq_spots *spots, ef_error *err)
+ef_status sq_spots_of_exceptions(ef__sq_conn *conn, const sq_lane *lane,
+                                 const ef_row_status *status, int64_t after,
+                                 const ef_outbox_query *query, size_t limit, sq_spots *spots,
+                                 ef_error *err)
 {
     sqlite3_stmt *stmt;
     int which = status ? SQ_EXCEPTION_AFTER_OF_STATUS : SQ_EXCEPTION_AFTER;
-    ef_status st = sq_stmt(conn, which, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, which, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane->id);
     sqlite3_bind_int64(stmt, 2, after);
     sqlite3_bind_int(stmt, 3, query->any_tenant);
-    sq_bind_str(stmt, 4, query->tenant);
+    ef__sq_bind_str(stmt, 4, query->tenant);
     if (status)
         sqlite3_bind_int(stmt, 5, (int)*status);
     return collect(conn, stmt, lane, query, limit, spots, err);

@@ -25,6 +25,7 @@
 
 static ef_status take_reader(sq_store *store, sq_reader **out, ef_error *err)
 {
+    ef__sq_options how;
     ef_status st;
 
     pthread_mutex_lock(&store->readers_lock);
@@ -37,9 +38,8 @@ static ef_status take_reader(sq_store *store, sq_reader **out, ef_error *err)
     *out = calloc(1, sizeof **out);
     if (!*out)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a reader");
-    st = sq_conn_open(&(*out)->conn, store->path,
-                      store->base.options.read_only ? SQ_OPEN_READ_ONLY : 0,
-                      store->base.options.busy_ms, err);
+    how = sq_options(store->base.options.read_only, store->base.options.busy_ms);
+    st = ef__sq_open(&(*out)->conn, store->path, &how, err);
     if (st != EF_OK) {
         free(*out);
         *out = NULL;
@@ -59,7 +59,7 @@ static void give_back(sq_store *store, sq_reader *reader)
  * and the sync, so the picture is exactly what the transaction sees. */
 static ef_status begin_together(sq_store *store, sq_reader *reader, ef_error *err)
 {
-    ef_status st = sq_run(&reader->conn, SQ_BEGIN_READ, err);
+    ef_status st = ef__sq_run(&reader->conn, SQ_BEGIN_READ, err);
 
     if (st == EF_OK)
         st = sq_state_sync(&store->state, &reader->conn, err);
@@ -74,7 +74,7 @@ ef_status sq_read_lock(sq_store *store, sq_reader *reader, ef_error *err)
 
     pthread_mutex_lock(&store->state_lock);
     if (reader->last != store->state.last || reader->settled != store->state.progress.settled) {
-        (void)sq_run(&reader->conn, SQ_ROLLBACK, NULL);
+        (void)ef__sq_run(&reader->conn, SQ_ROLLBACK, NULL);
         st = begin_together(store, reader, err);
     }
     if (st != EF_OK)
@@ -104,23 +104,35 @@ ef_status sq_read_begin(sq_store *store, sq_reader **out, ef_error *err)
 void sq_read_end(sq_store *store, sq_reader *reader)
 {
     if (!sqlite3_get_autocommit(reader->conn.db))
-        (void)sq_run(&reader->conn, SQ_ROLLBACK, NULL);
+        (void)ef__sq_run(&reader->conn, SQ_ROLLBACK, NULL);
     give_back(store, reader);
 }
 
 /* --- one event
  * ------------------------------------------------------------------------------------ */
 
-static bool sum_is_right(const ef_event *event, uint64_t sum)
+static ef_status damaged(int64_t position, ef_error *err)
 {
-    ef__buf bytes = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES);
-    bool right = ef__event_encode(event, &bytes) && ef__xxh3(ef__buf_str(&bytes), 0) == sum;
-
-    ef__buf_release(&bytes);
-    return right;
+    return ef_fail_numbers(err, EF_DAMAGED, position, position,
+                           "the event at position %" PRId64
+                           " is damaged: its bytes have changed; run: everfold doctor --deep",
+                           position);
 }
 
-ef_status sq_event_from_row(sq_store *store, sq_conn *conn, sqlite3_stmt *row, ef__arena *arena,
+static ef_status check_sum(const ef_event *event, uint64_t sum, ef_error *err)
+{
+    ef__buf bytes = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES);
+    ef_status st = EF_OK;
+
+    if (!ef__event_encode(event, &bytes))
+        st = ef__room_full(err);
+    else if (ef__xxh3(ef__buf_str(&bytes), 0) != sum)
+        st = damaged(event->position, err);
+    ef__buf_release(&bytes);
+    return st;
+}
+
+ef_status sq_event_from_row(sq_store *store, ef__sq_conn *conn, sqlite3_stmt *row, ef__arena *arena,
                             ef_event *out, ef_error *err)
 {
     int64_t position = sqlite3_column_int64(row, 0);
@@ -131,12 +143,12 @@ ef_status sq_event_from_row(sq_store *store, sq_conn *conn, sqlite3_stmt *row, e
 
     *out = (ef_event){.seq = sqlite3_column_int64(row, 2),
                       .position = position,
-                      .id = ef__arena_copy(arena, sq_column_str(row, 7)),
+                      .id = ef__arena_copy(arena, ef__sq_column_str(row, 7)),
                       .schema = sqlite3_column_int(row, 4),
                       .time_us = sqlite3_column_int64(row, 5),
                       .recorded_us = sqlite3_column_int64(row, 6),
-                      .data = ef__arena_copy(arena, sq_column_str(row, 8)),
-                      .meta = ef__arena_copy(arena, sq_column_str(row, 9))};
+                      .data = ef__arena_copy(arena, ef__sq_column_str(row, 8)),
+                      .meta = ef__arena_copy(arena, ef__sq_column_str(row, 9))};
     if (sqlite3_column_bytes(row, 11) == EF_HASH_BYTES)
         memcpy(out->hash, sqlite3_column_blob(row, 11), EF_HASH_BYTES);
     pthread_mutex_lock(&store->state_lock);
@@ -156,13 +168,14 @@ ef_status sq_event_from_row(sq_store *store, sq_conn *conn, sqlite3_stmt *row, e
                  !out->stream.ptr || !stored.ptr || !shown.ptr))
         return ef__room_full(err);
     out->type = stored;
-    if (!type || !sum_is_right(out, (uint64_t)sqlite3_column_int64(row, 10)))
-        return ef_fail_numbers(err, EF_DAMAGED, position, position,
-                               "the event at position %" PRId64
-                               " is damaged: its bytes have changed; run: everfold doctor --deep",
-                               position);
+    /* A text that SQLite had no memory to hand out is empty here, and no damage. */
+    if (sqlite3_errcode(conn->db) == SQLITE_NOMEM)
+        return ef__room_full(err);
+    if (!type)
+        return damaged(position, err);
+    st = check_sum(out, (uint64_t)sqlite3_column_int64(row, 10), err);
     out->type = shown;
-    return EF_OK;
+    return st;
 }
 
 /* --- collecting
@@ -206,7 +219,7 @@ static ef_status gather_at(struct gather *g, int64_t position, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_find(&g->reader->conn, SQ_EVENT_AT, position, &stmt, &row, err);
+    ef_status st = ef__sq_find(&g->reader->conn, SQ_EVENT_AT, position, &stmt, &row, err);
 
     if (st == EF_OK && !row)
         st = ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing from the journal", position);
@@ -232,11 +245,11 @@ struct link {
     int64_t position, seq, prev, jump;
 };
 
-static ef_status read_link(sq_conn *conn, int64_t position, struct link *out, ef_error *err)
+static ef_status read_link(ef__sq_conn *conn, int64_t position, struct link *out, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_find(conn, SQ_EVENT_LINK, position, &stmt, &row, err);
+    ef_status st = ef__sq_find(conn, SQ_EVENT_LINK, position, &stmt, &row, err);
 
     if (st == EF_OK && !row)
         st = ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing from the journal", position);
@@ -249,7 +262,7 @@ static ef_status read_link(sq_conn *conn, int64_t position, struct link *out, ef
 }
 
 /* Go back from `at` to the event with `seq`: jump while the jump does not go too far, else step. */
-static ef_status walk_back(sq_conn *conn, struct link *at, int64_t seq, ef_error *err)
+static ef_status walk_back(ef__sq_conn *conn, struct link *at, int64_t seq, ef_error *err)
 {
     ef_status st = EF_OK;
 
@@ -265,7 +278,7 @@ static ef_status walk_back(sq_conn *conn, struct link *at, int64_t seq, ef_error
 }
 
 /* Positions of the events first … last, found from the last one back. */
-static ef_status collect_positions(sq_conn *conn, int64_t head_position, int64_t first,
+static ef_status collect_positions(ef__sq_conn *conn, int64_t head_position, int64_t first,
                                    int64_t last, int64_t *positions, ef_error *err)
 {
     struct link at;
@@ -361,11 +374,11 @@ ef_status sq_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *
 
     *query->out_reached = query->after;
     if (st == EF_OK)
-        st = sq_stmt(&g.reader->conn, SQ_EVENT_AFTER, &stmt, err);
+        st = ef__sq_stmt(&g.reader->conn, SQ_EVENT_AFTER, &stmt, err);
     if (st == EF_OK) {
         sqlite3_bind_int64(stmt, 1, query->after);
         while (st == EF_OK && looked++ < LOG_ROWS_MAX &&
-               (st = sq_row(&g.reader->conn, stmt, &row, err)) == EF_OK && row) {
+               (st = ef__sq_row(&g.reader->conn, stmt, &row, err)) == EF_OK && row) {
             st = row_wanted(&g, query, stmt, &wanted, err);
             if (st == EF_OK && wanted && gather_full(&g))
                 break;
@@ -454,19 +467,21 @@ static ef_status list_streams(sq_store *store, sq_reader *reader, int64_t after,
     sqlite3_stmt *stmt;
     bool row = true;
     int64_t id = after;
-    ef_status st = items ? sq_stmt(&reader->conn, SQ_STREAM_AFTER, &stmt, err) : ef__room_full(err);
+    ef_status st =
+        items ? ef__sq_stmt(&reader->conn, SQ_STREAM_AFTER, &stmt, err) : ef__room_full(err);
 
     if (st != EF_OK)
         return st;
     out->items = items;
     sqlite3_bind_int64(stmt, 1, after);
     sqlite3_bind_int(stmt, 2, any_tenant);
-    sq_bind_str(stmt, 3, tenant);
-    while ((st = sq_row(&reader->conn, stmt, &row, err)) == EF_OK && row && out->count < limit) {
+    ef__sq_bind_str(stmt, 3, tenant);
+    while ((st = ef__sq_row(&reader->conn, stmt, &row, err)) == EF_OK && row &&
+           out->count < limit) {
         ef_stream *s = &items[out->count];
         id = sqlite3_column_int64(stmt, 0);
-        *s = (ef_stream){.tenant = ef__arena_copy(&out->room->arena, sq_column_str(stmt, 1)),
-                         .name = ef__arena_copy(&out->room->arena, sq_column_str(stmt, 2))};
+        *s = (ef_stream){.tenant = ef__arena_copy(&out->room->arena, ef__sq_column_str(stmt, 1)),
+                         .name = ef__arena_copy(&out->room->arena, ef__sq_column_str(stmt, 2))};
         if (!s->tenant.ptr || !s->name.ptr) {
             st = ef__room_full(err);
             break;

@@ -37,13 +37,15 @@ static bool run_from_row(sqlite3_stmt *stmt, ef__arena *arena, ef_run *out)
                     .last_position = sqlite3_column_int64(stmt, 12),
                     .error = sq_column_copy(stmt, 13, arena),
                     .reason = sq_column_copy(stmt, 14, arena),
-                    .requester = sq_column_copy(stmt, 15, arena)};
-    return out->id.ptr && out->projection.ptr && out->tenant.ptr && out->error.ptr &&
+                    .requester = sq_column_copy(stmt, 15, arena),
+                    .detail = sq_column_copy(stmt, 16, arena),
+                    .cancel = sqlite3_column_int(stmt, 17) != 0};
+    return out->detail.ptr && out->id.ptr && out->projection.ptr && out->tenant.ptr && out->error.ptr &&
            out->reason.ptr && out->requester.ptr;
 }
 
 /* Put the rows of a statement that has been bound into a list. */
-static ef_status list_rows(sq_conn *conn, sqlite3_stmt *stmt, size_t limit, ef_run_list *out,
+static ef_status list_rows(ef__sq_conn *conn, sqlite3_stmt *stmt, size_t limit, ef_run_list *out,
                            ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
@@ -52,7 +54,7 @@ static ef_status list_rows(sq_conn *conn, sqlite3_stmt *stmt, size_t limit, ef_r
     ef_status st = EF_OK;
 
     out->count = 0;
-    while (out->count < limit && (st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+    while (out->count < limit && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
         items = sq_list_grow(arena, items, out->count, sizeof *items);
         if (!items || !run_from_row(stmt, arena, &items[out->count])) {
             st = ef__room_full(err);
@@ -65,16 +67,16 @@ static ef_status list_rows(sq_conn *conn, sqlite3_stmt *stmt, size_t limit, ef_r
     return st;
 }
 
-static ef_status list(sq_conn *conn, ef_str only, bool open_only, size_t limit, ef_run_list *out,
-                      ef_error *err)
+static ef_status list(ef__sq_conn *conn, ef_str only, bool open_only, size_t limit,
+                      ef_run_list *out, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, only.len ? SQ_RUN_GET : SQ_RUN_NEWEST, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, only.len ? SQ_RUN_GET : SQ_RUN_NEWEST, &stmt, err);
 
     if (st != EF_OK)
         return st;
     if (only.len)
-        sq_bind_str(stmt, 1, only);
+        ef__sq_bind_str(stmt, 1, only);
     else
         sqlite3_bind_int(stmt, 1, open_only);
     return list_rows(conn, stmt, limit, out, err);
@@ -96,49 +98,53 @@ ef_status sq_run_ls(ef_journal *journal, ef_str only, bool open_only, size_t lim
 
 /* --- filing ----------------------------------------------------------------------------------- */
 
-static ef_status check_alone(sq_conn *conn, const ef_run *run, ef_error *err)
+static ef_status check_alone(ef__sq_conn *conn, const ef_run *run, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_RUN_OPEN, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_RUN_OPEN, &stmt, err);
 
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, run->tenant);
-    sq_bind_str(stmt, 2, run->projection);
-    st = sq_row(conn, stmt, &row, err);
+    ef__sq_bind_str(stmt, 1, run->tenant);
+    ef__sq_bind_str(stmt, 2, run->projection);
+    st = ef__sq_row(conn, stmt, &row, err);
     if (st == EF_OK && row) {
-        st = ef_fail(err, EF_EXISTS, "run %.*s of projection \"%.*s\" is open",
-                     EF_STR_ARG(sq_column_str(stmt, 0)), EF_STR_ARG(run->projection));
+        ef_str other = ef__sq_column_str(stmt, 1);
+        st = ef_fail(err, EF_EXISTS, "run %.*s of %s\"%.*s\" is %s",
+                     EF_STR_ARG(ef__sq_column_str(stmt, 0)),
+                     other.len ? "projection " : "all projections ", EF_STR_ARG(other),
+                     ef_run_state_name((ef_run_state)sqlite3_column_int(stmt, 2)));
         sqlite3_reset(stmt);
     }
     return st;
 }
 
-static ef_status file(sq_store *store, sq_conn *conn, const ef_run *run, ef_error *err)
+static ef_status file(sq_store *store, ef__sq_conn *conn, const ef_run *run, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_RUN_FILE, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_RUN_FILE, &stmt, err);
 
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, run->id);
+    ef__sq_bind_str(stmt, 1, run->id);
     sqlite3_bind_int(stmt, 2, (int)run->mode);
-    sq_bind_str(stmt, 3, run->projection);
-    sq_bind_str(stmt, 4, run->tenant);
+    ef__sq_bind_str(stmt, 3, run->projection);
+    ef__sq_bind_str(stmt, 4, run->tenant);
     sqlite3_bind_int64(stmt, 5, sq_now_us(store));
     sqlite3_bind_int64(stmt, 6, run->from);
     sqlite3_bind_int64(stmt, 7, run->to);
     sqlite3_bind_int64(stmt, 8, run->total);
-    sq_bind_str(stmt, 9, run->reason);
-    sq_bind_str(stmt, 10, run->requester);
-    return sq_done(conn, stmt, err);
+    ef__sq_bind_str(stmt, 9, run->reason);
+    ef__sq_bind_str(stmt, 10, run->requester);
+    ef__sq_bind_str(stmt, 11, run->detail);
+    return ef__sq_done(conn, stmt, err);
 }
 
 static ef_status run_request(sq_store *store, sq_job *base, ef_error *err)
 {
     run_job *job = (run_job *)base;
-    sq_conn *conn = &store->writer.conn;
+    ef__sq_conn *conn = &store->writer.conn;
     ef_status st = check_alone(conn, job->run, err);
 
     if (st == EF_OK)
@@ -163,11 +169,11 @@ typedef struct run_before {
 } run_before;
 
 /* The lease's name lives in the row: look at the lease before the row is let go. */
-static ef_status driver_lives(sq_store *store, sq_conn *conn, sqlite3_stmt *row, bool *out,
+static ef_status driver_lives(sq_store *store, ef__sq_conn *conn, sqlite3_stmt *row, bool *out,
                               ef_error *err)
 {
     ef_lease_key key = {.kind = (ef_lease_kind)sqlite3_column_int(row, 2),
-                        .name = sq_column_str(row, 3),
+                        .name = ef__sq_column_str(row, 3),
                         .partition = sqlite3_column_int(row, 4)};
     sq_lease_row lease;
     ef_status st;
@@ -177,21 +183,21 @@ static ef_status driver_lives(sq_store *store, sq_conn *conn, sqlite3_stmt *row,
         return EF_OK;
     st = sq_lease_get(conn, &key, &lease, err);
     if (st == EF_OK)
-        *out = ef__lease_live(&lease.row, sq_lease_now(store, &lease));
+        *out = ef__lease_live(&lease.row, sq_clock_us(store));
     return st;
 }
 
-static ef_status read_before(sq_store *store, sq_conn *conn, ef_str id, run_before *out,
+static ef_status read_before(sq_store *store, ef__sq_conn *conn, ef_str id, run_before *out,
                              ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_RUN_DRIVER, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_RUN_DRIVER, &stmt, err);
 
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, id);
-    st = sq_row(conn, stmt, &row, err);
+    ef__sq_bind_str(stmt, 1, id);
+    st = ef__sq_row(conn, stmt, &row, err);
     if (st != EF_OK)
         return st;
     if (!row)
@@ -219,44 +225,45 @@ static ef_status check_move(sq_store *store, const run_job *job, const run_befor
     return EF_OK;
 }
 
-static ef_status move(sq_conn *conn, const ef_run *run, const run_before *before, int64_t now_us,
-                      ef_error *err)
+static ef_status move(ef__sq_conn *conn, const ef_run *run, const run_before *before,
+                      int64_t now_us, ef_error *err)
 {
     bool starts = before->state == EF_RUN_QUEUED && run->state == EF_RUN_RUNNING;
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_RUN_MOVE, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_RUN_MOVE, &stmt, err);
 
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, run->id);
+    ef__sq_bind_str(stmt, 1, run->id);
     sqlite3_bind_int(stmt, 2, (int)run->state);
     sqlite3_bind_int64(stmt, 3, starts ? now_us : before->started_us);
     sqlite3_bind_int64(stmt, 4, ef__run_is_open(run->state) ? 0 : now_us);
     sqlite3_bind_int64(stmt, 5, run->processed);
     sqlite3_bind_int64(stmt, 6, run->total);
     sqlite3_bind_int64(stmt, 7, run->last_position);
-    sq_bind_str(stmt, 8, run->error);
-    return sq_done(conn, stmt, err);
+    ef__sq_bind_str(stmt, 8, run->error);
+    ef__sq_bind_str(stmt, 9, run->detail);
+    return ef__sq_done(conn, stmt, err);
 }
 
-static ef_status drive(sq_conn *conn, ef_str id, const ef_lease_key *lease, ef_error *err)
+static ef_status drive(ef__sq_conn *conn, ef_str id, const ef_lease_key *lease, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_RUN_DRIVE, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_RUN_DRIVE, &stmt, err);
 
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, id);
+    ef__sq_bind_str(stmt, 1, id);
     sqlite3_bind_int(stmt, 2, (int)lease->kind);
-    sq_bind_str(stmt, 3, lease->name);
+    ef__sq_bind_str(stmt, 3, lease->name);
     sqlite3_bind_int(stmt, 4, lease->partition);
-    return sq_done(conn, stmt, err);
+    return ef__sq_done(conn, stmt, err);
 }
 
 static ef_status run_update(sq_store *store, sq_job *base, ef_error *err)
 {
     run_job *job = (run_job *)base;
-    sq_conn *conn = &store->writer.conn;
+    ef__sq_conn *conn = &store->writer.conn;
     run_before before;
     ef_status st = read_before(store, conn, job->run->id, &before, err);
 
@@ -276,4 +283,34 @@ ef_status sq_run_update(ef_journal *journal, const ef_run *run, const ef_lease_k
     sq_store *store = sq_store_of(journal);
 
     return sq_refused(store, sq_submit(store, &job.base, err));
+}
+
+/* --- cancelling ------------------------------------------------------------------------------- */
+
+static ef_status run_cancel(sq_store *store, sq_job *base, ef_error *err)
+{
+    const ef_run *run = ((run_job *)base)->run;
+    ef__sq_conn *conn = &store->writer.conn;
+    run_before before;
+    sqlite3_stmt *stmt;
+    ef_status st = read_before(store, conn, run->id, &before, err);
+
+    if (st == EF_OK && !ef__run_may_move(before.state, EF_RUN_CANCELLED))
+        st = ef_fail(err, EF_CONFLICT, "run %.*s is %s and cannot become cancelled",
+                     EF_STR_ARG(run->id), ef_run_state_name(before.state));
+    if (st == EF_OK)
+        st = ef__sq_stmt(conn, SQ_RUN_CANCEL, &stmt, err);
+    if (st != EF_OK)
+        return st;
+    ef__sq_bind_str(stmt, 1, run->id);
+    sqlite3_bind_int64(stmt, 2, sq_now_us(store));
+    return ef__sq_done(conn, stmt, err);
+}
+
+ef_status sq_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
+{
+    ef_run run = {.id = id};
+    run_job job = {.base = {.run = run_cancel}, .run = &run};
+
+    return sq_submit(sq_store_of(journal), &job.base, err);
 }

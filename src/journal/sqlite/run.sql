@@ -2,21 +2,23 @@
 
 -- name: run_file
 -- binds: 1 id, 2 mode, 3 projection, 4 tenant, 5 requested, 6 first, 7 last, 8 total, 9 reason,
--- binds: 10 requester
+-- binds: 10 requester, 11 detail
 INSERT INTO run(id, mode, projection, tenant, state, requested, started, finished, first, last,
                 processed, total, last_position, error, reason, requester, lease_kind, lease_name,
-                lease_partition)
-VALUES (?1, ?2, ?3, ?4, 0, ?5, 0, 0, ?6, ?7, 0, ?8, 0, '', ?9, ?10, -1, '', -1);
+                lease_partition, detail, cancel)
+VALUES (?1, ?2, ?3, ?4, 0, ?5, 0, 0, ?6, ?7, 0, ?8, 0, '', ?9, ?10, -1, '', -1, ?11, 0);
 
 -- name: run_open
--- The run that keeps another of its scope out. State as run_open_once has it, to use that index.
+-- The run that keeps another of its scope out; one over all projections has no name. State as
+-- run_open_once has it, to use that index.
 -- binds: 1 tenant, 2 projection
-SELECT id FROM run WHERE tenant = ?1 AND projection = ?2 AND state < 2;
+SELECT id, projection, state FROM run
+ WHERE tenant = ?1 AND state < 2 AND (?2 = '' OR projection IN (?2, ''));
 
 -- name: run_get
 -- binds: 1 id
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
-       total, last_position, error, reason, requester
+       total, last_position, error, reason, requester, detail, cancel
   FROM run WHERE id = ?1;
 
 -- name: run_driver
@@ -24,18 +26,26 @@ SELECT id, mode, projection, tenant, state, requested, started, finished, first,
 SELECT state, started, lease_kind, lease_name, lease_partition FROM run WHERE id = ?1;
 
 -- name: run_move
--- binds: 1 id, 2 state, 3 started, 4 finished, 5 processed, 6 total, 7 last_position, 8 error
+-- binds: 1 id, 2 state, 3 started, 4 finished, 5 processed, 6 total, 7 last_position, 8 error,
+-- binds: 9 detail, or empty to leave it
 UPDATE run SET state = ?2, started = ?3, finished = ?4, processed = ?5, total = ?6,
-               last_position = ?7, error = ?8 WHERE id = ?1;
+               last_position = ?7, error = ?8,
+               detail = CASE WHEN ?9 = '' THEN detail ELSE ?9 END WHERE id = ?1;
 
 -- name: run_drive
 -- Note the lease it is driven under, so that cancelling it can tell whether anybody drives.
 -- binds: 1 id, 2 lease_kind, 3 lease_name, 4 lease_partition
 UPDATE run SET lease_kind = ?2, lease_name = ?3, lease_partition = ?4 WHERE id = ?1;
 
+-- name: run_cancel
+-- A queued one is over at once.
+-- binds: 1 id, 2 now
+UPDATE run SET cancel = 1, finished = CASE state WHEN 0 THEN ?2 ELSE 0 END,
+               state = CASE state WHEN 0 THEN 4 ELSE state END WHERE id = ?1;
+
 -- name: run_newest
 -- The limit is the caller's: it stops stepping.
 -- binds: 1 open only
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
-       total, last_position, error, reason, requester
+       total, last_position, error, reason, requester, detail, cancel
   FROM run WHERE NOT ?1 OR state < 2 ORDER BY number DESC;

@@ -8,7 +8,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define SETTLE_ENTRIES 128 /* of each kind in one slice at the least */
+/* What has to be due before a slice is done. Some pages are for a slice, not for its entries. */
+#define SLICE_ENTRIES 512
 
 /* Sort by hash, a byte at a time from the lowest: a tail is settled on the commit path, and this
  * takes a sixth of what qsort does. Bytes that are the same in all entries are passed over. */
@@ -85,14 +86,14 @@ static ef_status put_head(sq_writer *w, int64_t id, ef_error *err)
     if (st == EF_OK)
         st = sq_state_stream_head(w->state, &w->conn, stream, err);
     if (st == EF_OK)
-        st = sq_stmt(&w->conn, SQ_STREAM_HEAD_PUT, &stmt, err);
+        st = ef__sq_stmt(&w->conn, SQ_STREAM_HEAD_PUT, &stmt, err);
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, id);
     sqlite3_bind_int64(stmt, 2, stream->head.seq);
     sqlite3_bind_int64(stmt, 3, sq_head_position(&stream->head));
     sqlite3_bind_blob(stmt, 4, stream->head.rungs, stream->head.count * 8, SQLITE_STATIC);
-    return sq_done(&w->conn, stmt, err);
+    return ef__sq_done(&w->conn, stmt, err);
 }
 
 static ef_status settle_heads(sq_writer *w, size_t budget, bool *out_done, ef_error *err)
@@ -117,37 +118,40 @@ static ef_status settle_heads(sq_writer *w, size_t budget, bool *out_done, ef_er
     return st;
 }
 
-static ef_status settle_ids(sq_writer *w, size_t budget, bool *out_done, ef_error *err)
+static ef_status settle_ids(sq_writer *w, size_t budget, size_t *out_count, bool *out_done,
+                            ef_error *err)
 {
     sq_state *state = w->state;
     sq_progress *progress = &w->txn.progress;
-    size_t at = (size_t)progress->ids_after, done;
+    size_t at = (size_t)progress->ids_after;
     ef_status st = sq_ids_put(&w->conn, progress->next_run, state->frozen_ids + at,
-                              state->frozen_id_count - at, budget, &done, err);
+                              state->frozen_id_count - at, budget, out_count, err);
 
-    at += done;
+    at += *out_count;
     progress->ids_after = (int64_t)at;
     *out_done = at == state->frozen_id_count;
     return st;
 }
 
-static ef_status settle(sq_writer *w, size_t budget, ef_error *err)
+static ef_status settle(sq_writer *w, size_t budget, size_t *out_count, ef_error *err)
 {
     sq_progress *progress = &w->txn.progress;
     bool heads_done, ids_done;
     ef_status st;
 
+    *out_count = 0;
     if (!progress->target) {
         progress->target = w->state->last;
         progress->heads_after = progress->ids_after = 0;
     }
     st = freeze(w->state, progress, err);
+    if (st == EF_OK)
+        st = settle_ids(w, budget, out_count, &ids_done, err);
     /* As many heads in proportion as ids, so that both end together and no slice stands out. */
     if (st == EF_OK)
-        st = settle_heads(w, budget * w->state->frozen_stream_count / w->state->frozen_id_count + 1,
-                          &heads_done, err);
-    if (st == EF_OK)
-        st = settle_ids(w, budget, &ids_done, err);
+        st = settle_heads(
+            w, *out_count * w->state->frozen_stream_count / w->state->frozen_id_count + 1,
+            &heads_done, err);
     if (st != EF_OK || !heads_done || !ids_done)
         return st;
     st = sq_ids_add_run(&w->conn, progress->next_run, 0, err);
@@ -161,7 +165,7 @@ static ef_status put_progress(sq_writer *w, ef_error *err)
 {
     const sq_progress *p = &w->txn.progress;
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(&w->conn, SQ_STATE_PUT, &stmt, err);
+    ef_status st = ef__sq_stmt(&w->conn, SQ_STATE_PUT, &stmt, err);
 
     if (st != EF_OK)
         return st;
@@ -170,28 +174,38 @@ static ef_status put_progress(sq_writer *w, ef_error *err)
     sqlite3_bind_int64(stmt, 3, p->heads_after);
     sqlite3_bind_int64(stmt, 4, p->ids_after);
     sqlite3_bind_int64(stmt, 5, p->next_run);
-    return sq_done(&w->conn, stmt, err);
+    return ef__sq_done(&w->conn, stmt, err);
+}
+
+/* What is left of a credit when `done` entries were written for it: a whole chunk may be more than
+ * was due, and the next slices wait for that. */
+static int64_t credit_left(int64_t credit, size_t done)
+{
+    return credit > (int64_t)done ? 0 : credit - (int64_t)done;
 }
 
 ef_status sq_settle_slice(sq_writer *w, size_t events, ef_error *err)
 {
     sq_progress before = w->txn.progress;
+    size_t done;
     ef_status st = EF_OK;
 
-    /* Settling goes twice as fast as appending, so a tail never grows past twice its length. */
-    w->settle_credit += 2 * events;
-    w->merge_credit += 3 * events;
-    if (w->settle_credit >= SETTLE_ENTRIES &&
+    /* Settling goes twice as fast as appending, so a tail never grows past twice its length; and
+     * every entry is merged a few times in its life. */
+    w->settle_credit += 2 * (int64_t)events;
+    w->merge_credit += 3 * (int64_t)events;
+    if (w->settle_credit >= SLICE_ENTRIES &&
         (before.target || w->state->entry_count >= SQ_TAIL_EVENTS)) {
-        st = settle(w, w->settle_credit, err);
-        w->settle_credit = 0;
+        st = settle(w, (size_t)w->settle_credit, &done, err);
+        w->settle_credit = credit_left(w->settle_credit, done);
     }
-    if (w->settle_credit > SETTLE_ENTRIES)
-        w->settle_credit = SETTLE_ENTRIES;
+    if (w->settle_credit > SLICE_ENTRIES)
+        w->settle_credit = SLICE_ENTRIES;
     /* A run that is being settled has the next number already: no merge is begun then. */
-    if (st == EF_OK && w->merge_credit >= SQ_MERGE_ENTRIES) {
-        st = sq_ids_merge(&w->conn, !w->txn.progress.target, &w->txn.progress.next_run, err);
-        w->merge_credit = 0;
+    if (st == EF_OK && w->merge_credit >= SLICE_ENTRIES) {
+        st = sq_ids_merge(&w->conn, &w->merge, (size_t)w->merge_credit, !w->txn.progress.target,
+                          &w->txn.progress.next_run, &done, err);
+        w->merge_credit = credit_left(w->merge_credit, done);
     }
     if (st == EF_OK && memcmp(&before, &w->txn.progress, sizeof before) != 0)
         st = put_progress(w, err);

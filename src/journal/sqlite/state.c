@@ -189,25 +189,26 @@ ef_status sq_state_type_add(sq_state *state, int64_t id, ef_str name, ef_error *
     return EF_OK;
 }
 
-static ef_status load_types(sq_state *state, sq_conn *conn, ef_error *err)
+static ef_status load_types(sq_state *state, ef__sq_conn *conn, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_TYPE_ALL, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_TYPE_ALL, &stmt, err);
 
     state->type_count = 0;
     state->type_memo = -1;
-    while (st == EF_OK && (st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        st = sq_state_type_add(state, sqlite3_column_int64(stmt, 0), sq_column_str(stmt, 1), err);
+    while (st == EF_OK && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+        st = sq_state_type_add(state, sqlite3_column_int64(stmt, 0), ef__sq_column_str(stmt, 1),
+                               err);
         if (st != EF_OK)
             break;
         state->types[state->type_count - 1].intent = (ef_intent)sqlite3_column_int(stmt, 2);
         state->types[state->type_count - 1].publish = sqlite3_column_int(stmt, 3);
     }
     /* Once more for the aliases, now that every name has its place. */
-    while (st == EF_OK && (st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        const sq_type *alias = sq_state_type(state, sq_column_str(stmt, 1));
-        const sq_type *canonical = sq_state_type(state, sq_column_str(stmt, 4));
+    while (st == EF_OK && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+        const sq_type *alias = sq_state_type(state, ef__sq_column_str(stmt, 1));
+        const sq_type *canonical = sq_state_type(state, ef__sq_column_str(stmt, 4));
         if (alias && canonical)
             state->types[alias - state->types].canonical = (int32_t)(canonical - state->types);
     }
@@ -216,20 +217,20 @@ static ef_status load_types(sq_state *state, sq_conn *conn, ef_error *err)
     return st;
 }
 
-static ef_status load_lanes(sq_state *state, sq_conn *conn, ef_error *err)
+static ef_status load_lanes(sq_state *state, ef__sq_conn *conn, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_LANE_ALL, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_LANE_ALL, &stmt, err);
 
     state->lane_count = 0;
-    while (st == EF_OK && (st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+    while (st == EF_OK && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
         sq_lane *lanes = realloc(state->lanes, (state->lane_count + 1) * sizeof *lanes);
         sq_lane lane = {.id = sqlite3_column_int64(stmt, 0),
                         .kind = (ef_lane_kind)sqlite3_column_int(stmt, 2),
                         .enabled = sqlite3_column_int(stmt, 3),
-                        .name = ef__arena_copy(&state->names, sq_column_str(stmt, 1)),
-                        .types = ef__arena_copy(&state->names, sq_column_str(stmt, 4))};
+                        .name = ef__arena_copy(&state->names, ef__sq_column_str(stmt, 1)),
+                        .types = ef__arena_copy(&state->names, ef__sq_column_str(stmt, 4))};
         if (lanes)
             state->lanes = lanes;
         if (!lanes || !lane.name.ptr || !lane.types.ptr)
@@ -244,14 +245,14 @@ static ef_status load_lanes(sq_state *state, sq_conn *conn, ef_error *err)
 
 /* --- sync ------------------------------------------------------------------------------------- */
 
-static ef_status read_progress(sq_conn *conn, sq_progress *out, ef_error *err)
+static ef_status read_progress(ef__sq_conn *conn, sq_progress *out, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_STATE_GET, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_STATE_GET, &stmt, err);
 
     if (st == EF_OK)
-        st = sq_row(conn, stmt, &row, err);
+        st = ef__sq_row(conn, stmt, &row, err);
     if (st != EF_OK)
         return st;
     if (!row)
@@ -259,20 +260,23 @@ static ef_status read_progress(sq_conn *conn, sq_progress *out, ef_error *err)
     *out = (sq_progress){sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
                          sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3),
                          sqlite3_column_int64(stmt, 4), sqlite3_column_int64(stmt, 5),
-                         sqlite3_column_int64(stmt, 6)};
+                         sqlite3_column_int64(stmt, 6), sqlite3_column_int(stmt, 7)};
     sqlite3_reset(stmt);
+    if (out->partitions < 1 || out->partitions > EF_LIMIT_PARTITIONS)
+        return ef_fail(err, EF_DAMAGED, "the journal's state row says %" PRId32 " partitions",
+                       out->partitions);
     return EF_OK;
 }
 
-static ef_status read_last(sq_state *state, sq_conn *conn, int64_t *out_last, ef_error *err)
+static ef_status read_last(sq_state *state, ef__sq_conn *conn, int64_t *out_last, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_EVENT_LAST, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_EVENT_LAST, &stmt, err);
 
     *out_last = 0;
     if (st == EF_OK)
-        st = sq_row(conn, stmt, &row, err);
+        st = ef__sq_row(conn, stmt, &row, err);
     if (st != EF_OK || !row)
         return st;
     *out_last = sqlite3_column_int64(stmt, 0);
@@ -285,21 +289,21 @@ static ef_status read_last(sq_state *state, sq_conn *conn, int64_t *out_last, ef
     return st;
 }
 
-static ef_status load_tail(sq_state *state, sq_conn *conn, int64_t last, ef_error *err)
+static ef_status load_tail(sq_state *state, ef__sq_conn *conn, int64_t last, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_EVENT_TAIL, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_EVENT_TAIL, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, state->last);
     sqlite3_bind_int64(stmt, 2, last);
-    while ((st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
         int64_t position = sqlite3_column_int64(stmt, 0);
         int64_t stream = sqlite3_column_int64(stmt, 1);
         st = sq_state_add(state, position, stream, sqlite3_column_int64(stmt, 2),
-                          sq_id_hash(sq_column_str(stmt, 3), sq_column_str(stmt, 4)), err);
+                          sq_id_hash(ef__sq_column_str(stmt, 3), ef__sq_column_str(stmt, 4)), err);
         if (st == EF_OK)
             st = sq_state_follow(state, &state->entries[state->entry_count - 1], position, err);
         if (st != EF_OK) {
@@ -335,7 +339,7 @@ static ef_status adopt_progress(sq_state *state, const sq_progress *now)
 }
 
 /* Types and lanes are few and change rarely: read all of them when any has changed. */
-static ef_status reload_names(sq_state *state, sq_conn *conn, ef_error *err)
+static ef_status reload_names(sq_state *state, ef__sq_conn *conn, ef_error *err)
 {
     ef_status st;
 
@@ -351,7 +355,7 @@ static ef_status reload_names(sq_state *state, sq_conn *conn, ef_error *err)
     return st;
 }
 
-ef_status sq_state_sync(sq_state *state, sq_conn *conn, ef_error *err)
+ef_status sq_state_sync(sq_state *state, ef__sq_conn *conn, ef_error *err)
 {
     sq_progress now;
     int64_t last;
@@ -373,7 +377,7 @@ ef_status sq_state_sync(sq_state *state, sq_conn *conn, ef_error *err)
     if (st == EF_OK)
         st = reload_names(state, conn, err);
     if (st == EF_OK)
-        st = sq_number(conn, SQ_STREAM_LAST, &state->stream_last, err);
+        st = ef__sq_run_number(conn, SQ_STREAM_LAST, &state->stream_last, err);
     state->loaded = st == EF_OK;
     /* Not forgotten here: a transaction in another thread may point into the picture. */
     state->doubtful = state->doubtful || st != EF_OK;

@@ -62,6 +62,7 @@ typedef struct sq_tail_entry {
 /* The state row. */
 typedef struct sq_progress {
     int64_t settled, target, heads_after, ids_after, next_run, types_version, lanes_version;
+    int32_t partitions;
 } sq_progress;
 
 typedef struct sq_type {
@@ -124,7 +125,7 @@ void sq_state_release(sq_state *state);
 void sq_state_forget(sq_state *state);
 
 /* Bring the picture up to what `conn` sees; it must be in a transaction (of either kind). */
-ef_status sq_state_sync(sq_state *state, sq_conn *conn, ef_error *err);
+ef_status sq_state_sync(sq_state *state, ef__sq_conn *conn, ef_error *err);
 
 /* Which of `count` (a power of two) buckets a key is in. */
 static inline size_t sq_bucket(uint64_t key, size_t count)
@@ -142,13 +143,14 @@ void sq_state_settled(sq_state *state, int64_t from);
 
 /* The stream of that name with its head, from memory or the store. One that does not exist has id
  * 0, seq 0. The transaction of `conn` has to be of the same moment as the picture. */
-ef_status sq_state_stream(sq_state *state, sq_conn *conn, ef_str tenant, ef_str name,
+ef_status sq_state_stream(sq_state *state, ef__sq_conn *conn, ef_str tenant, ef_str name,
                           sq_stream **out, ef_error *err);
 /* The same by id, for its names: it may be without its head, and the transaction may be older. */
-ef_status sq_state_stream_by_id(sq_state *state, sq_conn *conn, int64_t id, sq_stream **out,
+ef_status sq_state_stream_by_id(sq_state *state, ef__sq_conn *conn, int64_t id, sq_stream **out,
                                 ef_error *err);
 /* Get the head of a stream that was found by its id; the moment as above. */
-ef_status sq_state_stream_head(sq_state *state, sq_conn *conn, sq_stream *stream, ef_error *err);
+ef_status sq_state_stream_head(sq_state *state, ef__sq_conn *conn, sq_stream *stream,
+                               ef_error *err);
 void sq_state_stream_has_id(sq_state *state, sq_stream *stream, int64_t id);
 /* Let a stream in memory follow an event of the tail; one that this process appended has done so.
  */

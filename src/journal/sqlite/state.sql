@@ -1,17 +1,17 @@
 -- The state row, and the index of event ids.
 
 -- name: state_get
-SELECT settled, target, heads_after, ids_after, next_run, types_version, lanes_version
+SELECT settled, target, heads_after, ids_after, next_run, types_version, lanes_version, partitions
   FROM state;
 
 -- name: state_identity
-SELECT journal_id, partitions, created FROM state;
+SELECT journal_id, created FROM state;
 
 -- name: state_init
 -- binds: 1 journal id, 2 created, 3 partitions
 INSERT INTO state(one, journal_id, created, partitions, settled, target, heads_after, ids_after,
-                  next_run, types_version, lanes_version, checkpoints, purged)
-VALUES (1, ?1, ?2, ?3, 0, 0, 0, 0, 1, 1, 1, 0, 0);
+                  next_run, types_version, lanes_version, checkpoints, purged, token_floor)
+VALUES (1, ?1, ?2, ?3, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0);
 
 -- name: state_put
 -- binds: 1 settled, 2 target, 3 heads_after, 4 ids_after, 5 next_run
@@ -22,6 +22,13 @@ UPDATE state SET types_version = types_version + 1;
 
 -- name: state_lanes_changed
 UPDATE state SET lanes_version = lanes_version + 1;
+
+-- name: state_partitions
+SELECT partitions FROM state;
+
+-- name: state_partitions_set
+-- binds: 1 partitions
+UPDATE state SET partitions = ?1;
 
 -- name: state_checkpoint
 -- A commit of one page: after it the log has frames that no checkpoint has seen (checkpoint.c).
@@ -39,6 +46,11 @@ INSERT INTO id_run(run, level, merging_into) VALUES (?1, ?2, 0);
 -- binds: 1 run, 2 run it goes into
 UPDATE id_run SET merging_into = ?2 WHERE run = ?1;
 
+-- name: id_run_merged
+-- The run has all entries of those that were merged into it: from now on it counts and they do not.
+-- binds: 1 run they went into
+UPDATE id_run SET level = -1, merging_into = 0 WHERE merging_into = ?1;
+
 -- name: id_run_delete
 -- binds: 1 run
 DELETE FROM id_run WHERE run = ?1;
@@ -47,26 +59,32 @@ DELETE FROM id_run WHERE run = ?1;
 -- binds: 1 run, 2 lo, 3 entries
 INSERT INTO id_chunk(run, lo, entries) VALUES (?1, ?2, ?3);
 
--- name: id_chunk_delete
--- binds: 1 run, 2 lo
-DELETE FROM id_chunk WHERE run = ?1 AND lo = ?2;
-
--- name: id_chunk_drop_run
--- Leftovers of a run that never came to be.
--- binds: 1 run
-DELETE FROM id_chunk WHERE run = ?1;
+-- name: id_chunk_drop
+-- binds: 1 run, 2 lo of the last one that goes
+DELETE FROM id_chunk WHERE run = ?1 AND lo <= ?2;
 
 -- name: id_chunk_find
+-- The chunk that has a hash, if the run has it.
 -- binds: 1 run, 2 hash
-SELECT entries FROM id_chunk WHERE run = ?1 AND lo <= ?2 ORDER BY lo DESC LIMIT 1;
+SELECT lo, entries FROM id_chunk WHERE run = ?1 AND lo <= ?2 ORDER BY lo DESC LIMIT 1;
 
 -- name: id_chunk_first
--- The chunks of a run, in order; the caller stops stepping when it has enough.
 -- binds: 1 run
-SELECT lo, entries FROM id_chunk WHERE run = ?1 ORDER BY lo;
+SELECT lo, entries FROM id_chunk WHERE run = ?1 ORDER BY lo LIMIT 1;
+
+-- name: id_chunk_next
+-- binds: 1 run, 2 lo of the one before
+SELECT lo, entries FROM id_chunk WHERE run = ?1 AND lo > ?2 ORDER BY lo LIMIT 1;
+
+-- name: id_chunk_nth
+-- binds: 1 run, 2 how many are before it
+SELECT lo FROM id_chunk WHERE run = ?1 ORDER BY lo LIMIT 1 OFFSET ?2;
 
 -- name: id_chunk_all
-SELECT entries FROM id_chunk;
+-- Every chunk that counts: neither those of runs that were merged nor those of an output that has
+-- yet to get the rest.
+SELECT c.entries FROM id_run r JOIN id_chunk c ON c.run = r.run
+ WHERE r.level >= 0 AND r.run NOT IN (SELECT merging_into FROM id_run);
 
 -- name: lane_init
 -- The apply lane is there from the start.

@@ -3,7 +3,6 @@
  */
 #include "store.h"
 
-#include "checkpoint.h"
 #include "ops.h"
 #include "read.h"
 #include "type.h"
@@ -25,8 +24,24 @@
 
 #define WAL_RESET_FIXED 3051003 /* the first SQLite without the WAL-reset race */
 #define BUSY_MS_DEFAULT 10000
+#define CACHE_KIB 8192
+#define WAL_STEP_PAGES 128 /* of log start a checkpoint: a commit beside its sync waits for them   \
+                            */
+#define WAL_REWRITTEN_PAGES 2 /* a commit rewrites the last pages of the events and of the queue   \
+                               */
+#define WAL_WHOLE_PAGES 4096  /* of log make it a whole one: 16 MB, so that it is rare */
 
 static const ef__journal_ops ops;
+static const ef__sq_texts TEXTS = {sq_sql, sq_names, SQ_COUNT};
+
+ef__sq_options sq_options(bool read_only, int64_t busy_ms)
+{
+    return (ef__sq_options){.texts = &TEXTS,
+                            .read_only = read_only,
+                            .busy_ms = busy_ms,
+                            .sync = EF__SQ_SYNC_FULL,
+                            .cache_kib = CACHE_KIB};
+}
 
 int64_t sq_now_us(sq_store *store)
 {
@@ -45,14 +60,9 @@ int64_t sq_now_us(sq_store *store)
 
 static int remember_log_length(void *context, sqlite3 *db, const char *name, int pages)
 {
-    sq_store *store = context;
-
     (void)db;
     (void)name;
-    if (pages < store->log_pages_before) /* this commit started the log anew */
-        atomic_store(&store->checkpoint.due_pages, SQ_WAL_STEP);
-    store->log_pages_before = pages;
-    atomic_store(&store->wal_pages, pages);
+    *(int *)context = pages;
     return SQLITE_OK;
 }
 
@@ -99,34 +109,31 @@ static char *resolve_folder(const char *path)
 static ef_status open_writer(sq_store *store, ef_error *err)
 {
     const ef_journal_options *options = &store->base.options;
-    sq_conn *conn = &store->writer.conn;
-    ef_status st = sq_conn_open(conn, store->path, options->read_only ? SQ_OPEN_READ_ONLY : 0,
-                                options->busy_ms, err);
+    ef__sq_conn *conn = &store->writer.conn;
+    ef__sq_options how = sq_options(options->read_only, options->busy_ms);
+    ef_status st = ef__sq_open(conn, store->path, &how, err);
 
     if (st == EF_OK && !options->read_only)
-        sqlite3_wal_hook(conn->db, remember_log_length, store);
+        sqlite3_wal_hook(conn->db, remember_log_length, &store->log_pages);
     return st;
 }
 
 /* The identity row, and the picture of the journal as of now, compared with the head. */
 static ef_status read_picture(sq_store *store, ef_error *err)
 {
-    sq_conn *conn = &store->writer.conn;
+    ef__sq_conn *conn = &store->writer.conn;
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_STATE_IDENTITY, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_STATE_IDENTITY, &stmt, err);
 
     if (st == EF_OK)
-        st = sq_row(conn, stmt, &row, err);
+        st = ef__sq_row(conn, stmt, &row, err);
     if (st == EF_OK && !row)
         st = ef_fail(err, EF_DAMAGED, "the journal's state row is missing");
     if (st == EF_OK) {
-        ef_str id = sq_column_str(stmt, 0);
+        ef_str id = ef__sq_column_str(stmt, 0);
         (void)snprintf(store->journal_id, sizeof store->journal_id, "%.*s", EF_STR_ARG(id));
-        store->base.partitions = sqlite3_column_int(stmt, 1);
         sqlite3_reset(stmt);
-        if (store->base.partitions < 1 || store->base.partitions > EF_LIMIT_PARTITIONS)
-            st = ef_fail(err, EF_DAMAGED, "the journal's state row is damaged");
     }
     return st == EF_OK ? sq_compare_head(&store->writer, &store->base.options, err) : st;
 }
@@ -148,6 +155,31 @@ static ef_status open_head(sq_store *store, bool made, ef_error *err)
     return st;
 }
 
+static void stop_writers(void *store)
+{
+    sq_exclusive_begin(store);
+}
+
+static void let_writers_go(void *store)
+{
+    sq_exclusive_end(store);
+}
+
+static ef_status init_checkpointer(sq_store *store, ef_error *err)
+{
+    store->checkpointer = (ef__sq_checkpointer){.path = store->path,
+                                                .tick_sql = sq_sql[SQ_STATE_CHECKPOINT],
+                                                .guard = &store->writer.guard,
+                                                .writers_stop = stop_writers,
+                                                .writers_go = let_writers_go,
+                                                .context = store,
+                                                .log = store->base.options.log,
+                                                .due_pages_min = WAL_STEP_PAGES,
+                                                .rewritten_pages = WAL_REWRITTEN_PAGES,
+                                                .whole_pages_min = WAL_WHOLE_PAGES};
+    return ef__sq_checkpointer_init(&store->checkpointer, err);
+}
+
 static ef_status open_files(sq_store *store, ef_error *err)
 {
     const ef_journal_options *options = &store->base.options;
@@ -155,13 +187,15 @@ static ef_status open_files(sq_store *store, ef_error *err)
     ef_status st = make_file(store->path, options->create && !options->read_only, err);
 
     if (st == EF_OK)
+        st = init_checkpointer(store, err);
+    if (st == EF_OK)
         st = open_writer(store, err);
     if (st == EF_OK)
         st = sq_schema_ready(&store->writer.conn, options, &made, err);
-    /* Only now, so that nothing is left beside a file that is not ours. Nobody checkpoints a journal
-     * that has yet to be made, so making it needs no guard. */
+    /* Only now, so that nothing is left beside a file that is not ours. Nobody checkpoints a
+     * journal that has yet to be made, so making it needs no guard. */
     if (st == EF_OK && !options->read_only)
-        st = sq_guard_open(&store->writer.guard, store->path, err);
+        st = ef__sq_guard_open(&store->writer.guard, store->path, err);
     if (st == EF_OK)
         st = open_head(store, made, err);
     if (st == EF_OK)
@@ -174,7 +208,7 @@ ef_status sq_store_reopen(sq_store *store, ef_error *err)
     ef_status st;
 
     pthread_mutex_lock(&store->state_lock);
-    sq_conn_close(&store->writer.conn);
+    ef__sq_close(&store->writer.conn);
     sq_state_forget(&store->state);
     st = open_writer(store, err);
     if (st == EF_OK)
@@ -190,9 +224,6 @@ static void init_locks(sq_store *store)
     pthread_cond_init(&store->turn, NULL);
     pthread_mutex_init(&store->state_lock, NULL);
     pthread_mutex_init(&store->readers_lock, NULL);
-    pthread_mutex_init(&store->checkpoint.lock, NULL);
-    pthread_cond_init(&store->checkpoint.wake, NULL);
-    atomic_store(&store->checkpoint.due_pages, SQ_WAL_STEP);
 }
 
 ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char *path,
@@ -233,24 +264,22 @@ void sq_close(ef_journal *journal)
 {
     sq_store *store = sq_store_of(journal);
 
-    sq_checkpoint_stop(store);
+    ef__sq_checkpointer_release(&store->checkpointer);
     while (store->readers) {
         sq_reader *next = store->readers->next;
-        sq_conn_close(&store->readers->conn);
+        ef__sq_close(&store->readers->conn);
         free(store->readers);
         store->readers = next;
     }
-    sq_conn_close(&store->writer.conn);
+    ef__sq_close(&store->writer.conn);
     sq_writer_release(&store->writer);
-    sq_guard_close(&store->writer.guard);
+    ef__sq_guard_close(&store->writer.guard);
     sq_headfile_close(&store->writer.head);
     sq_state_release(&store->state);
     pthread_mutex_destroy(&store->queue_lock);
     pthread_cond_destroy(&store->turn);
     pthread_mutex_destroy(&store->state_lock);
     pthread_mutex_destroy(&store->readers_lock);
-    pthread_mutex_destroy(&store->checkpoint.lock);
-    pthread_cond_destroy(&store->checkpoint.wake);
     free(store->path);
     free(store);
 }
@@ -303,18 +332,21 @@ static ef_status sq_facts(ef_journal *journal, ef_store_facts *out, ef_error *er
 {
     sq_store *store = sq_store_of(journal);
     struct statvfs disk;
+    int32_t partitions;
+    ef_status st = sq_partition_count(journal, &partitions, err);
 
-    (void)err;
+    if (st != EF_OK)
+        return st;
     *out = (ef_store_facts){.backend = "sqlite",
                             .schema = sq_migration_count,
-                            .partitions = store->base.partitions,
+                            .partitions = partitions,
                             .store_bytes = file_bytes(store->path, ""),
                             .wal_bytes = file_bytes(store->path, "-wal"),
                             .free_bytes = -1,
                             .commits = atomic_load(&store->commits),
                             .appended = atomic_load(&store->appended),
-                            .checkpoints = atomic_load(&store->checkpoints),
-                            .checkpoint_errors = atomic_load(&store->checkpoint_errors),
+                            .checkpoints = atomic_load(&store->checkpointer.done),
+                            .checkpoint_errors = atomic_load(&store->checkpointer.failed),
                             .stale_refused = atomic_load(&store->stale_refused)};
     if (statvfs(store->path, &disk) == 0)
         out->free_bytes = (int64_t)(disk.f_bavail * disk.f_frsize);
@@ -357,16 +389,17 @@ static const ef__journal_ops ops = {
     .requeue = sq_requeue,
     .requeue_dead = sq_requeue_dead,
     .skip = sq_skip,
+    .act_add = sq_act_add,
     .act_ls = sq_act_ls,
-    .lease_acquire = sq_lease_acquire,
-    .lease_renew = sq_lease_renew,
-    .lease_release = sq_lease_release,
+    .lease_many = sq_lease_many,
     .lease_ls = sq_lease_ls,
-    .worker_beat = sq_worker_beat,
     .worker_leave = sq_worker_leave,
     .worker_purge = sq_worker_purge,
     .worker_ls = sq_worker_ls,
+    .partition_ls = sq_partition_ls,
+    .partition_sync = sq_partition_sync,
     .run_request = sq_run_request,
     .run_update = sq_run_update,
+    .run_cancel = sq_run_cancel,
     .run_ls = sq_run_ls,
 };

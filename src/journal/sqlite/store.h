@@ -3,21 +3,22 @@
  *
  * One writer connection a process, used by whoever leads a group (group.c); a few reader
  * connections, each used by one thread at a time (read.c); a thread that checkpoints
- * (checkpoint.c).
+ * (sqlite/checkpoint.h).
  *
  * Locks, in the order in which they are taken:
  *     writing      who leads a group, or checkpoints' short exclusive moments (group.c)
  *     state_lock   the in-memory picture (state.h); never held while a commit waits for the disk
- *     queue_lock, readers_lock, checkpoint.lock: leaves, held for a few instructions
+ *     queue_lock, readers_lock, the checkpointer's: leaves, held for a few instructions
  */
 #ifndef EF_JOURNAL_SQLITE_STORE_H
 #define EF_JOURNAL_SQLITE_STORE_H
 
-#include "guard.h"
 #include "head.h"
+#include "ids.h"
 #include "sq.h"
 #include "state.h"
 
+#include "../../sqlite/checkpoint.h"
 #include "../journal.h"
 
 #include <pthread.h>
@@ -46,7 +47,7 @@ struct sq_job {
 };
 
 typedef struct sq_reader {
-    sq_conn conn;
+    ef__sq_conn conn;
     int64_t last, settled; /* of the picture when the transaction began */
     struct sq_reader *next;
 } sq_reader;
@@ -70,6 +71,7 @@ typedef struct sq_txn {
     int64_t base; /* last position before it */
     sq_planned *planned;
     size_t count, cap;
+    size_t written; /* of planned: their rows are in the database */
     int32_t *buckets;
     size_t bucket_count; /* a power of two */
     sq_queued *queued;
@@ -83,15 +85,16 @@ typedef struct sq_txn {
 
 /* Writing: a connection, the picture, the open transaction. Shared by sq_store and ef_sqlite. */
 typedef struct sq_writer {
-    sq_conn conn;
+    ef__sq_conn conn;
     sq_state *state;
     sq_txn txn;
     ef__buf scratch;
     const ef_journal_options *options;
-    sq_guard guard;        /* keeps commits and checkpoints apart */
+    ef__sq_guard guard;    /* keeps commits and checkpoints apart */
     sq_headfile head;      /* position and hash, kept apart from the database */
     unsigned data_version; /* of the picture: changes when another connection commits */
-    size_t settle_credit, merge_credit;
+    int64_t settle_credit, merge_credit; /* entries that are due */
+    sq_merge merge;
 } sq_writer;
 
 struct sq_store {
@@ -116,18 +119,9 @@ struct sq_store {
     pthread_mutex_t readers_lock;
     int reader_count;
 
-    struct {
-        pthread_t thread;
-        pthread_mutex_t lock;
-        pthread_cond_t wake;
-        bool started, stop;
-        sq_conn conn, pin;
-        _Atomic int64_t due_pages; /* length of the log that asks for the next one */
-    } checkpoint;
-
-    _Atomic int64_t wal_pages; /* in the log after our last commit */
-    int log_pages_before;      /* the same, for the writer's eyes only */
-    _Atomic int64_t commits, appended, checkpoints, checkpoint_errors, stale_refused;
+    ef__sq_checkpointer checkpointer;
+    int log_pages; /* in the log after our last commit; the leader's */
+    _Atomic int64_t commits, appended, stale_refused;
     _Atomic int64_t clock_floor_us; /* wall time never goes back within a handle */
 };
 
@@ -160,14 +154,14 @@ ef_status sq_read_lock(sq_store *store, sq_reader *reader, ef_error *err);
 
 /* Read the event of a row of event_at or event_after into `arena`, names and all, and check its
  * sum: EF_DAMAGED when a byte of it has changed. */
-ef_status sq_event_from_row(sq_store *store, sq_conn *conn, sqlite3_stmt *row, ef__arena *arena,
+ef_status sq_event_from_row(sq_store *store, ef__sq_conn *conn, sqlite3_stmt *row, ef__arena *arena,
                             ef_event *out, ef_error *err);
 
 /* --- shared by the store and the application's own transactions (open.c) ------------------------
  */
 
 /* Make or migrate the schema. EF_WRONG_STORE, EF_NEWER_SCHEMA. */
-ef_status sq_schema_ready(sq_conn *conn, const ef_journal_options *options, bool *out_made,
+ef_status sq_schema_ready(ef__sq_conn *conn, const ef_journal_options *options, bool *out_made,
                           ef_error *err);
 /* Read the picture and compare it with the head file, and verify what came after the last verified
  * position. No transaction may be open. */

@@ -37,11 +37,11 @@ ef_status sq_head_advance(sq_head *head, int64_t position, int64_t *out_prev, in
 }
 
 /* What the store's head row says; seq 0 when it has none. */
-static ef_status load_head(sq_conn *conn, int64_t stream, sq_head *out, ef_error *err)
+static ef_status load_head(ef__sq_conn *conn, int64_t stream, sq_head *out, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_find(conn, SQ_STREAM_HEAD_GET, stream, &stmt, &row, err);
+    ef_status st = ef__sq_find(conn, SQ_STREAM_HEAD_GET, stream, &stmt, &row, err);
 
     if (st != EF_OK || !row)
         return st;
@@ -189,7 +189,7 @@ static ef_status add_stream(sq_state *state, uint64_t hash, ef_str tenant, ef_st
     return EF_OK;
 }
 
-ef_status sq_state_stream_head(sq_state *state, sq_conn *conn, sq_stream *s, ef_error *err)
+ef_status sq_state_stream_head(sq_state *state, ef__sq_conn *conn, sq_stream *s, ef_error *err)
 {
     sq_head head = {0};
     ef_status st;
@@ -211,7 +211,7 @@ ef_status sq_state_stream_head(sq_state *state, sq_conn *conn, sq_stream *s, ef_
     return EF_OK;
 }
 
-ef_status sq_state_stream(sq_state *state, sq_conn *conn, ef_str tenant, ef_str name,
+ef_status sq_state_stream(sq_state *state, ef__sq_conn *conn, ef_str tenant, ef_str name,
                           sq_stream **out, ef_error *err)
 {
     uint64_t hash = name_hash(tenant, name);
@@ -227,12 +227,12 @@ ef_status sq_state_stream(sq_state *state, sq_conn *conn, ef_str tenant, ef_str 
      * transaction is about to make it. */
     if (*out && (*out)->head.seq)
         return EF_OK;
-    st = sq_stmt(conn, SQ_STREAM_BY_NAME, &stmt, err);
+    st = ef__sq_stmt(conn, SQ_STREAM_BY_NAME, &stmt, err);
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, tenant);
-    sq_bind_str(stmt, 2, name);
-    st = sq_row(conn, stmt, &row, err);
+    ef__sq_bind_str(stmt, 1, tenant);
+    ef__sq_bind_str(stmt, 2, name);
+    st = ef__sq_row(conn, stmt, &row, err);
     if (st != EF_OK)
         return st;
     if (row) {
@@ -247,7 +247,7 @@ ef_status sq_state_stream(sq_state *state, sq_conn *conn, ef_str tenant, ef_str 
     return sq_state_stream_head(state, conn, *out, err);
 }
 
-ef_status sq_state_stream_by_id(sq_state *state, sq_conn *conn, int64_t id, sq_stream **out,
+ef_status sq_state_stream_by_id(sq_state *state, ef__sq_conn *conn, int64_t id, sq_stream **out,
                                 ef_error *err)
 {
     sqlite3_stmt *stmt;
@@ -257,16 +257,16 @@ ef_status sq_state_stream_by_id(sq_state *state, sq_conn *conn, int64_t id, sq_s
     *out = find_by_id(state, id);
     if (*out)
         return EF_OK;
-    st = sq_stmt(conn, SQ_STREAM_BY_ID, &stmt, err);
+    st = ef__sq_stmt(conn, SQ_STREAM_BY_ID, &stmt, err);
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, id);
-    st = sq_row(conn, stmt, &row, err);
+    st = ef__sq_row(conn, stmt, &row, err);
     if (st == EF_OK && !row)
         st = ef_fail(err, EF_DAMAGED, "stream number %" PRId64 " is missing", id);
     if (st != EF_OK)
         return st;
-    ef_str tenant = sq_column_str(stmt, 0), name = sq_column_str(stmt, 1);
+    ef_str tenant = ef__sq_column_str(stmt, 0), name = ef__sq_column_str(stmt, 1);
     uint64_t hash = name_hash(tenant, name);
     *out = find_by_name(state, hash, tenant, name);
     if (!*out)

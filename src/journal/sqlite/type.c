@@ -7,33 +7,33 @@ struct type_job {
     const ef_type *type;
 };
 
-static ef_status add_type(sq_conn *conn, ef_str name, ef_error *err)
+static ef_status add_type(ef__sq_conn *conn, ef_str name, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_TYPE_INSERT, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_TYPE_INSERT, &stmt, err);
 
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, name);
+    ef__sq_bind_str(stmt, 1, name);
     sqlite3_bind_int(stmt, 2, EF_INTENT_PROJECTION_AND_REPLAY);
     sqlite3_bind_int(stmt, 3, 0);
-    return sq_done(conn, stmt, err);
+    return ef__sq_done(conn, stmt, err);
 }
 
 /* An alias leads to a type that is none, and nothing leads to an alias: one step is always enough.
  */
 static ef_status check_alias(sq_store *store, const ef_type *type, ef_error *err)
 {
-    sq_conn *conn = &store->writer.conn;
+    ef__sq_conn *conn = &store->writer.conn;
     sqlite3_stmt *stmt;
     bool row, canonical_is_alias;
     int64_t led_to = 0;
-    ef_status st = sq_stmt(conn, SQ_TYPE_ALIASES_TO, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_TYPE_ALIASES_TO, &stmt, err);
 
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, type->name);
-    st = sq_row(conn, stmt, &row, err);
+    ef__sq_bind_str(stmt, 1, type->name);
+    st = ef__sq_row(conn, stmt, &row, err);
     if (st != EF_OK)
         return st;
     led_to = row ? sqlite3_column_int64(stmt, 0) : 0;
@@ -57,7 +57,7 @@ static ef_status check_alias(sq_store *store, const ef_type *type, ef_error *err
 static ef_status run_set(sq_store *store, sq_job *base, ef_error *err)
 {
     const ef_type *type = ((struct type_job *)base)->type;
-    sq_conn *conn = &store->writer.conn;
+    ef__sq_conn *conn = &store->writer.conn;
     sqlite3_stmt *stmt;
     bool known;
     ef_status st = EF_OK;
@@ -70,16 +70,16 @@ static ef_status run_set(sq_store *store, sq_job *base, ef_error *err)
     if (st == EF_OK && !known)
         st = add_type(conn, type->name, err);
     if (st == EF_OK)
-        st = sq_stmt(conn, SQ_TYPE_UPDATE, &stmt, err);
+        st = ef__sq_stmt(conn, SQ_TYPE_UPDATE, &stmt, err);
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, type->name);
+    ef__sq_bind_str(stmt, 1, type->name);
     sqlite3_bind_int(stmt, 2, (int)type->intent);
     sqlite3_bind_int(stmt, 3, type->publish);
-    sq_bind_str(stmt, 4, type->alias_of);
-    st = sq_done(conn, stmt, err);
+    ef__sq_bind_str(stmt, 4, type->alias_of);
+    st = ef__sq_done(conn, stmt, err);
     if (st == EF_OK)
-        st = sq_run(conn, SQ_STATE_TYPES_CHANGED, err);
+        st = ef__sq_run(conn, SQ_STATE_TYPES_CHANGED, err);
     if (st == EF_OK) {
         /* Read them anew at the next transaction: this one may still be rolled back. */
         pthread_mutex_lock(&store->state_lock);

@@ -34,8 +34,9 @@ static ef_status damaged(int64_t position, const char *what, ef_error *err)
 }
 
 /* Sum and hash of the event in `row`, whose stream and type are named by `state`. */
-static ef_status check_event(struct chain *chain, sq_state *state, sq_conn *conn, sqlite3_stmt *row,
-                             int64_t expected_position, ef_event *out, ef_error *err)
+static ef_status check_event(struct chain *chain, sq_state *state, ef__sq_conn *conn,
+                             sqlite3_stmt *row, int64_t expected_position, ef_event *out,
+                             ef_error *err)
 {
     int64_t position = sqlite3_column_int64(row, 0);
     const sq_type *type = sq_state_type_by_id(state, sqlite3_column_int64(row, 3));
@@ -55,14 +56,15 @@ static ef_status check_event(struct chain *chain, sq_state *state, sq_conn *conn
                       .stream = sq_stream_name(stream),
                       .seq = sqlite3_column_int64(row, 2),
                       .position = position,
-                      .id = sq_column_str(row, 7),
+                      .id = ef__sq_column_str(row, 7),
                       .type = type->name,
                       .schema = sqlite3_column_int(row, 4),
                       .time_us = sqlite3_column_int64(row, 5),
                       .recorded_us = sqlite3_column_int64(row, 6),
-                      .data = sq_column_str(row, 8),
-                      .meta = sq_column_str(row, 9)};
-    if (!ef__event_seal(chain->hash, out, &chain->scratch, hash, &sum))
+                      .data = ef__sq_column_str(row, 8),
+                      .meta = ef__sq_column_str(row, 9)};
+    if (sqlite3_errcode(sqlite3_db_handle(row)) == SQLITE_NOMEM ||
+        !ef__event_seal(chain->hash, out, &chain->scratch, hash, &sum))
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while verifying");
     if ((uint64_t)sqlite3_column_int64(row, 10) != sum)
         return damaged(position, "its bytes have changed", err);
@@ -74,7 +76,8 @@ static ef_status check_event(struct chain *chain, sq_state *state, sq_conn *conn
 }
 
 /* The hash the chain goes on from after `position`. */
-static ef_status start_chain(sq_conn *conn, int64_t position, struct chain *chain, ef_error *err)
+static ef_status start_chain(ef__sq_conn *conn, int64_t position, struct chain *chain,
+                             ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
@@ -83,11 +86,11 @@ static ef_status start_chain(sq_conn *conn, int64_t position, struct chain *chai
     memset(chain->hash, 0, sizeof chain->hash);
     if (position == 0)
         return EF_OK;
-    st = sq_stmt(conn, SQ_EVENT_HASH, &stmt, err);
+    st = ef__sq_stmt(conn, SQ_EVENT_HASH, &stmt, err);
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, position);
-    st = sq_row(conn, stmt, &row, err);
+    st = ef__sq_row(conn, stmt, &row, err);
     if (st != EF_OK || !row)
         return st != EF_OK ? st : damaged(position, "it is missing", err);
     if (sqlite3_column_bytes(stmt, 0) == EF_HASH_BYTES)
@@ -108,11 +111,11 @@ ef_status sq_verify_tail(sq_writer *w, int64_t from, int64_t *out_verified, ef_e
     ef_status st = start_chain(&w->conn, at, &chain, err);
 
     if (st == EF_OK)
-        st = sq_stmt(&w->conn, SQ_EVENT_AFTER, &stmt, err);
+        st = ef__sq_stmt(&w->conn, SQ_EVENT_AFTER, &stmt, err);
     if (st == EF_OK) {
         sqlite3_bind_int64(stmt, 1, at);
         for (int64_t n = 0; st == EF_OK && at < last && n < SQ_VERIFY_AT_OPEN; n++) {
-            st = sq_row(&w->conn, stmt, &row, err);
+            st = ef__sq_row(&w->conn, stmt, &row, err);
             if (st == EF_OK && !row)
                 st = damaged(at + 1, "it is missing", err);
             if (st == EF_OK)
@@ -130,12 +133,12 @@ ef_status sq_verify_tail(sq_writer *w, int64_t from, int64_t *out_verified, ef_e
  */
 
 /* A link of an event must lead to the right seq of the same stream. */
-static ef_status check_link(sq_conn *conn, int64_t at, int64_t to, int64_t stream, int64_t seq,
+static ef_status check_link(ef__sq_conn *conn, int64_t at, int64_t to, int64_t stream, int64_t seq,
                             const char *what, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_find(conn, SQ_EVENT_PLACE, to, &stmt, &row, err);
+    ef_status st = ef__sq_find(conn, SQ_EVENT_PLACE, to, &stmt, &row, err);
 
     if (st != EF_OK)
         return st;
@@ -147,7 +150,7 @@ static ef_status check_link(sq_conn *conn, int64_t at, int64_t to, int64_t strea
     return st;
 }
 
-static ef_status check_links(sq_conn *conn, sqlite3_stmt *row, ef_error *err)
+static ef_status check_links(ef__sq_conn *conn, sqlite3_stmt *row, ef_error *err)
 {
     int64_t position = sqlite3_column_int64(row, 0), stream = sqlite3_column_int64(row, 1);
     int64_t seq = sqlite3_column_int64(row, 2), target = seq & (seq - 1);
@@ -180,9 +183,9 @@ static ef_status check_ids(const struct deep *deep, sq_reader *reader, ef_error 
     uint64_t sum = 0;
     int64_t count = 0;
     bool row;
-    ef_status st = sq_stmt(&reader->conn, SQ_ID_CHUNK_ALL, &stmt, err);
+    ef_status st = ef__sq_stmt(&reader->conn, SQ_ID_CHUNK_ALL, &stmt, err);
 
-    while (st == EF_OK && (st = sq_row(&reader->conn, stmt, &row, err)) == EF_OK && row) {
+    while (st == EF_OK && (st = ef__sq_row(&reader->conn, stmt, &row, err)) == EF_OK && row) {
         const sq_id_entry *entries = sqlite3_column_blob(stmt, 0);
         size_t n = (size_t)sqlite3_column_bytes(stmt, 0) / sizeof *entries;
         for (size_t i = 0; i < n; i++) {
@@ -203,18 +206,18 @@ static ef_status check_ids(const struct deep *deep, sq_reader *reader, ef_error 
 static ef_status verify_some(sq_store *store, sq_reader *reader, struct deep *deep, int64_t last,
                              ef_error *err)
 {
-    sq_conn *conn = &reader->conn;
+    ef__sq_conn *conn = &reader->conn;
     sqlite3_stmt *stmt;
     ef_event event;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_EVENT_VERIFY, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_EVENT_VERIFY, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, deep->at);
     pthread_mutex_lock(&store->state_lock);
     for (int n = 0; st == EF_OK && n < STEP_EVENTS && deep->at < last; n++) {
-        st = sq_row(conn, stmt, &row, err);
+        st = ef__sq_row(conn, stmt, &row, err);
         if (st == EF_OK && !row)
             st = damaged(deep->at + 1, "it is missing", err);
         if (st == EF_OK)
@@ -241,13 +244,13 @@ static ef_status verify_rest(const struct deep *deep, bool from_start, sq_reader
     ef_status st = from_start ? check_ids(deep, reader, err) : EF_OK;
 
     if (st == EF_OK)
-        st = sq_number(&reader->conn, SQ_VERIFY_HEADS, &bad, err);
+        st = ef__sq_run_number(&reader->conn, SQ_VERIFY_HEADS, &bad, err);
 
     if (st == EF_OK && bad)
         return ef_fail(err, EF_DAMAGED, "%" PRId64 " stream heads do not fit their last event",
                        bad);
     if (st == EF_OK)
-        st = sq_number(&reader->conn, SQ_VERIFY_OUTBOX, &bad, err);
+        st = ef__sq_run_number(&reader->conn, SQ_VERIFY_OUTBOX, &bad, err);
     if (st == EF_OK && bad)
         return ef_fail(err, EF_DAMAGED, "%" PRId64 " outbox rows have no event", bad);
     if (st != EF_OK)
@@ -256,7 +259,7 @@ static ef_status verify_rest(const struct deep *deep, bool from_start, sq_reader
     if (rc == SQLITE_OK)
         rc = sqlite3_step(stmt);
     if (rc != SQLITE_ROW)
-        st = sq_fail(&reader->conn, rc, "checking the database", err);
+        st = ef__sq_fail(&reader->conn, rc, "checking the database", err);
     else if (strcmp((const char *)sqlite3_column_text(stmt, 0), "ok") != 0)
         st = ef_fail(err, EF_DAMAGED, "the database is damaged: %s",
                      (const char *)sqlite3_column_text(stmt, 0));

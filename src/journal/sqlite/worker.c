@@ -5,76 +5,64 @@
 
 typedef struct worker_job {
     sq_job base;
-    const ef_worker *worker;
     ef_str id;
-    int64_t heartbeat_ms;
     int64_t older_than_ms, interval_ms;
     int64_t purged;
 } worker_job;
 
-static ef_status run_beat(sq_store *store, sq_job *base, ef_error *err)
+ef_status sq_worker_beat(sq_store *store, const ef_worker *worker, int64_t heartbeat_ms,
+                         ef_error *err)
 {
-    worker_job *job = (worker_job *)base;
-    sq_conn *conn = &store->writer.conn;
-    int64_t now_us = sq_now_us(store);
+    ef__sq_conn *conn = &store->writer.conn;
+    int64_t now_us = sq_clock_us(store);
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_WORKER_BEAT, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_WORKER_BEAT, &stmt, err);
 
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, job->worker->id);
-    sq_bind_str(stmt, 2, job->worker->host);
-    sqlite3_bind_int64(stmt, 3, job->worker->pid);
+    ef__sq_bind_str(stmt, 1, worker->id);
+    ef__sq_bind_str(stmt, 2, worker->host);
+    sqlite3_bind_int64(stmt, 3, worker->pid);
     sqlite3_bind_int64(stmt, 4, now_us);
-    sqlite3_bind_int64(stmt, 5, now_us + job->heartbeat_ms * 1000);
-    return sq_done(conn, stmt, err);
+    sqlite3_bind_int64(stmt, 5, now_us + heartbeat_ms * 1000);
+    return ef__sq_done(conn, stmt, err);
 }
 
 static ef_status run_leave(sq_store *store, sq_job *base, ef_error *err)
 {
-    sq_conn *conn = &store->writer.conn;
+    ef__sq_conn *conn = &store->writer.conn;
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_WORKER_LEAVE, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_WORKER_LEAVE, &stmt, err);
 
     if (st != EF_OK)
         return st;
-    sq_bind_str(stmt, 1, ((worker_job *)base)->id);
-    return sq_done(conn, stmt, err);
+    ef__sq_bind_str(stmt, 1, ((worker_job *)base)->id);
+    return ef__sq_done(conn, stmt, err);
 }
 
 static ef_status run_purge(sq_store *store, sq_job *base, ef_error *err)
 {
     worker_job *job = (worker_job *)base;
-    sq_conn *conn = &store->writer.conn;
-    int64_t now_us = sq_now_us(store);
+    ef__sq_conn *conn = &store->writer.conn;
+    int64_t now_us = sq_clock_us(store);
     sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(conn, SQ_WORKER_PURGE_CLAIM, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_WORKER_PURGE_CLAIM, &stmt, err);
 
     job->purged = 0;
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, now_us);
     sqlite3_bind_int64(stmt, 2, job->interval_ms * 1000);
-    st = sq_done(conn, stmt, err);
+    st = ef__sq_done(conn, stmt, err);
     if (st != EF_OK || sqlite3_changes(conn->db) == 0)
         return st;
-    st = sq_stmt(conn, SQ_WORKER_PURGE, &stmt, err);
+    st = ef__sq_stmt(conn, SQ_WORKER_PURGE, &stmt, err);
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, now_us - job->older_than_ms * 1000);
-    st = sq_done(conn, stmt, err);
+    st = ef__sq_done(conn, stmt, err);
     job->purged = st == EF_OK ? sqlite3_changes64(conn->db) : 0;
     return st;
-}
-
-ef_status sq_worker_beat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
-                         ef_error *err)
-{
-    worker_job job = {.base = {.run = run_beat, .plans_first = true},
-                      .worker = worker,
-                      .heartbeat_ms = heartbeat_ms};
-
-    return sq_submit(sq_store_of(journal), &job.base, err);
 }
 
 ef_status sq_worker_leave(ef_journal *journal, ef_str id, ef_error *err)
@@ -104,22 +92,24 @@ static bool worker_from_row(sqlite3_stmt *stmt, int64_t now_us, ef__arena *arena
                        .started_us = sqlite3_column_int64(stmt, 3),
                        .updated_us = sqlite3_column_int64(stmt, 4),
                        .heartbeat_until_us = sqlite3_column_int64(stmt, 5)};
-    out->live = out->heartbeat_until_us > now_us;
+    /* A heartbeat is judged as a lease is. */
+    out->live = ef__lease_live(
+        &(ef__lease_row){out->id, 0, out->heartbeat_until_us, out->updated_us}, now_us);
     return out->id.ptr && out->host.ptr;
 }
 
-static ef_status list(sq_store *store, sq_conn *conn, ef_worker_list *out, ef_error *err)
+static ef_status list(sq_store *store, ef__sq_conn *conn, ef_worker_list *out, ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
-    int64_t now_us = sq_now_us(store);
+    int64_t now_us = sq_clock_us(store);
     ef_worker *items = NULL;
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_stmt(conn, SQ_WORKER_ALL, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_WORKER_ALL, &stmt, err);
 
     if (st != EF_OK)
         return st;
-    while ((st = sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
         items = sq_list_grow(arena, items, out->count, sizeof *items);
         if (!items || !worker_from_row(stmt, now_us, arena, &items[out->count])) {
             sqlite3_reset(stmt);

@@ -14,9 +14,10 @@ VALUES (?1, ?2, ?3, ?4, ?4, ?5)
 DELETE FROM worker WHERE id = ?1;
 
 -- name: worker_purge_claim
--- No row changed means that somebody looked less than an interval ago.
+-- No row changed means that somebody looked less than an interval ago. A time to come is one of a
+-- clock that was set back since.
 -- binds: 1 now, 2 interval
-UPDATE state SET purged = ?1 WHERE purged = 0 OR ?1 - purged >= ?2;
+UPDATE state SET purged = ?1 WHERE purged = 0 OR ?1 < purged OR ?1 - purged >= ?2;
 
 -- name: worker_purge
 -- binds: 1 heartbeats that ended before this

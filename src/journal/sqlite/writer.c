@@ -1,9 +1,10 @@
 /*
  * writer.c - see writer.h.
  *
- * An append first plans (finds duplicates, checks expected seqs, gives seqs and positions),
- * touching only memory, and then writes. So a refused append has written nothing, and several
- * callers share a transaction without savepoints.
+ * An append only plans (finds duplicates, checks expected seqs, gives seqs and positions), touching
+ * nothing but memory. So a refused append has written nothing, and several callers share a
+ * transaction without savepoints. What was planned is written later, many rows at a time
+ * (writer_rows.c).
  */
 #include "writer.h"
 
@@ -15,8 +16,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-#define QUEUED_AT_ONCE 16 /* rows of outbox_insert_many */
 
 static ef_status no_memory(ef_error *err)
 {
@@ -38,6 +37,7 @@ void sq_writer_release(sq_writer *w)
     free(w->txn.buckets);
     free(w->txn.queued);
     ef__buf_release(&w->scratch);
+    sq_merge_release(&w->merge);
 }
 
 /* --- begin -------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ static ef_status open_txn(sq_writer *w, ef_error *err)
     if (w->state->stream_count > SQ_STREAMS_CACHED)
         sq_state_drop_streams(w->state);
     txn->base = w->state->last;
-    txn->count = 0;
+    txn->count = txn->written = 0;
     txn->queued_count = 0;
     if (txn->bucket_count)
         memset(txn->buckets, 0xff, txn->bucket_count * sizeof *txn->buckets);
@@ -83,16 +83,16 @@ static ef_status open_txn(sq_writer *w, ef_error *err)
 
 ef_status sq_writer_begin(sq_writer *w, ef_error *err)
 {
-    ef_status st = sq_guard_commit_begin(&w->guard, w->conn.busy_ms, err);
+    ef_status st = ef__sq_guard_commit_begin(&w->guard, w->conn.busy_ms, err);
 
     if (st != EF_OK)
         return st;
-    st = sq_run(&w->conn, SQ_BEGIN, err);
+    st = ef__sq_run(&w->conn, SQ_BEGIN, err);
     if (st == EF_BUSY)
         st = ef_fail(err, EF_BUSY, "another process kept the journal for %" PRId64 " ms",
                      w->conn.busy_ms);
     if (st != EF_OK) {
-        sq_guard_commit_end(&w->guard);
+        ef__sq_guard_commit_end(&w->guard);
         return st;
     }
     st = open_txn(w, err);
@@ -191,7 +191,7 @@ static ef_status same_as_stored(sq_writer *w, const ef__arrival *arrival, int64_
     sqlite3_stmt *stmt;
     bool row;
     const sq_type *type;
-    ef_status st = sq_find(&w->conn, SQ_EVENT_AT, position, &stmt, &row, err);
+    ef_status st = ef__sq_find(&w->conn, SQ_EVENT_AT, position, &stmt, &row, err);
 
     if (st != EF_OK || !row)
         return st != EF_OK ? st
@@ -208,8 +208,8 @@ static ef_status same_as_stored(sq_writer *w, const ef__arrival *arrival, int64_
                            .type = type->name,
                            .schema = sqlite3_column_int(stmt, 4),
                            .time_us = sqlite3_column_int64(stmt, 5),
-                           .data = sq_column_str(stmt, 8),
-                           .meta = sq_column_str(stmt, 9)};
+                           .data = ef__sq_column_str(stmt, 8),
+                           .meta = ef__sq_column_str(stmt, 9)};
         if (ef__event_same(arrival, &stored))
             *out = (ef_place){
                 .seq = sqlite3_column_int64(stmt, 2), .position = position, .duplicate = true};
@@ -272,174 +272,6 @@ static ef_status plan(sq_writer *w, const ef__arrival *arrival, ef_place *out, b
     return EF_OK;
 }
 
-/* --- write --------------------------------------------------------------------------------------
- */
-
-static ef_status write_stream(sq_writer *w, sq_stream *stream, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    int64_t id = w->txn.stream_last + 1;
-    ef_status st = sq_stmt(&w->conn, SQ_STREAM_INSERT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, id);
-    sq_bind_str(stmt, 2, sq_stream_tenant(stream));
-    sq_bind_str(stmt, 3, sq_stream_name(stream));
-    st = sq_done(&w->conn, stmt, err);
-    if (st == EF_OK) {
-        w->txn.stream_last = id;
-        sq_state_stream_has_id(w->state, stream, id);
-        stream->has_head = true; /* it began with this transaction */
-    }
-    return st;
-}
-
-static ef_status type_id(sq_writer *w, ef_str name, const sq_type **out, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st;
-
-    *out = sq_state_type(w->state, name);
-    if (*out)
-        return EF_OK;
-    st = sq_stmt(&w->conn, SQ_TYPE_INSERT, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sq_bind_str(stmt, 1, name);
-    sqlite3_bind_int(stmt, 2, EF_INTENT_PROJECTION_AND_REPLAY);
-    sqlite3_bind_int(stmt, 3, 0);
-    st = sq_done(&w->conn, stmt, err);
-    if (st == EF_OK)
-        st = sq_state_type_add(w->state, sqlite3_last_insert_rowid(w->conn.db), name, err);
-    w->txn.types_changed = true;
-    *out = st == EF_OK ? sq_state_type(w->state, name) : NULL;
-    return st;
-}
-
-static ef_status queue_row(sq_txn *txn, int64_t lane, int64_t position, int32_t partition,
-                           ef_error *err)
-{
-    if (txn->queued_count == txn->queued_cap) {
-        size_t cap = txn->queued_cap ? txn->queued_cap * 2 : 256;
-        sq_queued *queued = realloc(txn->queued, cap * sizeof *queued);
-        if (!queued)
-            return no_memory(err);
-        txn->queued = queued;
-        txn->queued_cap = cap;
-    }
-    txn->queued[txn->queued_count++] = (sq_queued){lane << 48 | position, partition};
-    return EF_OK;
-}
-
-/* An alias counts as the type it stands for: that is the name readers see. */
-static ef_status queue_event(sq_writer *w, const sq_type *stored, int64_t position,
-                             int32_t partition, ef_error *err)
-{
-    const sq_type *type = &w->state->types[stored->canonical];
-    ef_status st = EF_OK;
-
-    for (size_t i = 0; st == EF_OK && i < w->state->lane_count; i++) {
-        const sq_lane *lane = &w->state->lanes[i];
-        if (!lane->enabled || lane->kind == EF_LANE_KIND_PROJECTION)
-            continue;
-        if (lane->kind == EF_LANE_KIND_PUBLISHER &&
-            (!type->publish || !ef__type_matches(type->name, lane->types)))
-            continue;
-        st = queue_row(&w->txn, lane->id, position, partition, err);
-    }
-    return st;
-}
-
-/* Write the rows of the queue, at the end of the transaction and many at a time. */
-static ef_status write_queued(sq_writer *w, ef_error *err)
-{
-    const sq_queued *row = w->txn.queued, *end = row + w->txn.queued_count;
-    sqlite3_stmt *many = NULL, *one = NULL;
-    ef_status st = sq_stmt(&w->conn, SQ_OUTBOX_INSERT_MANY, &many, err);
-
-    if (st == EF_OK)
-        st = sq_stmt(&w->conn, SQ_OUTBOX_INSERT, &one, err);
-    while (st == EF_OK && row < end) {
-        int count = end - row >= QUEUED_AT_ONCE ? QUEUED_AT_ONCE : 1;
-        sqlite3_stmt *stmt = count > 1 ? many : one;
-        for (int i = 0; i < count; i++, row++) {
-            sqlite3_bind_int64(stmt, 2 * i + 1, row->id);
-            sqlite3_bind_int(stmt, 2 * i + 2, row->partition);
-        }
-        st = sq_done(&w->conn, stmt, err);
-    }
-    w->txn.queued_count = 0;
-    return st;
-}
-
-/* Bind and insert one event, sealed into the chain behind the one before it. */
-static ef_status write_event(sq_writer *w, const sq_planned *p, const sq_type *type, int64_t prev,
-                             int64_t jump, ef_error *err)
-{
-    const ef_new_event *e = &p->arrival->event;
-    ef_event event = {.tenant = e->tenant,
-                      .stream = e->stream,
-                      .seq = p->seq,
-                      .position = w->txn.base + 1 + (p - w->txn.planned),
-                      .id = e->id,
-                      .type = e->type,
-                      .schema = e->schema,
-                      .time_us = e->time_us,
-                      .recorded_us = w->txn.recorded_us,
-                      .data = e->data,
-                      .meta = e->meta};
-    uint8_t hash[EF_HASH_BYTES];
-    uint64_t sum;
-    sqlite3_stmt *stmt;
-    ef_status st = sq_stmt(&w->conn, SQ_EVENT_INSERT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    if (!ef__event_seal(w->txn.hash, &event, &w->scratch, hash, &sum))
-        return no_memory(err);
-    sqlite3_bind_int64(stmt, 1, event.position);
-    sqlite3_bind_int64(stmt, 2, p->stream->id);
-    sqlite3_bind_int64(stmt, 3, p->seq);
-    sqlite3_bind_int64(stmt, 4, prev);
-    sqlite3_bind_int64(stmt, 5, jump);
-    sqlite3_bind_int64(stmt, 6, type->id);
-    sqlite3_bind_int(stmt, 7, e->schema);
-    sqlite3_bind_int64(stmt, 8, e->time_us);
-    sqlite3_bind_int64(stmt, 9, event.recorded_us);
-    sq_bind_str(stmt, 10, e->id);
-    sq_bind_str(stmt, 11, e->data);
-    sq_bind_str(stmt, 12, e->meta);
-    sqlite3_bind_int64(stmt, 13, (int64_t)sum);
-    sqlite3_bind_blob(stmt, 14, hash, sizeof hash, SQLITE_STATIC);
-    st = sq_done(&w->conn, stmt, err);
-    if (st == EF_OK)
-        memcpy(w->txn.hash, hash, sizeof hash);
-    return st;
-}
-
-static ef_status write_planned(sq_writer *w, const sq_planned *p, ef_error *err)
-{
-    const sq_type *type;
-    int64_t prev, jump, position = w->txn.base + 1 + (p - w->txn.planned);
-    ef_status st = EF_OK;
-
-    if (!p->stream->id)
-        st = write_stream(w, p->stream, err);
-    if (st == EF_OK)
-        st = type_id(w, p->arrival->event.type, &type, err);
-    if (st != EF_OK)
-        return st;
-    /* Planning counted the seqs; the ladder is climbed here, where the order of rows is fixed. */
-    p->stream->head.seq = p->seq - 1;
-    st = sq_head_advance(&p->stream->head, position, &prev, &jump, err);
-    if (st == EF_OK)
-        st = write_event(w, p, type, prev, jump, err);
-    if (st == EF_OK && !w->options->outbox_off)
-        st = queue_event(w, type, position, p->arrival->partition, err);
-    return st;
-}
-
 ef_status sq_writer_append(sq_writer *w, const ef__arrival *events, size_t count, int64_t now_us,
                            ef_place *out, ef_error *err)
 {
@@ -455,9 +287,7 @@ ef_status sq_writer_append(sq_writer *w, const ef__arrival *events, size_t count
     }
     if (now_us > w->txn.recorded_us)
         w->txn.recorded_us = now_us;
-    for (size_t i = planned; st == EF_OK && i < w->txn.count; i++)
-        st = write_planned(w, &w->txn.planned[i], err);
-    return st;
+    return EF_OK;
 }
 
 /* --- end ----------------------------------------------------------------------------------------
@@ -465,14 +295,17 @@ ef_status sq_writer_append(sq_writer *w, const ef__arrival *events, size_t count
 
 ef_status sq_writer_finish(sq_writer *w, ef_error *err)
 {
-    ef_status st = w->txn.queued_count ? write_queued(w, err) : EF_OK;
+    ef_status st = sq_writer_flush(w, err);
 
-    return st == EF_OK && w->txn.types_changed ? sq_run(&w->conn, SQ_STATE_TYPES_CHANGED, err) : st;
+    if (st == EF_OK && w->txn.queued_count)
+        st = sq_writer_flush_queue(w, err);
+    return st == EF_OK && w->txn.types_changed ? ef__sq_run(&w->conn, SQ_STATE_TYPES_CHANGED, err)
+                                               : st;
 }
 
 ef_status sq_writer_commit(sq_writer *w, ef_error *err)
 {
-    ef_status st = sq_run(&w->conn, SQ_COMMIT, err);
+    ef_status st = ef__sq_run(&w->conn, SQ_COMMIT, err);
 
     /* A failed sync may or may not have reached the disk: the next open will tell. A full disk is
      * met before that, when the log is written, and SQLite has rolled back. */
@@ -503,7 +336,7 @@ ef_status sq_writer_believe(sq_writer *w, ef_error *err)
     sq_txn *txn = &w->txn;
     ef_status st = EF_OK;
 
-    sq_guard_commit_end(&w->guard);
+    ef__sq_guard_commit_end(&w->guard);
     for (size_t i = 0; st == EF_OK && i < txn->count; i++) {
         const sq_planned *p = &txn->planned[i];
         int64_t position = txn->base + 1 + (int64_t)i;
@@ -528,9 +361,9 @@ ef_status sq_writer_believe(sq_writer *w, ef_error *err)
 void sq_writer_rollback(sq_writer *w)
 {
     if (!sqlite3_get_autocommit(w->conn.db))
-        (void)sq_run(&w->conn, SQ_ROLLBACK, NULL);
+        (void)ef__sq_run(&w->conn, SQ_ROLLBACK, NULL);
     w->txn.count = 0;
     /* Heads, stream ids and types of the transaction are in the picture: read it anew. */
     sq_state_forget(w->state);
-    sq_guard_commit_end(&w->guard);
+    ef__sq_guard_commit_end(&w->guard);
 }

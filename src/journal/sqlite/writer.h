@@ -17,13 +17,20 @@ void sq_writer_release(sq_writer *writer); /* does not close conn, guard and hea
 /* Guard, BEGIN IMMEDIATE, and bring the picture up to date. */
 ef_status sq_writer_begin(sq_writer *writer, ef_error *err);
 
-/* Add events to the open transaction: all, or none and the transaction goes on. Failures that come
- * from the store itself (EF_FULL, EF_IO …) leave it unusable: roll back. */
+/* Plan events for the open transaction: all, or none and the transaction goes on. Failures that
+ * come from the store itself (EF_FULL, EF_IO …) leave it unusable: roll back. `events` and what
+ * they point to have to stay until they are flushed. */
 ef_status sq_writer_append(sq_writer *writer, const ef__arrival *events, size_t count,
                            int64_t now_us, ef_place *out, ef_error *err);
 
 /* Forget what was planned after the first `planned` events of the transaction. */
 void sq_writer_undo_to(sq_writer *writer, size_t planned);
+
+/* Write the events that were planned, and queue their outbox rows; whoever looks at events in the
+ * same transaction calls it first. */
+ef_status sq_writer_flush(sq_writer *writer, ef_error *err);
+/* Write the outbox rows that were queued. */
+ef_status sq_writer_flush_queue(sq_writer *writer, ef_error *err);
 
 /* Before COMMIT: what the transaction still has to write. */
 ef_status sq_writer_finish(sq_writer *writer, ef_error *err);

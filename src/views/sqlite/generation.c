@@ -59,7 +59,7 @@ ef_status vq_generation_add(ef_views *views, const ef__generation *generation, i
                             ef_error *err)
 {
     vq_store *store = vq_store_of(views);
-    ef_status st = vq_write_begin(store, err);
+    ef_status st = vq_write_begin(store, false, err);
 
     if (st != EF_OK)
         return st;
@@ -225,7 +225,7 @@ ef_status vq_generation_put(vq_store *store, const vq_generation *g, ef_error *e
 static ef_status begin_with(vq_store *store, int64_t id, vq_generation *out, ef_error *err)
 {
     bool found;
-    ef_status st = vq_write_begin(store, err);
+    ef_status st = vq_write_begin(store, false, err);
 
     if (st != EF_OK)
         return st;

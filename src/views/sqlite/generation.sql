@@ -3,6 +3,9 @@
 -- name: begin
 BEGIN IMMEDIATE;
 
+-- name: begin_read
+BEGIN;
+
 -- name: commit
 COMMIT;
 

@@ -3,6 +3,8 @@
  */
 #include "store.h"
 
+#include <stdlib.h>
+
 static void bind_key(sqlite3_stmt *stmt, int64_t generation, ef_str tenant, ef_str name)
 {
     sqlite3_bind_int64(stmt, 1, generation);
@@ -28,27 +30,35 @@ static ef_status copy_view(sqlite3_stmt *stmt, ef_str tenant, ef_str id, ef__are
                : ef_fail(err, EF_NO_MEMORY, "memory ran out for a view");
 }
 
+static ef_status get_view(ef__sq_conn *conn, int64_t generation, ef_str tenant, ef_str id,
+                          ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, VQ_VIEW_GET, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    bind_key(stmt, generation, tenant, id);
+    st = ef__sq_row(conn, stmt, out_found, err);
+    if (st == EF_OK && *out_found) {
+        st = copy_view(stmt, tenant, id, arena, out, err);
+        sqlite3_reset(stmt);
+    }
+    return st;
+}
+
 ef_status vq_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
                       ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
 {
     vq_store *store = vq_store_of(views);
     vq_reader *reader;
     ef__sq_conn *conn;
-    sqlite3_stmt *stmt;
     ef_status st = vq_read_begin(store, true, &reader, &conn, err);
 
     *out_found = false;
     if (st != EF_OK)
         return st;
-    st = ef__sq_stmt(conn, VQ_VIEW_GET, &stmt, err);
-    if (st == EF_OK) {
-        bind_key(stmt, generation, tenant, id);
-        st = ef__sq_row(conn, stmt, out_found, err);
-    }
-    if (st == EF_OK && *out_found) {
-        st = copy_view(stmt, tenant, id, arena, out, err);
-        sqlite3_reset(stmt);
-    }
+    st = get_view(conn, generation, tenant, id, arena, out, out_found, err);
     vq_read_end(store, reader);
     return st;
 }
@@ -66,28 +76,36 @@ static ef__watermark read_watermark(sqlite3_stmt *stmt)
     return w;
 }
 
+static ef_status get_watermark(ef__sq_conn *conn, int64_t generation, ef_str tenant, ef_str stream,
+                               ef__watermark *out, bool *out_found, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, VQ_WATERMARK_GET, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    bind_key(stmt, generation, tenant, stream);
+    st = ef__sq_row(conn, stmt, out_found, err);
+    if (st == EF_OK && *out_found) {
+        *out = read_watermark(stmt);
+        sqlite3_reset(stmt);
+    }
+    return st;
+}
+
 ef_status vq_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
                            ef__watermark *out, bool *out_found, ef_error *err)
 {
     vq_store *store = vq_store_of(views);
     vq_reader *reader;
     ef__sq_conn *conn;
-    sqlite3_stmt *stmt;
     ef_status st = vq_read_begin(store, true, &reader, &conn, err);
 
     *out = (ef__watermark){0};
     *out_found = false;
     if (st != EF_OK)
         return st;
-    st = ef__sq_stmt(conn, VQ_WATERMARK_GET, &stmt, err);
-    if (st == EF_OK) {
-        bind_key(stmt, generation, tenant, stream);
-        st = ef__sq_row(conn, stmt, out_found, err);
-    }
-    if (st == EF_OK && *out_found) {
-        *out = read_watermark(stmt);
-        sqlite3_reset(stmt);
-    }
+    st = get_watermark(conn, generation, tenant, stream, out, out_found, err);
     vq_read_end(store, reader);
     return st;
 }
@@ -198,4 +216,65 @@ ef_status vq_failure_ls(ef_views *views, int64_t generation, bool open_only, siz
     }
     vq_read_end(store, reader);
     return st;
+}
+
+/* --- snapshots -------------------------------------------------------------------------------- */
+
+static ef_status snapshot_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
+                                   ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
+{
+    *out_found = false;
+    return get_view(((vq_snapshot *)views)->conn, generation, tenant, id, arena, out, out_found,
+                    err);
+}
+
+static ef_status snapshot_watermark_get(ef_views *views, int64_t generation, ef_str tenant,
+                                        ef_str stream, ef__watermark *out, bool *out_found,
+                                        ef_error *err)
+{
+    *out = (ef__watermark){0};
+    *out_found = false;
+    return get_watermark(((vq_snapshot *)views)->conn, generation, tenant, stream, out, out_found,
+                         err);
+}
+
+static void snapshot_close(ef_views *views)
+{
+    vq_snapshot *snapshot = (vq_snapshot *)views;
+
+    if (!sqlite3_get_autocommit(snapshot->conn->db))
+        (void)ef__sq_run(snapshot->conn, VQ_ROLLBACK, NULL); /* it has only read */
+    vq_read_end(snapshot->store, snapshot->reader);
+    free(snapshot);
+}
+
+static const ef__views_ops SNAPSHOT_OPS = {
+    .name = "sqlite snapshot",
+    .close = snapshot_close,
+    .view_get = snapshot_view_get,
+    .watermark_get = snapshot_watermark_get,
+};
+
+ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err)
+{
+    vq_snapshot *snapshot = malloc(sizeof *snapshot);
+    ef_status st;
+
+    *out = NULL;
+    if (!snapshot)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a snapshot");
+    *snapshot = (vq_snapshot){.base = *views, .store = vq_store_of(views)};
+    snapshot->base.ops = &SNAPSHOT_OPS;
+    st = vq_read_begin(snapshot->store, true, &snapshot->reader, &snapshot->conn, err);
+    if (st == EF_OK) {
+        st = ef__sq_run(snapshot->conn, VQ_BEGIN_READ, err);
+        if (st != EF_OK)
+            vq_read_end(snapshot->store, snapshot->reader);
+    }
+    if (st != EF_OK) {
+        free(snapshot);
+        return st;
+    }
+    *out = &snapshot->base;
+    return EF_OK;
 }

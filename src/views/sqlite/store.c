@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define APPLICATION_ID 0x45665631    /* "EfV1" */
-#define WRITER_CACHE_KIB (32 * 1024) /* what a catch-up over 100,000 views keeps changing */
-#define READER_CACHE_KIB (2 * 1024)  /* every commit empties it */
-#define CHECKPOINT_PAGES 4096        /* 16 MB: pages that change often are moved once for many */
+#define APPLICATION_ID 0x45665631   /* "EfV1" */
+#define WRITER_CACHE_KIB (8 * 1024) /* the upper pages; worksets keep what is changed often */
+#define READER_CACHE_KIB (2 * 1024) /* every commit empties it */
+#define CHECKPOINT_PAGES 4096       /* 16 MB: pages that change often are moved once for many */
 
 static const ef__views_ops OPS;
 const ef__sq_texts vq_texts = {vq_sql, vq_names, VQ_COUNT};
@@ -45,7 +45,7 @@ static ef_status migrate(vq_store *store, ef_error *err)
 {
     ef__sq_conn *conn = &store->conn;
     int64_t version = 0;
-    ef_status st = vq_write_begin(store, err);
+    ef_status st = vq_write_begin(store, false, err);
 
     if (st != EF_OK)
         return st;
@@ -91,13 +91,23 @@ static ef_status schema_ready(vq_store *store, bool create, ef_error *err)
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
+static void stop_writers(void *store)
+{
+    pthread_mutex_lock(&((vq_store *)store)->writer);
+}
+
+static void let_writers_go(void *store)
+{
+    pthread_mutex_unlock(&((vq_store *)store)->writer);
+}
+
 static ef_status open_files(vq_store *store, bool create, ef_error *err)
 {
     ef__sq_options options = {.texts = &vq_texts,
                               .create = create,
                               .read_only = store->base.read_only,
                               .busy_ms = store->busy_ms,
-                              .sync = EF__SQ_SYNC_NORMAL,
+                              .sync = EF__SQ_SYNC_FULL,
                               .cache_kib = WRITER_CACHE_KIB};
     ef_status st = ef__sq_open(&store->conn, store->path, &options, err);
 
@@ -116,9 +126,12 @@ static ef_status open_files(vq_store *store, bool create, ef_error *err)
         (ef__sq_checkpointer){.path = store->path,
                               .tick_sql = "UPDATE state SET checkpoints = checkpoints + 1",
                               .guard = &store->guard,
-                              .writer = &store->writer,
+                              .writers_stop = stop_writers,
+                              .writers_go = let_writers_go,
+                              .context = store,
                               .log = store->base.log,
-                              .due_pages_min = CHECKPOINT_PAGES};
+                              .due_pages_min = CHECKPOINT_PAGES,
+                              .whole_pages_min = CHECKPOINT_PAGES};
     st = ef__sq_checkpointer_init(&store->checkpointer, err);
     return st == EF_OK ? schema_ready(store, create, err) : st;
 }
@@ -175,7 +188,20 @@ static void leave(vq_store *store)
     pthread_mutex_unlock(&store->writer);
 }
 
-ef_status vq_write_begin(vq_store *store, ef_error *err)
+/* Not inside a transaction: SQLite would take the new setting for the next one. */
+static ef_status set_sync(vq_store *store, bool lazy, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    if (store->lazy != lazy)
+        st = ef__sq_exec(&store->conn,
+                         lazy ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL", err);
+    if (st == EF_OK)
+        store->lazy = lazy;
+    return st;
+}
+
+ef_status vq_write_begin(vq_store *store, bool lazy, ef_error *err)
 {
     ef_status st;
 
@@ -187,7 +213,9 @@ ef_status vq_write_begin(vq_store *store, ef_error *err)
         pthread_mutex_unlock(&store->writer);
         return st;
     }
-    st = ef__sq_run(&store->conn, VQ_BEGIN, err);
+    st = set_sync(store, lazy, err);
+    if (st == EF_OK)
+        st = ef__sq_run(&store->conn, VQ_BEGIN, err);
     if (st != EF_OK)
         leave(store);
     return st;
@@ -303,4 +331,5 @@ static const ef__views_ops OPS = {
     .failure_ls = vq_failure_ls,
     .fence_get = vq_fence_get,
     .live_set_get = vq_live_set_get,
+    .snapshot_open = vq_snapshot_open,
 };

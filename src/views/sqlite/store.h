@@ -30,6 +30,7 @@ typedef struct vq_store {
     int64_t busy_ms;
     pthread_mutex_t writer;
     ef__sq_conn conn; /* under writer */
+    bool lazy;        /* as conn is set: commits are not synced. Under writer */
     ef__sq_guard guard;
     ef__sq_checkpointer checkpointer;
     pthread_mutex_t pool;
@@ -50,8 +51,9 @@ static inline int64_t vq_now_us(const vq_store *store)
 }
 
 /* A writing transaction: begin, then end with how it went. End commits what is EF_OK and rolls the
- * rest back; it answers `st`, or why the commit failed. EF_BUSY: nothing has begun. */
-ef_status vq_write_begin(vq_store *store, ef_error *err);
+ * rest back; it answers `st`, or why the commit failed. EF_BUSY: nothing has begun. The commit of a
+ * `lazy` one is not synced. */
+ef_status vq_write_begin(vq_store *store, bool lazy, ef_error *err);
 ef_status vq_write_end(vq_store *store, ef_status st, ef_error *err);
 
 /* A connection to read by. `*out` is to be given back. A `short_read` of a few rows may get the
@@ -60,6 +62,14 @@ ef_status vq_write_end(vq_store *store, ef_status st, ef_error *err);
 ef_status vq_read_begin(vq_store *store, bool short_read, vq_reader **out, ef__sq_conn **out_conn,
                         ef_error *err);
 void vq_read_end(vq_store *store, vq_reader *reader);
+
+/* A snapshot begins as a read does, and is a transaction to its end. */
+typedef struct vq_snapshot {
+    ef_views base; /* first, so that an ef_views * is this */
+    vq_store *store;
+    vq_reader *reader;
+    ef__sq_conn *conn;
+} vq_snapshot;
 
 /* generation.c */
 ef_status vq_generation_add(ef_views *views, const ef__generation *generation, int64_t *out_id,
@@ -94,6 +104,7 @@ ef_status vq_views_write(ef__sq_conn *conn, vq_generation *generation,
                          const ef__generation_change *change, ef_error *err);
 
 /* read.c, scan.c */
+ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err);
 ef_status vq_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
                       ef__arena *arena, ef__view *out, bool *out_found, ef_error *err);
 ef_status vq_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,

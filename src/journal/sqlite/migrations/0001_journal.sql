@@ -14,7 +14,8 @@ CREATE TABLE state(
     types_version INTEGER NOT NULL,  -- grows when a type changes
     lanes_version INTEGER NOT NULL,  -- grows when a lane changes
     checkpoints INTEGER NOT NULL,    -- grows with every checkpoint
-    purged INTEGER NOT NULL          -- when stale workers were last looked for
+    purged INTEGER NOT NULL,         -- when stale workers were last looked for
+    token_floor INTEGER NOT NULL     -- the highest token of a lease that was pruned
 );
 
 CREATE TABLE stream(
@@ -124,6 +125,7 @@ CREATE TABLE outbox_exception(
     due INTEGER NOT NULL,
     error TEXT NOT NULL,
     updated INTEGER NOT NULL,
+    filed INTEGER NOT NULL,  -- how often it was filed since it was made
     PRIMARY KEY (lane, position)
 ) WITHOUT ROWID;
 
@@ -183,7 +185,9 @@ CREATE TABLE run(
     requester TEXT NOT NULL,
     lease_kind INTEGER NOT NULL, -- -1, or the lease it was last driven under …
     lease_name TEXT NOT NULL,
-    lease_partition INTEGER NOT NULL
+    lease_partition INTEGER NOT NULL,
+    detail TEXT NOT NULL,
+    cancel INTEGER NOT NULL      -- 1: whoever drives it ends it
 );
 
 CREATE UNIQUE INDEX run_open_once ON run(tenant, projection) WHERE state < 2;

@@ -1,0 +1,368 @@
+/*
+ * bench_views.c - events become views through the front door, doing the work of floor_views.c.
+ *
+ * Only public headers are used, as an application would. The journal is filled before the clock
+ * starts; a run ends by looking at what the projections say of themselves, so that no rate is
+ * printed for events that were not folded.
+ */
+#include "bench_support.h"
+
+#include <everfold/everfold.h>
+#include <everfold/view.h>
+
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define FILL_BATCH 5000
+#define PROJECTIONS_MAX 16
+
+static const char usage[] =
+    "usage: bench_views catch_up [n=1000000] [streams=1000] [indexed=0] [keep=NAME]\n"
+    "       bench_views drain [n=100000] [streams=1000] [batch=1000] [projections=1]\n"
+    "       bench_views find|get [views=1000000] [n=20000] [limit=20]\n"
+    "\n"
+    "catch_up and drain count events, find and get calls. Prints one line of JSON; the latencies\n"
+    "are of one tick or one call, rss_kb is the peak of the measured part alone. BENCH_DIR says\n"
+    "where the files go; keep leaves the journal in BENCH_DIR/NAME, for the next run to catch up\n"
+    "with. All take seed=1.\n"
+    "\n"
+    "example: BENCH_DIR=/var/tmp bench_views catch_up streams=100000\n";
+
+typedef struct bench_run {
+    int64_t n, streams, batch, projections, indexed, views, limit, seed;
+    const char *keep;
+    bool queued; /* events get outbox rows */
+    bench_dir dir;
+    ef_journal *journal;
+    ef_engine *engine;
+} bench_run;
+
+/* Processor time of all threads: what a run costs, whoever else is at work on the machine. */
+static double cpu_secs(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void check(ef_status status, const char *what, const ef_error *err)
+{
+    if (status != EF_OK)
+        bench_die("%s: %s: %s", what, ef_status_name(status), err->text);
+}
+
+/* What the process needed before does not count: the peak starts anew. */
+static void forget_peak_rss(void)
+{
+    FILE *refs = fopen("/proc/self/clear_refs", "w");
+
+    (void)malloc_trim(0);
+    if (refs == NULL)
+        return;
+    (void)fputs("5", refs);
+    (void)fclose(refs);
+}
+
+/* --- the journal ------------------------------------------------------------------------------ */
+
+static void open_journal(bench_run *run)
+{
+    char url[BENCH_PATH_BYTES + 32];
+    ef_error err = EF_ERROR_INIT;
+
+    (void)snprintf(url, sizeof url, "sqlite:%s/journal.db", run->dir.path);
+    check(ef_journal_open(
+              &(ef_journal_options){.url = url, .create = true, .outbox_off = !run->queued},
+              &run->journal, &err),
+          "journal", &err);
+}
+
+typedef struct event_text {
+    char stream[BENCH_STREAM_BYTES];
+    char data[BENCH_PAYLOAD_BYTES];
+} event_text;
+
+static void fill_journal(bench_run *run)
+{
+    bench_picker picker = {.rng = {(uint64_t)run->seed},
+                           .streams = (uint64_t)run->streams,
+                           .untouched = (uint64_t)run->streams};
+    ef_new_event *events = bench_alloc(FILL_BATCH, sizeof *events);
+    event_text *texts = bench_alloc(FILL_BATCH, sizeof *texts);
+    ef_place *places = bench_alloc(FILL_BATCH, sizeof *places);
+    ef_error err = EF_ERROR_INIT;
+
+    for (int64_t done = 0; done < run->n;) {
+        size_t count = 0;
+        for (; count < FILL_BATCH && done < run->n; count++, done++) {
+            event_text *t = &texts[count];
+            uint64_t stream = bench_pick(&picker);
+            events[count] =
+                (ef_new_event){.stream = {t->stream, bench_stream_name(t->stream, stream)},
+                               .type = EF_STR(BENCH_TYPE),
+                               .data = {t->data, bench_payload(t->data, stream, (uint64_t)done)},
+                               .meta = EF_STR(BENCH_META),
+                               .expected_seq = EF_ANY_SEQ};
+        }
+        check(ef_journal_append(run->journal, events, count, places, &err), "append", &err);
+    }
+    free(events);
+    free(texts);
+    free(places);
+}
+
+/* --- the engine ------------------------------------------------------------------------------- */
+
+static bool is_filled(bench_run *run)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_head head;
+
+    check(ef_journal_head(run->journal, &head, &err), "head", &err);
+    if (head.position != 0 && head.position != run->n)
+        bench_die("the kept journal has %" PRId64 " events, not %" PRId64, head.position, run->n);
+    return head.position != 0;
+}
+
+static void remove_views(bench_run *run)
+{
+    static const char *const SUFFIXES[] = {"", "-wal", "-shm", "-lock"};
+    char path[BENCH_PATH_BYTES + 32];
+
+    for (size_t i = 0; i < sizeof SUFFIXES / sizeof *SUFFIXES; i++) {
+        (void)snprintf(path, sizeof path, "%s/views.db%s", run->dir.path, SUFFIXES[i]);
+        (void)remove(path);
+    }
+}
+
+static void open_engine(bench_run *run)
+{
+    char url[BENCH_PATH_BYTES + 32];
+    ef_error err = EF_ERROR_INIT;
+
+    (void)snprintf(url, sizeof url, "sqlite:%s/views.db", run->dir.path);
+    check(ef_engine_open(
+              &(ef_engine_options){.journal = run->journal, .views_url = url, .create = true},
+              &run->engine, &err),
+          "engine", &err);
+}
+
+/* A counter, a sum and the texts of the newest event: views of about as many bytes as the floor's.
+ */
+static void deploy(bench_run *run)
+{
+    ef_error err = EF_ERROR_INIT;
+
+    for (int64_t i = 1; i <= run->projections; i++) {
+        ef_projection_list list = {0};
+        ef_text report = {0};
+        char text[512];
+        (void)snprintf(text, sizeof text,
+                       "projection orders_%" PRId64 " version 1\n"
+                       "  view stream\n"
+                       "%s"
+                       "\n"
+                       "on " BENCH_TYPE "\n"
+                       "  orders += 1\n"
+                       "  total += data.amount\n"
+                       "  line = data.line\n"
+                       "  sku = data.sku\n"
+                       "  note = data.note\n",
+                       i, run->indexed ? "  index line\n" : "");
+        check(ef_projection_deploy(run->engine, "bench.fold", ef_str_from(text), &list, &report,
+                                   &err),
+              report.ptr ? report.ptr : "deploy", &err);
+        ef_projection_list_release(&list);
+        ef_text_release(&report);
+    }
+}
+
+static void work_until_done(bench_run *run, bench_latency *latency)
+{
+    ef_work_options options = {.batch = (size_t)run->batch, .no_leasing = true};
+    ef_error err = EF_ERROR_INIT;
+    ef_tick tick = {.more = true};
+
+    while (tick.more) {
+        uint64_t begun = bench_now_ns();
+        check(ef_engine_work(run->engine, &options, &tick, &err), "work", &err);
+        if (latency)
+            bench_latency_add(latency, bench_now_ns() - begun);
+        if (tick.failed)
+            bench_die("%" PRId64 " events failed", tick.failed);
+    }
+}
+
+/* Everything was folded, once. */
+static void check_projections(bench_run *run, int64_t views)
+{
+    ef_projection_list list = {0};
+    ef_error err = EF_ERROR_INIT;
+
+    check(ef_projection_ls(run->engine, EF_STR(""), &list, &err), "projections", &err);
+    if (list.count != (size_t)run->projections)
+        bench_die("there are %zu projections", list.count);
+    for (size_t i = 0; i < list.count; i++) {
+        const ef_projection *p = &list.items[i];
+        if (!ef_str_equal(p->state, EF_STR("live")) || p->views != views || p->lag_events != 0 ||
+            p->unaccounted != 0)
+            bench_die("projection %zu is %.*s with %" PRId64 " views, %" PRId64
+                      " events behind, %" PRId64 " unaccounted for",
+                      i, EF_STR_ARG(p->state), p->views, p->lag_events, p->unaccounted);
+    }
+    ef_projection_list_release(&list);
+}
+
+static void close_all(bench_run *run)
+{
+    ef_engine_close(run->engine);
+    ef_journal_close(run->journal);
+    run->engine = NULL;
+    run->journal = NULL;
+}
+
+/* --- the cases -------------------------------------------------------------------------------- */
+
+static void bench_fold(bench_run *run, bool drain)
+{
+    bench_latency latency = {0};
+    char name[160];
+
+    if (run->n < run->streams || run->projections < 1 || run->projections > PROJECTIONS_MAX)
+        bench_die("n is at least streams, and projections 1 to %d", PROJECTIONS_MAX);
+    run->queued = drain;
+    open_journal(run);
+    if (drain) { /* live before there is an event: then all of them come by the queue */
+        open_engine(run);
+        deploy(run);
+        work_until_done(run, NULL);
+    }
+    if (!is_filled(run))
+        fill_journal(run);
+    close_all(run);
+    open_journal(run);
+    if (!drain)
+        remove_views(run);
+    open_engine(run);
+    if (!drain)
+        deploy(run);
+    forget_peak_rss();
+
+    double cpu = cpu_secs();
+    uint64_t start = bench_now_ns();
+    work_until_done(run, &latency);
+    double elapsed = bench_secs_since(start);
+    (void)fprintf(stderr, "%.3f s of processor time\n", cpu_secs() - cpu);
+
+    (void)snprintf(
+        name, sizeof name,
+        "%s streams=%" PRId64 " batch=%" PRId64 " projections=%" PRId64 " indexed=%" PRId64,
+        drain ? "drain" : "catch_up", run->streams, run->batch, run->projections, run->indexed);
+    bench_report("bench_views", name, (uint64_t)run->n, elapsed, &latency);
+    check_projections(run, run->streams);
+    bench_latency_release(&latency);
+    close_all(run);
+}
+
+static void ask_once(bench_run *run, bool find, uint64_t number)
+{
+    ef_view_list list = {0};
+    ef_error err = EF_ERROR_INIT;
+    char text[64];
+
+    if (find) {
+        (void)snprintf(text, sizeof text, "line >= %" PRIu64, number);
+        check(ef_view_find(run->engine,
+                           &(ef_view_query){.projection = EF_STR("orders_1"),
+                                            .where = ef_str_from(text),
+                                            .sort = EF_STR("line"),
+                                            .limit = (size_t)run->limit},
+                           &list, &err),
+              "find", &err);
+    } else {
+        (void)bench_stream_name(text, number);
+        check(ef_view_get(run->engine, EF_STR("orders_1"), EF_STR(""), ef_str_from(text), NULL,
+                          &list, &err),
+              "get", &err);
+    }
+    if (list.count != (find ? (size_t)run->limit : 1) || list.items[0].data.len == 0)
+        bench_die("%zu views were found", list.count);
+    ef_view_list_release(&list);
+}
+
+static void bench_ask(bench_run *run, bool find)
+{
+    int64_t calls = run->n;
+    bench_rng rng = {(uint64_t)run->seed};
+    bench_latency latency = {0};
+    char name[128];
+
+    if (run->views <= run->limit || run->limit < 1)
+        bench_die("views is more than limit, and limit at least 1");
+    run->indexed = 1;
+    run->n = run->streams = run->views;
+    open_journal(run);
+    fill_journal(run);
+    open_engine(run);
+    deploy(run);
+    work_until_done(run, NULL);
+    check_projections(run, run->views);
+    forget_peak_rss();
+
+    double cpu = cpu_secs();
+    uint64_t start = bench_now_ns();
+    for (int64_t i = 0; i < calls; i++) {
+        uint64_t begun = bench_now_ns();
+        ask_once(run, find, bench_random_below(&rng, (uint64_t)(run->views - run->limit)));
+        bench_latency_add(&latency, bench_now_ns() - begun);
+    }
+    double elapsed = bench_secs_since(start);
+    (void)fprintf(stderr, "%.3f s of processor time\n", cpu_secs() - cpu);
+
+    (void)snprintf(name, sizeof name, "%s views=%" PRId64 " limit=%" PRId64, find ? "find" : "get",
+                   run->views, find ? run->limit : 1);
+    bench_report("bench_views", name, (uint64_t)calls, elapsed, &latency);
+    bench_latency_release(&latency);
+    close_all(run);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    bool catch_up = strcmp(what, "catch_up") == 0, drain = strcmp(what, "drain") == 0;
+    bool find = strcmp(what, "find") == 0, get = strcmp(what, "get") == 0;
+    bench_run run = {.n = catch_up ? 1000000
+                          : drain  ? 100000
+                                   : 20000,
+                     .streams = 1000,
+                     .batch = 1000,
+                     .projections = 1,
+                     .views = 1000000,
+                     .limit = 20,
+                     .seed = 1};
+    bench_setting settings[] = {
+        {.key = "n", .number = &run.n},         {.key = "streams", .number = &run.streams},
+        {.key = "batch", .number = &run.batch}, {.key = "projections", .number = &run.projections},
+        {.key = "views", .number = &run.views}, {.key = "indexed", .number = &run.indexed},
+        {.key = "limit", .number = &run.limit}, {.key = "seed", .number = &run.seed},
+        {.key = "keep", .text = &run.keep}};
+
+    if (strcmp(what, "--help") == 0) {
+        (void)fputs(usage, stdout);
+        return 0;
+    }
+    if (!catch_up && !drain && !find && !get)
+        bench_die("%s", usage);
+    bench_settings(argc - 2, argv + 2, settings, sizeof settings / sizeof *settings);
+    bench_dir_open(&run.dir, catch_up ? run.keep : NULL);
+    if (catch_up || drain)
+        bench_fold(&run, drain);
+    else
+        bench_ask(&run, find);
+    bench_dir_close(&run.dir);
+    return 0;
+}

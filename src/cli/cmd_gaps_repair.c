@@ -1,0 +1,54 @@
+/*
+ * cmd_gaps_repair.c - everfold gaps repair
+ */
+#include "commands.h"
+#include "run.h"
+
+#include <inttypes.h>
+
+/* Events that are still missing. */
+static int64_t left_of(const ef_gap_list *gaps)
+{
+    int64_t left = 0;
+
+    for (size_t i = 0; i < gaps->count; i++) {
+        const ef_gap *gap = &gaps->items[i];
+        int64_t missing = gap->journal_seq - gap->applied_seq - gap->replayed;
+        left += missing < 0 ? -missing : missing;
+    }
+    return left;
+}
+
+static int run_repair(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_gap_list gaps = {0};
+    int rc = cli_engine_need(c, false);
+
+    if (rc != 0)
+        return rc;
+    if (ef_gap_repair(c->engine, &gaps, &err) != EF_OK)
+        rc = cli_fail(c, &err, NULL);
+    else {
+        cli_print_gaps(c, "gap-repair", &gaps);
+        if (left_of(&gaps)) {
+            cli_warn(c,
+                     "everfold: %" PRId64 " events are still missing; see: everfold outbox report",
+                     left_of(&gaps));
+            rc = 1;
+        }
+    }
+    ef_gap_list_release(&gaps);
+    return rc;
+}
+
+const cli_command cli_cmd_gaps_repair = {
+    .name = "gaps repair",
+    .summary = "bring projections what they lack",
+    .more =
+        "What is missing is filed in the projection's own lane and applied from there, in order\n"
+        "and once, as everything is. The exit code is 1 when events are still missing: one of\n"
+        "them fails, or another worker has the partition and will bring them.",
+    .example = "everfold gaps repair",
+    .run = run_repair,
+};

@@ -1,0 +1,114 @@
+/*
+ * cmd_lease_ls.c - everfold lease ls
+ */
+#include "commands.h"
+#include "crew.h"
+
+static cli_hold hold_of(const ef_lease *lease)
+{
+    return (cli_hold){lease->owner, lease->until_us, lease->live};
+}
+
+static void print_json(cli *c, cli_list *list, const ef_lease *lease)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+    cli_hold hold = hold_of(lease);
+
+    cli_list_next(c, list);
+    ef__json_open(&w, '{');
+    cli_json_field_str(&w, "kind", ef_str_from(ef_lease_kind_name(lease->key.kind)));
+    cli_json_field_str(&w, "name", lease->key.name);
+    ef__json_key(&w, "partition");
+    if (lease->key.partition >= 0)
+        ef__json_int(&w, lease->key.partition);
+    else
+        ef__json_null(&w);
+    cli_json_hold(&w, "until", &hold);
+    cli_json_field_int(&w, "token", lease->token);
+    cli_json_field_bool(&w, "live", lease->live);
+    cli_json_field_time(&w, "updated_at", lease->updated_us);
+    ef__json_close(&w, '}');
+    (void)cli_list_item_end(c, list);
+}
+
+static void print_table(cli *c, const ef_lease_list *leases)
+{
+    static const char *const heads[] = {"KIND", "NAME", "PARTITION", "TTL", "TOKEN", "OWNER"};
+    cli_table table = CLI_TABLE_INIT(heads, 6, 1u << 3 | 1u << 4);
+
+    for (size_t i = 0; i < leases->count; i++) {
+        const ef_lease *lease = &leases->items[i];
+        cli_hold hold = hold_of(lease);
+        char label[EF_PARTITION_LABEL_MAX];
+        ef_partition_label(lease->key.partition, label);
+        cli_table_text(&table, ef_str_from(ef_lease_kind_name(lease->key.kind)));
+        cli_table_text(&table, lease->key.name.len > 0 ? lease->key.name : EF_STR("-"));
+        cli_table_text(&table, label[0] ? ef_str_from(label) : EF_STR("-"));
+        cli_table_ttl(&table, &hold);
+        cli_table_int(&table, lease->token);
+        cli_table_text(&table, lease->owner.len > 0 ? lease->owner : EF_STR("free"));
+    }
+    (void)cli_table_flush(c, &table);
+    cli_table_release(&table);
+}
+
+/* The kind that --kind names, or NULL for all. */
+static ef_status read_kind(const cli *c, ef_lease_kind *room, const ef_lease_kind **out,
+                           ef_error *err)
+{
+    const char *asked = cli_value(c, "kind");
+
+    *out = NULL;
+    if (!asked)
+        return EF_OK;
+    for (ef_lease_kind kind = 0; kind <= EF_LEASE_SEQUENCER; kind++)
+        if (strcmp(ef_lease_kind_name(kind), asked) == 0) {
+            *room = kind;
+            *out = room;
+            return EF_OK;
+        }
+    return ef_fail(err, EF_BAD_INPUT,
+                   "--kind is \"%s\": partition, publisher, scope, run or sequencer", asked);
+}
+
+static int run_ls(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_lease_list leases = {0};
+    ef_lease_kind room;
+    const ef_lease_kind *kind;
+    cli_list list = {.lines = c->format == CLI_NDJSON};
+    int rc = read_kind(c, &room, &kind, &err) == EF_OK ? cli_journal_need(c, true)
+                                                       : cli_fail(c, &err, NULL);
+
+    if (rc != 0)
+        return rc;
+    if (ef_lease_ls(c->journal, kind, &leases, &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    if (c->format == CLI_TABLE && leases.count == 0)
+        cli_say(c, "no leases: nobody has worked here yet");
+    else if (c->format == CLI_TABLE)
+        print_table(c, &leases);
+    for (size_t i = 0; c->format != CLI_TABLE && i < leases.count; i++)
+        print_json(c, &list, &leases.items[i]);
+    if (c->format != CLI_TABLE)
+        cli_list_end(c, &list);
+    ef_lease_list_release(&leases);
+    return 0;
+}
+
+static const cli_option options[] = {
+    {"kind", 0, "KIND", NULL, "partition,publisher,scope,run,sequencer",
+     "only leases of this kind"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_lease_ls = {
+    .name = "lease ls",
+    .summary = "who may work on what, until when",
+    .options = options,
+    .more = "The token grows whenever a lease passes on; a write under an older one is refused.\n"
+            "A lease that was given back is free, and keeps its token.",
+    .example = "everfold lease ls --kind partition",
+    .run = run_ls,
+};

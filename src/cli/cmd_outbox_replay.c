@@ -1,0 +1,48 @@
+/*
+ * cmd_outbox_replay.c - everfold outbox replay STREAM SEQ
+ */
+#include "commands.h"
+#include "outbox.h"
+
+static int run_replay(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_row_list rows = {0};
+    ef_outbox_act act;
+    int rc = cli_outbox_act(c, &act);
+
+    if (rc == 0)
+        rc = cli_engine_need(c, false);
+    if (rc != 0)
+        return rc;
+    if (ef_outbox_replay(c->engine, &act, &rows, &err) == EF_OK) {
+        cli_print_acted(c, "outbox-replay", "left", &rows);
+        rc = rows.count ? 1 : 0;
+    } else
+        rc = cli_fail(c, &err, "see: everfold outbox report");
+    ef_row_list_release(&rows);
+    return rc;
+}
+
+static const cli_argument arguments[] = {
+    {"STREAM", false, false, NULL, "the event's stream"},
+    {"SEQ", false, false, NULL, "the event's seq"},
+    {NULL, false, false, NULL, NULL},
+};
+
+static const cli_option options[] = {
+    {"lane", 0, "LANE", NULL, NULL, "only in this lane (default: wherever it has failed)"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_outbox_replay = {
+    .name = "outbox replay",
+    .summary = "try an event again now that has failed",
+    .options = options,
+    .arguments = arguments,
+    .more =
+        "It is tried under the lease of its partition, whatever its time. What is left of it is\n"
+        "shown: nothing when it was applied. The exit code is 1 when it failed again.",
+    .example = "everfold outbox replay order-1 7",
+    .run = run_replay,
+};

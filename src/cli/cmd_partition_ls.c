@@ -1,0 +1,85 @@
+/*
+ * cmd_partition_ls.c - everfold partition ls
+ */
+#include "commands.h"
+#include "crew.h"
+
+static cli_hold hold_of(const ef_partition *partition)
+{
+    return (cli_hold){partition->owner, partition->until_us, partition->live};
+}
+
+static void print_json(cli *c, cli_list *list, const ef_partition *partition)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+    cli_hold hold = hold_of(partition);
+    char label[EF_PARTITION_LABEL_MAX];
+
+    ef_partition_label(partition->number, label);
+    cli_list_next(c, list);
+    ef__json_open(&w, '{');
+    cli_json_field_str(&w, "partition", ef_str_from(label));
+    cli_json_hold(&w, "lease_until", &hold);
+    cli_json_field_int(&w, "epoch", partition->token);
+    cli_json_field_bool(&w, "live", partition->live);
+    cli_json_field_int(&w, "pending", partition->pending);
+    cli_json_field_int(&w, "in_hand", partition->in_hand);
+    cli_json_field_int(&w, "exceptions", partition->exceptions);
+    ef__json_close(&w, '}');
+    (void)cli_list_item_end(c, list);
+}
+
+static void print_table(cli *c, const ef_partition_list *partitions)
+{
+    static const char *const heads[] = {"PARTITION", "TTL",        "EPOCH", "PENDING",
+                                        "IN HAND",   "EXCEPTIONS", "OWNER"};
+    cli_table table = CLI_TABLE_INIT(heads, 7, 0x3e);
+
+    for (size_t i = 0; i < partitions->count; i++) {
+        const ef_partition *partition = &partitions->items[i];
+        cli_hold hold = hold_of(partition);
+        char label[EF_PARTITION_LABEL_MAX];
+        ef_partition_label(partition->number, label);
+        cli_table_text(&table, ef_str_from(label));
+        cli_table_ttl(&table, &hold);
+        cli_table_int(&table, partition->token);
+        cli_table_int(&table, partition->pending);
+        cli_table_int(&table, partition->in_hand);
+        cli_table_int(&table, partition->exceptions);
+        cli_table_text(&table, partition->owner.len > 0 ? partition->owner : EF_STR("free"));
+    }
+    (void)cli_table_flush(c, &table);
+    cli_table_release(&table);
+}
+
+static int run_ls(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_partition_list partitions = {0};
+    cli_list list = {.lines = c->format == CLI_NDJSON};
+    int rc = cli_journal_need(c, true);
+
+    if (rc != 0)
+        return rc;
+    if (ef_partition_ls(c->journal, &partitions, &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    if (c->format == CLI_TABLE)
+        print_table(c, &partitions);
+    for (size_t i = 0; c->format != CLI_TABLE && i < partitions.count; i++)
+        print_json(c, &list, &partitions.items[i]);
+    if (c->format != CLI_TABLE)
+        cli_list_end(c, &list);
+    ef_partition_list_release(&partitions);
+    return 0;
+}
+
+const cli_command cli_cmd_partition_ls = {
+    .name = "partition ls",
+    .summary = "the partitions: who has each, and what waits in it",
+    .more =
+        "Pending and in hand count what the projections still have to take; what failed, and what\n"
+        "waits behind it, are exceptions: everfold outbox report. The epoch is the token of the\n"
+        "lease.",
+    .example = "everfold partition ls",
+    .run = run_ls,
+};

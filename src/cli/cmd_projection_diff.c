@@ -1,0 +1,208 @@
+/*
+ * cmd_projection_diff.c - everfold projection diff NAME --versions A,B
+ */
+#include "commands.h"
+#include "fold_test.h"
+
+#include <inttypes.h>
+
+#define VIEW_MAX (16 * 1024 * 1024)
+
+typedef struct showing {
+    cli *c;
+    ef__arena arena;
+    ef__json_writer writer;
+    int64_t limit, shown;
+} showing;
+
+static void add_value(cli *c, const ef__json *value)
+{
+    ef__buf text = EF__BUF_INIT(CLI_OUT_MAX);
+
+    if (value && ef__json_canonical(value, &text))
+        cli_escape(&c->out, ef__buf_str(&text));
+    else
+        ef__buf_add_text(&c->out, "nothing");
+    ef__buf_release(&text);
+}
+
+static void show_place(void *context, ef_str path, const ef__json *left, const ef__json *right)
+{
+    showing *s = context;
+
+    ef__buf_add_text(&s->c->out, "    ");
+    cli_escape(&s->c->out, path.len ? path : EF_STR("(all)"));
+    ef__buf_add_text(&s->c->out, ": ");
+    add_value(s->c, left);
+    ef__buf_add_text(&s->c->out, " -> ");
+    add_value(s->c, right);
+    ef__buf_add_char(&s->c->out, '\n');
+}
+
+static void show_text(showing *s, const ef_difference *d)
+{
+    ef__json *left = NULL, *right = NULL;
+
+    if (d->tenant.len) {
+        ef__buf_add_text(&s->c->out, "tenant ");
+        cli_escape(&s->c->out, d->tenant);
+        ef__buf_add_text(&s->c->out, "  ");
+    }
+    cli_escape(&s->c->out, d->view_id);
+    ef__buf_add_text(&s->c->out, !d->left.ptr    ? "  only right\n"
+                                 : !d->right.ptr ? "  only left\n"
+                                                 : "\n");
+    ef__arena_reset(&s->arena);
+    if (d->left.ptr && d->right.ptr &&
+        ef__json_parse(d->left, VIEW_MAX, &s->arena, &left, NULL) == EF_OK &&
+        ef__json_parse(d->right, VIEW_MAX, &s->arena, &right, NULL) == EF_OK)
+        (void)cli_json_diff(left, right, show_place, s);
+}
+
+static void json_side(ef__json_writer *w, const char *key, ef_str data)
+{
+    ef__json_key(w, key);
+    if (data.ptr)
+        ef__json_raw(w, data);
+    else
+        ef__json_null(w);
+}
+
+static bool show_difference(void *context, const ef_difference *d)
+{
+    showing *s = context;
+    ef__json_writer *w = &s->writer;
+
+    if (s->shown++ >= s->limit)
+        return true; /* counted all the same */
+    if (s->c->format == CLI_TABLE) {
+        show_text(s, d);
+        return cli_flush_some(s->c);
+    }
+    ef__json_open(w, '{');
+    ef__json_key(w, "tenant");
+    ef__json_str(w, d->tenant);
+    ef__json_key(w, "view_id");
+    ef__json_str(w, d->view_id);
+    json_side(w, "left", d->left);
+    json_side(w, "right", d->right);
+    ef__json_close(w, '}');
+    return cli_flush_some(s->c);
+}
+
+static void add_count(ef__json_writer *w, const char *key, int64_t value)
+{
+    ef__json_key(w, key);
+    ef__json_int(w, value);
+}
+
+static void show_counts(showing *s, const ef_diff *diff)
+{
+    ef__json_writer *w = &s->writer;
+
+    if (s->c->format == CLI_TABLE) {
+        ef__buf_printf(&s->c->out,
+                       "%" PRId64 " views: %" PRId64 " differ, %" PRId64 " only left, %" PRId64
+                       " only right\n",
+                       diff->views, diff->different, diff->left_only, diff->right_only);
+        return;
+    }
+    ef__json_close(w, ']');
+    add_count(w, "views", diff->views);
+    add_count(w, "different", diff->different);
+    add_count(w, "left_only", diff->left_only);
+    add_count(w, "right_only", diff->right_only);
+    ef__json_close(w, '}');
+    ef__buf_add_char(&s->c->out, '\n');
+}
+
+/* "1,2" */
+static int parse_pair(cli *c, const char *name, int32_t out[2])
+{
+    const char *text = cli_value(c, name), *comma = text ? strchr(text, ',') : NULL;
+    ef_error err = EF_ERROR_INIT;
+    char first[24];
+    int64_t a, b;
+
+    if (!comma || (size_t)(comma - text) >= sizeof first)
+        return cli_usage(c, "--%s needs two numbers, as 1,2", name);
+    memcpy(first, text, (size_t)(comma - text));
+    first[comma - text] = '\0';
+    if (cli_number_parse(name, first, 1, INT32_MAX, &a, &err) != EF_OK ||
+        cli_number_parse(name, comma + 1, 1, INT32_MAX, &b, &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    out[0] = (int32_t)a;
+    out[1] = (int32_t)b;
+    return 0;
+}
+
+static int parse_routes(cli *c, ef_route routes[2])
+{
+    bool versions = cli_has(c, "versions");
+    int32_t pair[2];
+
+    if (versions == cli_has(c, "generations"))
+        return cli_usage(c, "projection diff needs --versions or --generations, one of them");
+    int rc = parse_pair(c, versions ? "versions" : "generations", pair);
+    for (int i = 0; rc == 0 && i < 2; i++)
+        routes[i] = (ef_route){.projection = ef_str_from(c->arguments[0]),
+                               .version = versions ? pair[i] : 0,
+                               .generation = versions ? 0 : pair[i]};
+    return rc;
+}
+
+static int run_diff(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    showing s = {.c = c,
+                 .arena = EF__ARENA_INIT(4 * VIEW_MAX),
+                 .writer = EF__JSON_WRITER(&c->out),
+                 .limit = 20};
+    ef_route routes[2];
+    ef_diff diff;
+    int rc = parse_routes(c, routes);
+
+    if (rc == 0 && cli_number(c, "limit", 0, INT64_MAX, &s.limit, &err) != EF_OK)
+        rc = cli_fail(c, &err, NULL);
+    if (rc == 0)
+        rc = cli_engine_need(c, true);
+    if (rc != 0)
+        return rc;
+    if (c->format != CLI_TABLE) {
+        ef__json_open(&s.writer, '{');
+        ef__json_key(&s.writer, "differences");
+        ef__json_open(&s.writer, '[');
+    }
+    if (ef_projection_diff(c->engine, &routes[0], &routes[1], show_difference, &s, &diff, &err) ==
+        EF_OK) {
+        show_counts(&s, &diff);
+        rc = diff.different || diff.left_only || diff.right_only ? 1 : 0;
+    } else {
+        ef__buf_reset(&c->out);
+        rc = cli_fail(c, &err, "see: everfold projection ls");
+    }
+    ef__arena_release(&s.arena);
+    return rc;
+}
+
+static const cli_argument arguments[] = {
+    {"NAME", false, false, NULL, "the projection"},
+    {NULL, false, false, NULL, NULL},
+};
+
+static const cli_option options[] = {
+    {"versions", 0, "A,B", NULL, NULL, "two versions, the newest generation of each"},
+    {"generations", 0, "A,B", NULL, NULL, "two generations"},
+    {"limit", 0, "N", NULL, NULL, "how many differences to show (default 20)"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_projection_diff = {
+    .name = "projection diff",
+    .summary = "which views differ between two versions, and where",
+    .options = options,
+    .arguments = arguments,
+    .more = "The exit code is 1 when they differ.",
+    .example = "everfold projection diff customer_orders --versions 1,2",
+    .run = run_diff,
+};

@@ -1,0 +1,88 @@
+/*
+ * cmd_projection_verify.c - everfold projection verify NAME
+ */
+#include "commands.h"
+#include "run.h"
+
+#include <inttypes.h>
+
+static void print_verdict(cli *c, const ef_run *run, const ef_verdict *v)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+
+    if (c->format == CLI_TABLE) {
+        ef__buf_printf(&c->out, "%" PRId64 " views, %" PRId64 " differ\n", v->views,
+                       v->differences);
+        if (v->examples.len) {
+            ef__buf_add_text(&c->out, "first of them: ");
+            cli_escape(&c->out, v->examples);
+            ef__buf_add_char(&c->out, '\n');
+        }
+        return;
+    }
+    ef__json_open(&w, '{');
+    ef__json_key(&w, "projection");
+    ef__json_str(&w, run->projection);
+    ef__json_key(&w, "generation");
+    ef__json_int(&w, v->generation);
+    ef__json_key(&w, "equal");
+    ef__json_bool(&w, v->compared && v->differences == 0);
+    ef__json_key(&w, "views");
+    ef__json_int(&w, v->views);
+    ef__json_key(&w, "differences");
+    ef__json_int(&w, v->differences);
+    ef__json_key(&w, "examples");
+    ef__json_raw(&w, v->examples.len ? v->examples : EF_STR("[]"));
+    ef__json_key(&w, "run");
+    ef__json_str(&w, run->id);
+    ef__json_close(&w, '}');
+    ef__buf_add_char(&c->out, '\n');
+}
+
+static int run_verify(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_run_list runs = {0};
+    ef_verdict v;
+    int rc = cli_engine_need(c, false);
+
+    if (rc != 0)
+        return rc;
+    ef_status st = ef_projection_verify(c->engine, ef_str_from(c->arguments[0]), cli_actor(c),
+                                        ef_str_from(cli_value(c, "reason")), &runs, &err);
+    if (st != EF_OK)
+        return cli_fail(c, &err, st == EF_EXISTS ? "see: everfold run ls --open" : NULL);
+    rc = cli_run_drive(c, &runs);
+    if (rc == 0 && ef_run_verdict(&runs.items[0], &v, &err) != EF_OK)
+        rc = cli_fail(c, &err, NULL);
+    else if (rc == 0) {
+        print_verdict(c, &runs.items[0], &v);
+        rc = v.differences ? 1 : 0;
+    }
+    if (rc == 1)
+        cli_say(c, "fold it anew: everfold projection rebuild %s", c->arguments[0]);
+    ef_run_list_release(&runs);
+    return rc;
+}
+
+static const cli_argument arguments[] = {
+    {"NAME", false, false, NULL, "the projection"},
+    {NULL, false, false, NULL, NULL},
+};
+
+static const cli_option options[] = {
+    {"reason", 0, "TEXT", NULL, NULL, "why; kept with the run"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_projection_verify = {
+    .name = "projection verify",
+    .summary = "fold the journal aside and compare every view",
+    .options = options,
+    .arguments = arguments,
+    .more =
+        "Live work goes on meanwhile. What was folded aside is removed again. The exit code is 1\n"
+        "when a view differs from what the events make.",
+    .example = "everfold projection verify customer_orders",
+    .run = run_verify,
+};

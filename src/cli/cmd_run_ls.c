@@ -1,0 +1,55 @@
+/*
+ * cmd_run_ls.c - everfold run ls
+ */
+#include "commands.h"
+#include "run.h"
+
+static void print_list(cli *c, const ef_run_list *runs)
+{
+    cli_list list = {.lines = c->format == CLI_NDJSON};
+
+    for (size_t i = 0; i < runs->count; i++) {
+        ef__json_writer w = EF__JSON_WRITER(&c->out);
+        cli_list_next(c, &list);
+        cli_json_run(&w, &runs->items[i]);
+        if (!cli_list_item_end(c, &list))
+            return;
+    }
+    cli_list_end(c, &list);
+}
+
+static int run_ls(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_run_list runs = {0};
+    int64_t limit = 50;
+    ef_status st = cli_number(c, "limit", 1, 10000, &limit, &err);
+    int rc = st == EF_OK ? cli_journal_need(c, true) : cli_fail(c, &err, NULL);
+
+    if (rc != 0)
+        return rc;
+    if (ef_run_ls(c->journal, cli_has(c, "open"), (size_t)limit, &runs, &err) != EF_OK)
+        rc = cli_fail(c, &err, NULL);
+    else if (c->format != CLI_TABLE)
+        print_list(c, &runs);
+    else if (runs.count == 0)
+        cli_say(c, "no runs");
+    else
+        cli_table_runs(c, runs.items, runs.count);
+    ef_run_list_release(&runs);
+    return rc;
+}
+
+static const cli_option options[] = {
+    {"open", 0, NULL, NULL, NULL, "only those that are queued or running"},
+    {"limit", 0, "N", NULL, NULL, "how many (default 50)"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_run_ls = {
+    .name = "run ls",
+    .summary = "replays, rebuilds and verifications, newest first",
+    .options = options,
+    .example = "everfold run ls --open",
+    .run = run_ls,
+};

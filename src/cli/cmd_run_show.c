@@ -1,0 +1,34 @@
+/*
+ * cmd_run_show.c - everfold run show ID
+ */
+#include "commands.h"
+#include "run.h"
+
+static int run_show(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_run_list runs = {0};
+    int rc = cli_journal_need(c, true);
+
+    if (rc != 0)
+        return rc;
+    if (ef_run_get(c->journal, ef_str_from(c->arguments[0]), &runs, &err) == EF_OK)
+        cli_print_run(c, &runs.items[0]);
+    else
+        rc = cli_fail(c, &err, "see: everfold run ls");
+    ef_run_list_release(&runs);
+    return rc;
+}
+
+static const cli_argument arguments[] = {
+    {"ID", false, false, NULL, "the run"},
+    {NULL, false, false, NULL, NULL},
+};
+
+const cli_command cli_cmd_run_show = {
+    .name = "run show",
+    .summary = "one run: how far it is, what came of it",
+    .arguments = arguments,
+    .example = "everfold run show 0197a3c0-5f1e-7cc3-98c4-dc0c0c07398f",
+    .run = run_show,
+};

@@ -1,0 +1,39 @@
+/*
+ * cmd_run_watch.c - everfold run watch ID
+ */
+#include "commands.h"
+#include "run.h"
+
+static int run_watch(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_run_list runs = {0};
+    int rc = cli_journal_need(c, true);
+
+    if (rc != 0)
+        return rc;
+    if (ef_run_get(c->journal, ef_str_from(c->arguments[0]), &runs, &err) != EF_OK)
+        rc = cli_fail(c, &err, "see: everfold run ls");
+    else {
+        rc = cli_run_watch(c, &runs);
+        cli_print_run(c, &runs.items[0]);
+    }
+    ef_run_list_release(&runs);
+    return rc;
+}
+
+static const cli_argument arguments[] = {
+    {"ID", false, false, NULL, "the run"},
+    {NULL, false, false, NULL, NULL},
+};
+
+const cli_command cli_cmd_run_watch = {
+    .name = "run watch",
+    .summary = "wait for the end of a run, with its progress",
+    .arguments = arguments,
+    .more =
+        "It waits and does no work itself: everfold work does. The exit code is 1 when the run\n"
+        "was not completed.",
+    .example = "everfold run watch 0197a3c0-5f1e-7cc3-98c4-dc0c0c07398f",
+    .run = run_watch,
+};

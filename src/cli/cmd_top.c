@@ -1,0 +1,297 @@
+/*
+ * cmd_top.c - everfold top: the overview of a journal on which others work, again and again.
+ *
+ * It only reads: no lease, no worker, nothing written. On a terminal it is a panel; elsewhere a
+ * frame of plain text, or an object, each interval.
+ */
+#include "commands.h"
+#include "crew.h"
+#include "projection.h"
+#include "rate.h"
+#include "screen.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define INTERVAL_MS_DEFAULT 2000
+#define INTERVAL_MS_MIN 100
+#define WINDOW_S 10
+#define STOP_SEEN_MS 200
+#define WIDTH_DEFAULT 100 /* where nobody says how wide it is */
+
+typedef struct top {
+    cli *c;
+    int64_t interval_ms;
+    int64_t started_us; /* monotonic */
+    int64_t next_us;    /* when to look again */
+    cli_overview overview;
+    cli_rate rate; /* of events appended */
+    bool looked;
+} top;
+
+static int64_t mono_us(void)
+{
+    const ef_clock *clock = ef_clock_system();
+
+    return clock->mono_us(clock->context);
+}
+
+static ef_status look(top *t, ef_error *err)
+{
+    cli_overview found;
+    ef_status st = cli_overview_read(t->c, true, &found, err);
+
+    t->next_us = mono_us() + t->interval_ms * 1000;
+    if (st != EF_OK)
+        return st;
+    if (t->looked)
+        cli_rate_add(&t->rate, mono_us(), found.head.position - t->overview.head.position);
+    cli_overview_release(&t->overview);
+    t->overview = found;
+    t->looked = true;
+    return EF_OK;
+}
+
+static cli_panel_facts gather(top *t)
+{
+    const ef_clock *clock = ef_clock_system();
+    int64_t now_us = mono_us();
+    cli_panel_facts facts = {.title = "top",
+                             .mode = cli_mode_name(t->c->mode),
+                             .overview = &t->overview,
+                             .troubles = &t->overview.troubles,
+                             .now_us = clock->wall_us(clock->context),
+                             .up_ms = (now_us - t->started_us) / 1000,
+                             .refresh_ms = t->next_us > now_us ? (t->next_us - now_us) / 1000 : 0,
+                             .window_s = WINDOW_S,
+                             .rate = cli_rate_over(&t->rate, now_us, WINDOW_S)};
+
+    cli_rate_history(&t->rate, now_us, facts.history, CLI_PANEL_HISTORY);
+    return facts;
+}
+
+/* --- for people ---------------------------------------------------------------------------------
+ */
+
+static ef_status show_panel(top *t, ef_error *err)
+{
+    cli_screen screen;
+    ef_status st = EF_OK;
+
+    cli_screen_open(&screen, t->c);
+    while (st == EF_OK && cli_screen_wait(&screen)) {
+        if (mono_us() >= t->next_us && !screen.paused)
+            st = look(t, err);
+        cli_panel_facts facts = gather(t);
+        if (st == EF_OK)
+            cli_screen_show(&screen, &facts);
+    }
+    cli_screen_close(&screen);
+    return st;
+}
+
+static void print_frame(top *t)
+{
+    size_t width = cli_terminal_width(STDOUT_FILENO);
+    cli_panel_facts facts = gather(t);
+
+    facts.refresh_ms = -1;
+    cli_panel_draw(&facts,
+                   &(cli_panel_view){.width = width > 0 ? width : WIDTH_DEFAULT,
+                                     .colour = cli_colour(t->c, CLI_BOLD)[0] != '\0'},
+                   &t->c->out);
+}
+
+/* --- for programs -------------------------------------------------------------------------------
+ */
+
+static void add_seconds(ef__json_writer *w, const char *key, int64_t ms)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof text, "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
+    ef__json_key(w, key);
+    if (ms < 0)
+        ef__json_null(w);
+    else
+        ef__json_raw(w, ef_str_from(text));
+}
+
+static void add_counts(ef__json_writer *w, const ef_outbox_summary *rows, int64_t now_us)
+{
+    cli_json_field_int(w, "pending", rows->pending);
+    cli_json_field_int(w, "processing", rows->processing);
+    cli_json_field_int(w, "failed", rows->failed);
+    cli_json_field_int(w, "dead", rows->dead);
+    cli_json_field_int(w, "blocked", rows->blocked);
+    add_seconds(w, "oldest_seconds",
+                rows->oldest.count > 0 ? cli_age_ms(now_us, rows->oldest.items[0].enqueued_us)
+                                       : -1);
+    add_seconds(w, "blocked_seconds", cli_age_ms(now_us, rows->blocked_oldest_us));
+}
+
+static void add_lanes(ef__json_writer *w, const cli_overview *o)
+{
+    ef__json_key(w, "lanes");
+    ef__json_open(w, '[');
+    for (size_t i = 0; i < o->lane_count; i++) {
+        ef__json_open(w, '{');
+        cli_json_field_str(w, "lane", o->lanes[i].name);
+        add_counts(w, &o->lanes[i].rows, o->read_us);
+        ef__json_close(w, '}');
+    }
+    ef__json_close(w, ']');
+}
+
+static void add_projections(ef__json_writer *w, const cli_overview *o)
+{
+    ef__json_key(w, "projections");
+    ef__json_open(w, '[');
+    for (size_t i = 0; i < o->projections.count; i++)
+        cli_json_projection(w, &o->projections.items[i]);
+    ef__json_close(w, ']');
+    cli_json_field_int(w, "unaccounted", o->unaccounted);
+    cli_json_field_str(w, "views_error", ef_str_from(o->views_error.text));
+}
+
+static void add_crew(ef__json_writer *w, const cli_overview *o)
+{
+    int64_t owned = cli_overview_owned(o, EF_STR(""));
+
+    ef__json_key(w, "workers");
+    ef__json_open(w, '[');
+    for (size_t i = 0; i < o->workers.count; i++) {
+        const ef_worker *worker = &o->workers.items[i];
+        ef__json_open(w, '{');
+        cli_json_field_str(w, "id", worker->id);
+        cli_json_field_str(w, "host", worker->host);
+        cli_json_field_int(w, "pid", worker->pid);
+        cli_json_field_bool(w, "live", worker->live);
+        add_seconds(w, "heartbeat_seconds", cli_age_ms(o->read_us, worker->updated_us));
+        cli_json_field_int(w, "partitions", cli_overview_owned(o, worker->id));
+        ef__json_close(w, '}');
+    }
+    ef__json_close(w, ']');
+    ef__json_key(w, "partitions");
+    ef__json_open(w, '{');
+    cli_json_field_int(w, "count", (int64_t)o->partitions.count);
+    cli_json_field_int(w, "owned", owned);
+    cli_json_field_int(w, "free", (int64_t)o->partitions.count - owned);
+    ef__json_close(w, '}');
+    ef__json_key(w, "runs");
+    ef__json_open(w, '{');
+    cli_json_field_int(w, "queued", o->runs_queued);
+    cli_json_field_int(w, "running", o->runs_running);
+    ef__json_close(w, '}');
+}
+
+static void print_object(top *t)
+{
+    ef__json_writer w = EF__JSON_WRITER(&t->c->out);
+    const cli_overview *o = &t->overview;
+    char rate[40];
+
+    (void)snprintf(rate, sizeof rate, "%.1f", cli_rate_over(&t->rate, mono_us(), WINDOW_S));
+    ef__json_open(&w, '{');
+    cli_json_field_time(&w, "ts", o->read_us);
+    cli_json_field_str(&w, "mode", ef_str_from(cli_mode_name(t->c->mode)));
+    cli_json_field_int(&w, "position", o->head.position);
+    ef__json_key(&w, "appended_per_second");
+    ef__json_raw(&w, ef_str_from(rate));
+    ef__json_key(&w, "outbox");
+    ef__json_open(&w, '{');
+    add_counts(&w, &o->outbox, o->read_us);
+    ef__json_close(&w, '}');
+    add_lanes(&w, o);
+    add_projections(&w, o);
+    add_crew(&w, o);
+    ef__json_key(&w, "errors");
+    ef__json_open(&w, '[');
+    for (size_t i = 0; i < o->troubles.count; i++) {
+        ef__json_open(&w, '{');
+        cli_json_field_time(&w, "at", o->troubles.items[i].at_us);
+        cli_json_field_str(&w, "text", ef_str_from(o->troubles.items[i].text));
+        ef__json_close(&w, '}');
+    }
+    ef__json_close(&w, ']');
+    ef__json_close(&w, '}');
+    ef__buf_add_char(&t->c->out, '\n');
+}
+
+/* --- the command --------------------------------------------------------------------------------
+ */
+
+/* False when it is time to end. */
+static bool wait_for_next(const top *t)
+{
+    struct timespec slice = {.tv_nsec = STOP_SEEN_MS * 1000000};
+    int64_t left_us = t->next_us - mono_us();
+
+    for (; left_us > 0 && !cli_stopped() && !cli_reader_gone(t->c);
+         left_us = t->next_us - mono_us()) {
+        if (left_us < STOP_SEEN_MS * 1000)
+            slice.tv_nsec = left_us * 1000;
+        (void)nanosleep(&slice, NULL);
+    }
+    return !cli_stopped() && !cli_reader_gone(t->c);
+}
+
+static ef_status print_on(top *t, bool once, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (size_t n = 0; st == EF_OK; n++) {
+        if (t->c->format == CLI_TABLE) {
+            ef__buf_add_text(&t->c->out, n > 0 ? "\n" : "");
+            print_frame(t);
+        } else {
+            print_object(t);
+        }
+        if (!cli_flush(t->c) || once || !wait_for_next(t))
+            break;
+        st = look(t, err);
+    }
+    return st;
+}
+
+static int run_top(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    top t = {
+        .c = c, .interval_ms = INTERVAL_MS_DEFAULT, .overview = {.views_error = EF_ERROR_INIT}};
+    ef_status st = cli_duration(c, "interval", &t.interval_ms, &err);
+
+    if (st == EF_OK && t.interval_ms < INTERVAL_MS_MIN)
+        st = ef_fail(&err, EF_BAD_INPUT, "--interval is below %d ms", INTERVAL_MS_MIN);
+    int rc = st == EF_OK ? cli_journal_need(c, true) : cli_fail(c, &err, NULL);
+    if (rc != 0)
+        return rc;
+    cli_stop_on_signals();
+    t.started_us = t.rate.started_us = mono_us();
+    st = look(&t, &err);
+    if (st == EF_OK)
+        st = !cli_has(c, "once") && cli_screen_possible(c) ? show_panel(&t, &err)
+                                                           : print_on(&t, cli_has(c, "once"), &err);
+    cli_overview_release(&t.overview);
+    return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
+}
+
+static const cli_option options[] = {
+    {"interval", 0, "D", NULL, NULL, "look so often, as 500ms or 5s (default 2s)"},
+    {"once", 0, NULL, NULL, NULL, "one frame as plain text, or one object"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_top = {
+    .name = "top",
+    .summary = "what is going on: outbox, projections, workers and partitions, live",
+    .options = options,
+    .more =
+        "It only reads, and does no work itself. On a terminal it is a panel: q ends it, p stops\n"
+        "redrawing, e shows the errors, ? the keys. Elsewhere a frame is printed each interval,\n"
+        "with -o json an object on a line. Over all tenants.",
+    .example = "everfold top --once",
+    .run = run_top,
+};

@@ -1,0 +1,131 @@
+/*
+ * cmd_worker_ls.c - everfold worker ls
+ */
+#include "commands.h"
+#include "crew.h"
+
+#include <stdlib.h>
+
+/* The workers, and room for the partitions that one of them should have. */
+typedef struct crew {
+    ef_worker_list workers;
+    int32_t partitions;
+    int32_t *targets;
+} crew;
+
+static cli_hold hold_of(const ef_worker *worker)
+{
+    return (cli_hold){worker->id, worker->heartbeat_until_us, worker->live};
+}
+
+static void print_json(cli *c, cli_list *list, const crew *found, size_t index)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+    const ef_worker *worker = &found->workers.items[index];
+    size_t count = ef_worker_targets(&found->workers, index, found->partitions, found->targets);
+    cli_hold hold = hold_of(worker);
+
+    cli_list_next(c, list);
+    ef__json_open(&w, '{');
+    cli_json_field_str(&w, "id", worker->id);
+    cli_json_field_str(&w, "host", worker->host);
+    cli_json_field_int(&w, "pid", worker->pid);
+    cli_json_field_time(&w, "started_at", worker->started_us);
+    cli_json_field_time(&w, "updated_at", worker->updated_us);
+    cli_json_field_time(&w, "heartbeat_until", worker->heartbeat_until_us);
+    cli_json_ttl(&w, &hold);
+    cli_json_field_bool(&w, "live", worker->live);
+    ef__json_key(&w, "target_partitions");
+    ef__json_open(&w, '[');
+    for (size_t i = 0; i < count; i++) {
+        char label[EF_PARTITION_LABEL_MAX];
+        ef_partition_label(found->targets[i], label);
+        ef__json_str(&w, ef_str_from(label));
+    }
+    ef__json_close(&w, ']');
+    ef__json_close(&w, '}');
+    (void)cli_list_item_end(c, list);
+}
+
+/* "p00 p02 p04"; the table cuts what is too long. */
+static void add_targets(cli_table *table, const crew *found, size_t index)
+{
+    ef__buf text = EF__BUF_INIT(CLI_OUT_MAX);
+    size_t count = ef_worker_targets(&found->workers, index, found->partitions, found->targets);
+
+    for (size_t i = 0; i < count; i++) {
+        char label[EF_PARTITION_LABEL_MAX];
+        ef_partition_label(found->targets[i], label);
+        ef__buf_printf(&text, "%s%s", i ? " " : "", label);
+    }
+    cli_table_text(table, count ? ef__buf_str(&text) : EF_STR("-"));
+    ef__buf_release(&text);
+}
+
+static void print_table(cli *c, const crew *found)
+{
+    static const char *const heads[] = {"WORKER", "HOST",  "PID",    "STARTED",
+                                        "TTL",    "STATE", "TARGETS"};
+    cli_table table = CLI_TABLE_INIT(heads, 7, 1u << 2 | 1u << 4);
+
+    for (size_t i = 0; i < found->workers.count; i++) {
+        const ef_worker *worker = &found->workers.items[i];
+        cli_hold hold = hold_of(worker);
+        cli_table_text(&table, worker->id);
+        cli_table_text(&table, worker->host);
+        cli_table_int(&table, worker->pid);
+        cli_table_time(&table, worker->started_us);
+        cli_table_ttl(&table, &hold);
+        cli_table_text(&table, worker->live ? EF_STR("live") : EF_STR("stale"));
+        add_targets(&table, found, i);
+    }
+    (void)cli_table_flush(c, &table);
+    cli_table_release(&table);
+}
+
+static ef_status read_crew(cli *c, crew *out, ef_error *err)
+{
+    ef_store_facts facts = {0};
+    ef_status st = ef_journal_facts(c->journal, &facts, err);
+
+    if (st == EF_OK)
+        st = ef_worker_ls(c->journal, &out->workers, err);
+    out->partitions = facts.partitions;
+    out->targets = calloc((size_t)facts.partitions + 1, sizeof *out->targets);
+    return st != EF_OK || out->targets ? st : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+}
+
+static int run_ls(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    crew found = {0};
+    cli_list list = {.lines = c->format == CLI_NDJSON};
+    int rc = cli_journal_need(c, true);
+
+    if (rc != 0)
+        return rc;
+    if (read_crew(c, &found, &err) != EF_OK)
+        rc = cli_fail(c, &err, NULL);
+    else if (c->format == CLI_TABLE && found.workers.count == 0)
+        cli_say(c, "no workers; start one: everfold work");
+    else if (c->format == CLI_TABLE)
+        print_table(c, &found);
+    for (size_t i = 0; rc == 0 && c->format != CLI_TABLE && i < found.workers.count; i++)
+        print_json(c, &list, &found, i);
+    if (rc == 0 && c->format != CLI_TABLE)
+        cli_list_end(c, &list);
+    ef_worker_list_release(&found.workers);
+    free(found.targets);
+    return rc;
+}
+
+const cli_command cli_cmd_worker_ls = {
+    .name = "worker ls",
+    .summary = "who is at work, and on which partitions",
+    .more =
+        "The live workers share the partitions. A worker whose heartbeat has ended is stale: the\n"
+        "others take its share, and it is forgotten after some minutes. A worker that runs with\n"
+        "--no-leasing has no heartbeat and is not shown; its leases are, by: everfold lease ls.",
+    .example = "everfold worker ls",
+    .run = run_ls,
+};

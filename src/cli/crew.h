@@ -1,0 +1,27 @@
+/*
+ * crew.h - how the commands about leases, workers and partitions show a time that is left.
+ */
+#ifndef EF_CLI_CREW_H
+#define EF_CLI_CREW_H
+
+#include "cli.h"
+
+/* Who holds something until when. Not live with an owner: it has run out. */
+typedef struct cli_hold {
+    ef_str owner; /* "" when it is free */
+    int64_t until_us;
+    bool live;
+} cli_hold;
+
+/* "owner", `until_key` and "ttl_ms"; null where it is free. */
+void cli_json_hold(ef__json_writer *w, const char *until_key, const cli_hold *hold);
+void cli_json_ttl(ef__json_writer *w, const cli_hold *hold);
+/* "9.8 s", "over" or "-". */
+void cli_table_ttl(cli_table *table, const cli_hold *hold);
+
+void cli_json_field_str(ef__json_writer *w, const char *key, ef_str value); /* "" is null */
+void cli_json_field_int(ef__json_writer *w, const char *key, int64_t value);
+void cli_json_field_time(ef__json_writer *w, const char *key, int64_t time_us); /* 0 is null */
+void cli_json_field_bool(ef__json_writer *w, const char *key, bool value);
+
+#endif

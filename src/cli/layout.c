@@ -1,0 +1,355 @@
+/*
+ * layout.c - see layout.h.
+ */
+#include "layout.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define GAP 2              /* between columns, between items and between cells */
+#define FIRST_COLUMN_MIN 6 /* of a grid */
+
+/* --- marks --------------------------------------------------------------------------------------
+ */
+
+static bool is_mark(char c)
+{
+    return c >= CLI_MARK_PLAIN[0] && c <= CLI_MARK_GREEN[0];
+}
+
+/* The bytes up to the next mark. */
+static ef_str next_piece(ef_str text)
+{
+    size_t n = 0;
+
+    while (n < text.len && !is_mark(text.ptr[n]))
+        n++;
+    return (ef_str){text.ptr, n};
+}
+
+static size_t marked_width(ef_str text)
+{
+    size_t width = 0;
+
+    while (text.len > 0) {
+        ef_str piece = next_piece(text);
+        size_t step = piece.len > 0 ? piece.len : 1;
+        width += cli_text_width(piece);
+        text.ptr += step;
+        text.len -= step;
+    }
+    return width;
+}
+
+static void pad(ef__buf *out, size_t columns)
+{
+    for (size_t i = 0; i < columns; i++)
+        ef__buf_add_char(out, ' ');
+}
+
+static void write_mark(ef__buf *out, char mark)
+{
+    static const char *const codes[] = {"0", "1", "31", "33", "32"};
+
+    ef__buf_printf(out, "\033[%sm", codes[mark - CLI_MARK_PLAIN[0]]);
+}
+
+/* `line` cut to `width`; how many columns it took. Marks stay marks, or become colours, or go. */
+typedef enum mark_use { MARKS_STAY, MARKS_COLOUR, MARKS_GO } mark_use;
+
+static size_t write_cut(ef__buf *out, ef_str line, size_t width, mark_use use)
+{
+    size_t used = 0, room = width;
+    bool cut = marked_width(line) > width, marked = false;
+
+    if (width == 0)
+        return 0;
+    room -= cut ? 1 : 0;
+    while (line.len > 0) {
+        ef_str piece = next_piece(line);
+        ef_str fits = cli_text_cut(piece, room - used);
+        size_t step = piece.len > 0 ? piece.len : 1;
+        if (piece.len == 0 && use == MARKS_STAY)
+            ef__buf_add_char(out, line.ptr[0]);
+        if (piece.len == 0 && use == MARKS_COLOUR)
+            write_mark(out, line.ptr[0]);
+        marked = piece.len == 0 ? line.ptr[0] != CLI_MARK_PLAIN[0] : marked;
+        ef__buf_add_str(out, fits);
+        used += cli_text_width(fits);
+        if (fits.len < piece.len)
+            break;
+        line.ptr += step;
+        line.len -= step;
+    }
+    ef__buf_add_text(out, cut ? "…" : "");
+    if (marked && use == MARKS_COLOUR)
+        write_mark(out, CLI_MARK_PLAIN[0]);
+    if (marked && use == MARKS_STAY)
+        ef__buf_add_text(out, CLI_MARK_PLAIN);
+    return used + (cut ? 1 : 0);
+}
+
+void cli_line_write(ef__buf *out, ef_str line, size_t width, bool colour)
+{
+    (void)write_cut(out, line, width, colour ? MARKS_COLOUR : MARKS_GO);
+}
+
+/* --- sections and flows -------------------------------------------------------------------------
+ */
+
+void cli_section_line(cli_section *section, ef_str line)
+{
+    ef__buf_add_str(&section->lines, line);
+    if (ef__buf_add_char(&section->lines, '\0'))
+        section->count++;
+}
+
+void cli_section_release(cli_section *section)
+{
+    ef__buf_release(&section->lines);
+    section->count = 0;
+}
+
+void cli_flow_begin(cli_flow *flow, cli_section *section, size_t width, const char *label)
+{
+    *flow = (cli_flow){.section = section, .width = width, .line = EF__BUF_INIT(CLI_OUT_MAX)};
+    ef__buf_printf(&flow->line, CLI_MARK_BOLD "%-*s" CLI_MARK_PLAIN, CLI_FLOW_INDENT, label);
+    flow->used = CLI_FLOW_INDENT;
+}
+
+void cli_flow_break(cli_flow *flow)
+{
+    if (flow->used <= CLI_FLOW_INDENT)
+        return;
+    cli_section_line(flow->section, ef__buf_str(&flow->line));
+    ef__buf_reset(&flow->line);
+    pad(&flow->line, CLI_FLOW_INDENT);
+    flow->used = CLI_FLOW_INDENT;
+}
+
+void cli_flow_add(cli_flow *flow, ef_str item)
+{
+    size_t width = marked_width(item);
+
+    if (flow->used > CLI_FLOW_INDENT && flow->used + GAP + width > flow->width)
+        cli_flow_break(flow);
+    if (flow->used > CLI_FLOW_INDENT) {
+        pad(&flow->line, GAP);
+        flow->used += GAP;
+    }
+    ef__buf_add_str(&flow->line, item);
+    flow->used += width;
+}
+
+void cli_flow_printf(cli_flow *flow, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    cli_flow_add(flow, ef_str_from(text));
+}
+
+void cli_flow_end(cli_flow *flow)
+{
+    cli_flow_break(flow);
+    ef__buf_release(&flow->line);
+}
+
+/* --- grids --------------------------------------------------------------------------------------
+ */
+
+void cli_grid_add(cli_grid *grid, ef_str cell)
+{
+    size_t width = marked_width(cell), *widest = &grid->widths[grid->cell_count % grid->columns];
+
+    ef__buf_add_str(&grid->cells, cell);
+    if (!ef__buf_add_char(&grid->cells, '\0'))
+        return;
+    *widest = width > *widest ? width : *widest;
+    grid->cell_count++;
+}
+
+void cli_grid_printf(cli_grid *grid, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    cli_grid_add(grid, ef_str_from(text));
+}
+
+static void add_cell(ef__buf *line, const cli_grid *grid, size_t column, ef_str cell)
+{
+    size_t width = marked_width(cell), room = grid->widths[column];
+    size_t gap = room > width ? room - width : 0;
+
+    pad(line, column > 0 && !(cell.len == 0 && column + 1 == grid->columns) ? GAP : 0);
+    pad(line, grid->right & 1U << column ? gap : 0);
+    (void)write_cut(line, cell, room, MARKS_STAY);
+    pad(line, grid->right & 1U << column || column + 1 == grid->columns ? 0 : gap);
+}
+
+/* The first column takes what the others leave, from its minimum up to what it needs. */
+static void fit_first_column(cli_grid *grid, size_t width)
+{
+    size_t others = 0;
+
+    for (size_t i = 0; i < grid->columns; i++) {
+        size_t head = cli_text_width(ef_str_from(grid->heads[i]));
+        grid->widths[i] = head > grid->widths[i] ? head : grid->widths[i];
+        others += i > 0 ? grid->widths[i] + GAP : 0;
+    }
+    size_t room = width > others + FIRST_COLUMN_MIN ? width - others : FIRST_COLUMN_MIN;
+    grid->widths[0] = grid->widths[0] > room ? room : grid->widths[0];
+}
+
+void cli_grid_end(cli_grid *grid, cli_section *section, size_t width)
+{
+    ef__buf line = EF__BUF_INIT(CLI_OUT_MAX);
+    const char *cell = grid->cells.ptr;
+
+    fit_first_column(grid, width);
+    ef__buf_add_text(&line, CLI_MARK_BOLD);
+    for (size_t i = 0; i < grid->columns; i++)
+        add_cell(&line, grid, i, ef_str_from(grid->heads[i]));
+    ef__buf_add_text(&line, CLI_MARK_PLAIN);
+    cli_section_line(section, ef__buf_str(&line));
+    ef__buf_reset(&line);
+    for (size_t i = 0; i < grid->cell_count; i++) {
+        ef_str text = ef_str_from(cell);
+        add_cell(&line, grid, i % grid->columns, text);
+        cell += text.len + 1;
+        if ((i + 1) % grid->columns != 0)
+            continue;
+        cli_section_line(section, ef__buf_str(&line));
+        ef__buf_reset(&line);
+    }
+    ef__buf_release(&line);
+    ef__buf_release(&grid->cells);
+}
+
+/* --- bands --------------------------------------------------------------------------------------
+ */
+
+typedef struct column {
+    const cli_section *sections[CLI_LAYOUT_SECTIONS_MAX];
+    size_t shown[CLI_LAYOUT_SECTIONS_MAX]; /* lines of each */
+    size_t count;
+    size_t height; /* sum of shown */
+} column;
+
+static void spread(const cli_band *band, column columns[CLI_LAYOUT_COLUMNS_MAX])
+{
+    memset(columns, 0, CLI_LAYOUT_COLUMNS_MAX * sizeof *columns);
+    for (size_t i = 0; i < band->count; i++) {
+        column *shortest = &columns[0];
+        for (size_t k = 1; k < band->columns; k++)
+            if (columns[k].height < shortest->height)
+                shortest = &columns[k];
+        if (band->sections[i].count == 0)
+            continue;
+        shortest->sections[shortest->count] = &band->sections[i];
+        shortest->shown[shortest->count++] = band->sections[i].count;
+        shortest->height += band->sections[i].count;
+    }
+}
+
+/* Take lines from whichever section shows the most, until it fits or each has one. */
+static void shrink(column *c, size_t height)
+{
+    while (c->height > height) {
+        size_t most = 0;
+        for (size_t i = 1; i < c->count; i++)
+            if (c->shown[i] > c->shown[most])
+                most = i;
+        if (c->shown[most] <= 1)
+            break;
+        c->shown[most]--;
+        c->height--;
+    }
+}
+
+static void flatten(const column *c, size_t height, ef__buf *lines)
+{
+    bool apart = c->height + c->count <= height + 1; /* room for a line between the sections */
+
+    for (size_t i = 0; i < c->count; i++) {
+        const cli_section *s = c->sections[i];
+        const char *line = s->lines.ptr;
+        if (i > 0 && apart)
+            ef__buf_add_char(lines, '\0');
+        for (size_t k = 0; k < c->shown[i]; k++) {
+            if (k > 0 && k + 1 == c->shown[i] && k + 1 < s->count)
+                ef__buf_printf(lines, "… %zu more", s->count - k);
+            else
+                ef__buf_add_text(lines, line);
+            ef__buf_add_char(lines, '\0');
+            line += strlen(line) + 1;
+        }
+    }
+}
+
+size_t cli_band_column(size_t width, size_t columns)
+{
+    size_t gaps = GAP * (columns - 1);
+
+    return width > gaps + columns ? (width - gaps) / columns : 1;
+}
+
+size_t cli_band_height(const cli_band *band)
+{
+    column columns[CLI_LAYOUT_COLUMNS_MAX];
+    size_t height = 0;
+
+    spread(band, columns);
+    for (size_t k = 0; k < band->columns; k++)
+        height = columns[k].height > height ? columns[k].height : height;
+    return height;
+}
+
+/* One line across all columns; false when none of them has one any more. */
+static bool write_row(const cli_band *band, const char **at, const char *const *end, ef__buf *out)
+{
+    size_t room = cli_band_column(band->width, band->columns), missing = 0;
+    bool any = false;
+
+    for (size_t k = 0; k < band->columns; k++)
+        any = any || at[k] < end[k];
+    for (size_t k = 0; any && k < band->columns; k++) {
+        ef_str line = at[k] < end[k] ? ef_str_from(at[k]) : EF_STR("");
+        if (line.len > 0) {
+            pad(out, missing);
+            missing = 0;
+        }
+        missing += GAP + room - write_cut(out, line, room, band->colour ? MARKS_COLOUR : MARKS_GO);
+        at[k] += at[k] < end[k] ? line.len + 1 : 0;
+    }
+    return any && ef__buf_add_char(out, '\n');
+}
+
+size_t cli_band_write(const cli_band *band, size_t height, ef__buf *out)
+{
+    column columns[CLI_LAYOUT_COLUMNS_MAX];
+    ef__buf lines[CLI_LAYOUT_COLUMNS_MAX];
+    const char *at[CLI_LAYOUT_COLUMNS_MAX], *end[CLI_LAYOUT_COLUMNS_MAX];
+    size_t rows = 0;
+
+    spread(band, columns);
+    for (size_t k = 0; k < band->columns; k++) {
+        lines[k] = (ef__buf)EF__BUF_INIT(CLI_OUT_MAX);
+        shrink(&columns[k], height);
+        flatten(&columns[k], height, &lines[k]);
+        at[k] = lines[k].ptr ? lines[k].ptr : "";
+        end[k] = at[k] + lines[k].len;
+    }
+    while (rows < height && write_row(band, at, end, out))
+        rows++;
+    for (size_t k = 0; k < band->columns; k++)
+        ef__buf_release(&lines[k]);
+    return rows;
+}

@@ -1,0 +1,179 @@
+/*
+ * overview.c - see overview.h.
+ */
+#include "overview.h"
+#include "../base/utf8.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define RUNS_MAX 1000
+
+void cli_troubles_add(cli_troubles *t, int64_t at_us, const char *text)
+{
+    ef_str kept = ef__utf8_cut(ef_str_from(text), CLI_TROUBLE_BYTES - 1);
+    size_t at = 0, gone = 0;
+
+    while (gone < t->count && !ef_str_equal(ef_str_from(t->items[gone].text), kept))
+        gone++;
+    if (gone < t->count && t->items[gone].at_us >= at_us)
+        return;
+    while (at < t->count && t->items[at].at_us > at_us)
+        at++;
+    if (at == CLI_TROUBLES_MAX)
+        return;
+    if (gone == t->count)
+        gone = t->count < CLI_TROUBLES_MAX ? t->count++ : CLI_TROUBLES_MAX - 1;
+    memmove(&t->items[at + 1], &t->items[at], (gone - at) * sizeof t->items[0]);
+    t->items[at].at_us = at_us;
+    (void)snprintf(t->items[at].text, sizeof t->items[at].text, "%.*s", EF_STR_ARG(kept));
+}
+
+int64_t cli_age_ms(int64_t now_us, int64_t then_us)
+{
+    if (then_us == 0)
+        return -1;
+    return now_us > then_us ? (now_us - then_us) / 1000 : 0;
+}
+
+int64_t cli_overview_owned(const cli_overview *o, ef_str owner)
+{
+    int64_t count = 0;
+
+    for (size_t i = 0; i < o->partitions.count; i++) {
+        const ef_partition *p = &o->partitions.items[i];
+        count += p->live && (owner.len == 0 || ef_str_equal(p->owner, owner)) ? 1 : 0;
+    }
+    return count;
+}
+
+/* --- the views ----------------------------------------------------------------------------------
+ */
+
+/* The open failures of one projection: the newest ones. */
+static ef_status read_troubles(cli *c, const ef_projection *p, cli_troubles *out, ef_error *err)
+{
+    ef_failure_list list = {0};
+    ef_status st = ef_projection_failures(c->engine, p->name, false, CLI_TROUBLES_MAX, &list, err);
+
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        const ef_failure *f = &list.items[i];
+        char text[2 * CLI_TROUBLE_BYTES];
+        (void)snprintf(text, sizeof text, "%.*s: %.*s seq %" PRId64 ": %.*s", EF_STR_ARG(p->name),
+                       EF_STR_ARG(f->stream), f->seq, EF_STR_ARG(f->message));
+        cli_troubles_add(out, f->recorded_us, text);
+    }
+    ef_failure_list_release(&list);
+    return st;
+}
+
+/* A journal without views is whole: somebody else may keep them, or nobody wants any. */
+static void read_projections(cli *c, cli_overview *o)
+{
+    ef_error *err = &o->views_error;
+    ef_status st = c->engine ? EF_OK : cli_engine_open(c, false, true, err);
+
+    if (st == EF_OK)
+        st = ef_projection_ls(c->engine, EF_STR(""), &o->projections, err);
+    for (size_t i = 0; st == EF_OK && i < o->projections.count; i++) {
+        const ef_projection *p = &o->projections.items[i];
+        o->unaccounted += p->unaccounted;
+        if (p->failures > 0)
+            st = read_troubles(c, p, &o->troubles, err);
+    }
+    if (st != EF_OK)
+        ef_projection_list_release(&o->projections);
+    if (st == EF_OK || st == EF_NOT_FOUND)
+        *err = (ef_error)EF_ERROR_INIT;
+}
+
+/* --- the journal --------------------------------------------------------------------------------
+ */
+
+static ef_status read_runs(cli *c, cli_overview *o, ef_error *err)
+{
+    ef_run_list runs = {0};
+    ef_status st = ef_run_ls(c->journal, true, RUNS_MAX, &runs, err);
+
+    for (size_t i = 0; st == EF_OK && i < runs.count; i++) {
+        o->runs_queued += runs.items[i].state == EF_RUN_QUEUED ? 1 : 0;
+        o->runs_running += runs.items[i].state == EF_RUN_RUNNING ? 1 : 0;
+    }
+    ef_run_list_release(&runs);
+    return st;
+}
+
+static ef_status read_lanes(cli *c, cli_overview *o, ef_error *err)
+{
+    ef_status st = ef_lane_ls(c->journal, &o->lane_names, err);
+
+    if (st != EF_OK)
+        return st;
+    o->lanes = calloc(o->lane_names.count + 1, sizeof *o->lanes);
+    if (!o->lanes)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while reading the lanes");
+    for (; st == EF_OK && o->lane_count < o->lane_names.count; o->lane_count++) {
+        cli_lane *lane = &o->lanes[o->lane_count];
+        lane->name = o->lane_names.items[o->lane_count].name;
+        st = ef_outbox_summarise(c->journal,
+                                 &(ef_outbox_query){.any_tenant = true, .lane = lane->name},
+                                 &lane->rows, err);
+    }
+    return st;
+}
+
+static ef_status read_journal(cli *c, bool all, cli_overview *o, ef_error *err)
+{
+    ef_status st = ef_journal_head(c->journal, &o->head, err);
+
+    if (st == EF_OK)
+        st = ef_journal_facts(c->journal, &o->facts, err);
+    if (st == EF_OK)
+        st = ef_outbox_summarise(c->journal, &(ef_outbox_query){.any_tenant = true}, &o->outbox,
+                                 err);
+    if (st == EF_OK)
+        st = ef_worker_ls(c->journal, &o->workers, err);
+    if (st == EF_OK)
+        st = read_runs(c, o, err);
+    if (st == EF_OK && all)
+        st = read_lanes(c, o, err);
+    if (st == EF_OK && all)
+        st = ef_partition_ls(c->journal, &o->partitions, err);
+    return st;
+}
+
+ef_status cli_overview_read(cli *c, bool all, cli_overview *o, ef_error *err)
+{
+    const ef_clock *clock = ef_clock_system();
+    ef_status st;
+
+    *o = (cli_overview){.views_error = EF_ERROR_INIT};
+    st = read_journal(c, all, o, err);
+    if (st != EF_OK) {
+        cli_overview_release(o);
+        return st;
+    }
+    read_projections(c, o);
+    o->read_us = clock->wall_us(clock->context);
+    for (size_t i = 0; i < o->workers.count; i++)
+        o->workers_live += o->workers.items[i].live ? 1 : 0;
+    o->oldest_ms = o->outbox.oldest.count > 0
+                       ? cli_age_ms(o->read_us, o->outbox.oldest.items[0].enqueued_us)
+                       : -1;
+    o->blocked_ms = cli_age_ms(o->read_us, o->outbox.blocked_oldest_us);
+    return EF_OK;
+}
+
+void cli_overview_release(cli_overview *o)
+{
+    ef_row_list_release(&o->outbox.oldest);
+    ef_worker_list_release(&o->workers);
+    ef_projection_list_release(&o->projections);
+    ef_partition_list_release(&o->partitions);
+    for (size_t i = 0; i < o->lane_count; i++)
+        ef_row_list_release(&o->lanes[i].rows.oldest);
+    free(o->lanes);
+    ef_lane_list_release(&o->lane_names);
+    *o = (cli_overview){.views_error = EF_ERROR_INIT};
+}

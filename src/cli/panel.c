@@ -1,0 +1,479 @@
+/*
+ * panel.c - see panel.h.
+ *
+ *     everfold work  outbox_apply_only  up 0:01:23
+ *     summary     worker w  heartbeat 2 s ago …     throughput  claimed 5 …
+ *     partitions  desired 16 …                      posts       queue idle …
+ *     PROJECTION  STATE  LAG  AGE  VIEWS  FAILURES  UNACCOUNTED
+ *     ERROR
+ *     q quit  p pause …
+ */
+#include "panel.h"
+#include "layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define TWO_COLUMNS 90
+#define THREE_COLUMNS 140
+#define TWO_LISTS 150 /* from this width on lists stand side by side */
+#define SHORT_HEADS 72
+#define NO_LIMIT (SIZE_MAX / 2)
+
+/* --- words for numbers --------------------------------------------------------------------------
+ */
+
+static void age_text(int64_t ms, char out[32])
+{
+    int64_t s = ms / 1000;
+
+    if (ms < 0)
+        (void)snprintf(out, 32, "-");
+    else if (s < 120)
+        (void)snprintf(out, 32, "%" PRId64 " s", s);
+    else if (s < 7200)
+        (void)snprintf(out, 32, "%" PRId64 " min", s / 60);
+    else if (s < 48 * 3600)
+        (void)snprintf(out, 32, "%" PRId64 " h", s / 3600);
+    else
+        (void)snprintf(out, 32, "%" PRId64 " d", s / 86400);
+}
+
+/* A number that should be 0. */
+static void add_bad(cli_flow *flow, const char *name, int64_t number)
+{
+    cli_flow_printf(flow, "%s%s %" PRId64 "%s", number ? CLI_MARK_RED : "", name, number,
+                    number ? CLI_MARK_PLAIN : "");
+}
+
+static void add_number(cli_flow *flow, const char *name, int64_t number)
+{
+    cli_flow_printf(flow, "%s %" PRId64, name, number);
+}
+
+static void add_escaped(cli_flow *flow, const char *name, ef_str text)
+{
+    ef__buf item = EF__BUF_INIT(CLI_OUT_MAX);
+
+    ef__buf_add_text(&item, name);
+    cli_escape(&item, text);
+    cli_flow_add(flow, ef__buf_str(&item));
+    ef__buf_release(&item);
+}
+
+/* --- small things -------------------------------------------------------------------------------
+ */
+
+/* "acks survive: process crash yes, power loss yes; …": its first part, which is what matters, in
+ * pieces that can stand on two lines. */
+static void add_durability(cli_flow *flow, const char *text)
+{
+    size_t left = strcspn(text, ";");
+
+    while (left > 0) {
+        size_t n = strcspn(text, ",");
+        n = n < left ? n : left;
+        add_escaped(flow, "", (ef_str){text, n});
+        n += strspn(text + n, ", ");
+        text += n < left ? n : left;
+        left -= n < left ? n : left;
+    }
+}
+
+static void add_summary(const cli_panel_facts *f, cli_section *section, size_t width)
+{
+    const cli_overview *o = f->overview;
+    cli_flow flow;
+    char age[32];
+
+    cli_flow_begin(&flow, section, width, "summary");
+    if (f->work) {
+        add_escaped(&flow, "worker ", f->work->worker);
+        age_text(f->work->heartbeat_ms, age);
+        if (f->work->heartbeat_ms >= 0)
+            cli_flow_printf(&flow, "heartbeat %s ago", age);
+    }
+    cli_flow_printf(&flow, "workers %zu live", o->workers_live);
+    if (f->refresh_ms >= 0) {
+        age_text(f->refresh_ms + 999, age);
+        cli_flow_printf(&flow, "refresh in %s", age);
+    }
+    if (o->runs_queued + o->runs_running > 0)
+        cli_flow_printf(&flow, "runs %" PRId64 " running, %" PRId64 " queued", o->runs_running,
+                        o->runs_queued);
+    cli_flow_break(&flow);
+    add_durability(&flow, o->facts.durability);
+    cli_flow_end(&flow);
+}
+
+/* The last minute as a row of bars, in as many as fit. */
+static void add_history(const cli_panel_facts *f, cli_flow *flow, size_t width)
+{
+    static const char *const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    static const size_t counts[] = {60, 30, 20, 15, 12, 10};
+    size_t count = 10;
+    int64_t sums[CLI_PANEL_HISTORY] = {0}, most = 0;
+    ef__buf text = EF__BUF_INIT(4096);
+
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        if (counts[i] + CLI_FLOW_INDENT <= width && counts[i] > count)
+            count = counts[i];
+    for (size_t i = 0; i < CLI_PANEL_HISTORY; i++)
+        sums[i / (CLI_PANEL_HISTORY / count)] += f->history[i];
+    for (size_t i = 0; i < count; i++)
+        most = sums[i] > most ? sums[i] : most;
+    for (size_t i = 0; i < count; i++)
+        ef__buf_add_text(&text, sums[i] <= 0 ? bars[0] : bars[(sums[i] * 7 + most - 1) / most]);
+    cli_flow_add(flow, ef__buf_str(&text));
+    ef__buf_release(&text);
+}
+
+static void add_throughput(const cli_panel_facts *f, cli_section *section, size_t width)
+{
+    cli_flow flow;
+
+    cli_flow_begin(&flow, section, width, f->work ? "throughput" : "journal");
+    if (f->work) {
+        const ef_tick *sum = &f->work->sum;
+        add_number(&flow, "claimed", sum->claimed);
+        add_number(&flow, "applied", sum->applied);
+        add_number(&flow, "ignored", sum->ignored);
+        add_bad(&flow, "failed", sum->failed);
+        add_number(&flow, "deferred", sum->deferred);
+        add_bad(&flow, "dead", sum->dead);
+        add_number(&flow, "caught up", sum->caught_up);
+    } else {
+        add_number(&flow, "position", f->overview->head.position);
+        add_number(&flow, "streams", f->overview->facts.streams);
+    }
+    cli_flow_printf(&flow, "%s%.1f/s over %" PRId64 " s", f->work ? "" : "appended ", f->rate,
+                    f->window_s);
+    add_history(f, &flow, width);
+    cli_flow_end(&flow);
+}
+
+static void add_outbox(const cli_panel_facts *f, cli_section *section, size_t width)
+{
+    const cli_overview *o = f->overview;
+    cli_flow flow;
+    char age[32];
+
+    cli_flow_begin(&flow, section, width, "outbox");
+    add_number(&flow, "pending", o->outbox.pending);
+    add_number(&flow, "processing", o->outbox.processing);
+    add_bad(&flow, "failed", o->outbox.failed);
+    add_bad(&flow, "dead", o->outbox.dead);
+    add_bad(&flow, "blocked", o->outbox.blocked);
+    age_text(o->oldest_ms, age);
+    cli_flow_printf(&flow, "oldest %s", age);
+    cli_flow_end(&flow);
+}
+
+static void add_partitions(const cli_panel_facts *f, cli_section *section, size_t width)
+{
+    const cli_overview *o = f->overview;
+    int64_t owned = cli_overview_owned(o, EF_STR("")), pending = 0, in_hand = 0, exceptions = 0;
+    cli_flow flow;
+
+    cli_flow_begin(&flow, section, width, "partitions");
+    add_number(&flow, "of", o->facts.partitions);
+    if (f->work) {
+        const ef_tick *sum = &f->work->sum;
+        add_number(&flow, "desired", sum->desired_count);
+        add_number(&flow, "owned", sum->owned_count);
+        add_number(&flow, "leased", sum->leased_count);
+        add_number(&flow, "released", sum->released_count);
+        add_number(&flow, "lost", sum->lost_count);
+    } else {
+        for (size_t i = 0; i < o->partitions.count; i++) {
+            pending += o->partitions.items[i].pending;
+            in_hand += o->partitions.items[i].in_hand;
+            exceptions += o->partitions.items[i].exceptions;
+        }
+        add_number(&flow, "owned", owned);
+        add_number(&flow, "free", (int64_t)o->partitions.count - owned);
+        add_number(&flow, "pending", pending);
+        add_number(&flow, "in hand", in_hand);
+        add_number(&flow, "exceptions", exceptions);
+    }
+    cli_flow_end(&flow);
+}
+
+static void add_posts(const cli_panel_facts *f, cli_section *section, size_t width)
+{
+    cli_flow flow;
+
+    cli_flow_begin(&flow, section, width, "posts");
+    for (size_t i = 0; i < f->work->post_count; i++) {
+        const ef_post *p = &f->work->posts[i];
+        bool bad = p->state == EF_POST_RETRYING || p->stalled_us > 0;
+        char more[96] = "";
+        if (p->failures_in_a_row > 0)
+            (void)snprintf(more, sizeof more, " (%" PRId64 " failures)", p->failures_in_a_row);
+        if (p->stalled_us > 0)
+            (void)snprintf(more, sizeof more, " (stalled for %" PRId64 " s, %" PRId64 " failures)",
+                           p->stalled_us / 1000000, p->failures_in_a_row);
+        cli_flow_printf(&flow, "%s%s %s%s%s", bad ? CLI_MARK_YELLOW : "", p->name,
+                        ef_post_state_name(p->state), more, bad ? CLI_MARK_PLAIN : "");
+    }
+    cli_flow_end(&flow);
+}
+
+/* --- lists --------------------------------------------------------------------------------------
+ */
+
+static void add_name(cli_grid *grid, ef_str name, const char *behind)
+{
+    ef__buf cell = EF__BUF_INIT(CLI_OUT_MAX);
+
+    cli_escape(&cell, name);
+    ef__buf_add_text(&cell, behind);
+    cli_grid_add(grid, ef__buf_str(&cell));
+    ef__buf_release(&cell);
+}
+
+static void add_bad_cell(cli_grid *grid, int64_t number)
+{
+    cli_grid_printf(grid, "%s%" PRId64 "%s", number ? CLI_MARK_RED : "", number,
+                    number ? CLI_MARK_PLAIN : "");
+}
+
+static void add_projections(const cli_panel_facts *f, cli_section *section, size_t width)
+{
+    static const char *const heads[] = {"PROJECTION", "STATE",    "LAG",        "SECONDS",
+                                        "VIEWS",      "FAILURES", "UNACCOUNTED"};
+    static const char *const brief[] = {"PROJECTION", "STATE", "LAG",  "SECS",
+                                        "VIEWS",      "FAIL",  "UNACC"};
+    cli_grid grid = CLI_GRID_INIT(width < SHORT_HEADS ? brief : heads, 7, 0x7C);
+    const cli_overview *o = f->overview;
+
+    for (size_t i = 0; i < o->projections.count; i++) {
+        const ef_projection *p = &o->projections.items[i];
+        char version[32];
+        (void)snprintf(version, sizeof version, " v%" PRId32, p->version);
+        add_name(&grid, p->name, version);
+        add_name(&grid, p->state, "");
+        cli_grid_printf(&grid, "%" PRId64, p->lag_events);
+        cli_grid_printf(&grid, "%.1f", p->lag_us > 0 ? (double)p->lag_us / 1e6 : 0.0);
+        cli_grid_printf(&grid, "%" PRId64, p->views);
+        add_bad_cell(&grid, p->failures);
+        cli_grid_printf(&grid, "%" PRId64, p->unaccounted);
+    }
+    cli_grid_end(&grid, section, width);
+    if (o->views_error.status != EF_OK) {
+        ef__buf line = EF__BUF_INIT(CLI_OUT_MAX);
+        ef__buf_add_text(&line, CLI_MARK_RED "the views cannot be read: " CLI_MARK_PLAIN);
+        cli_escape(&line, ef_str_from(o->views_error.text));
+        cli_section_line(section, ef__buf_str(&line));
+        ef__buf_release(&line);
+    } else if (o->projections.count == 0) {
+        cli_section_line(section, EF_STR("none deployed"));
+    }
+}
+
+static void add_lanes(const cli_panel_facts *f, cli_section *section, size_t width)
+{
+    static const char *const heads[] = {"LANE", "PENDING", "PROCESSING", "FAILED",
+                                        "DEAD", "BLOCKED", "OLDEST"};
+    cli_grid grid = CLI_GRID_INIT(heads, 7, 0x7E);
+
+    for (size_t i = 0; i < f->overview->lane_count; i++) {
+        const cli_lane *lane = &f->overview->lanes[i];
+        const ef_row_list *oldest = &lane->rows.oldest;
+        char age[32];
+        age_text(cli_age_ms(f->now_us, oldest->count > 0 ? oldest->items[0].enqueued_us
+                                                         : lane->rows.blocked_oldest_us),
+                 age);
+        add_name(&grid, lane->name, "");
+        cli_grid_printf(&grid, "%" PRId64, lane->rows.pending);
+        cli_grid_printf(&grid, "%" PRId64, lane->rows.processing);
+        add_bad_cell(&grid, lane->rows.failed);
+        add_bad_cell(&grid, lane->rows.dead);
+        add_bad_cell(&grid, lane->rows.blocked);
+        cli_grid_printf(&grid, "%s", age);
+    }
+    cli_grid_end(&grid, section, width);
+}
+
+static void add_workers(const cli_panel_facts *f, cli_section *section, size_t width)
+{
+    static const char *const heads[] = {"WORKER", "PID", "STATE", "HEARTBEAT", "UP", "PARTITIONS"};
+    cli_grid grid = CLI_GRID_INIT(heads, 6, 0x3A);
+    const cli_overview *o = f->overview;
+
+    for (size_t i = 0; i < o->workers.count; i++) {
+        const ef_worker *w = &o->workers.items[i];
+        char age[32];
+        add_name(&grid, w->id, "");
+        cli_grid_printf(&grid, "%" PRId64, w->pid);
+        cli_grid_printf(&grid, "%s", w->live ? "live" : CLI_MARK_YELLOW "stale" CLI_MARK_PLAIN);
+        age_text(cli_age_ms(f->now_us, w->updated_us), age);
+        cli_grid_printf(&grid, "%s", age);
+        age_text(cli_age_ms(f->now_us, w->started_us), age);
+        cli_grid_printf(&grid, "%s", age);
+        cli_grid_printf(&grid, "%" PRId64, cli_overview_owned(o, w->id));
+    }
+    cli_grid_end(&grid, section, width);
+    if (o->workers.count == 0)
+        cli_section_line(section, EF_STR("nobody at work"));
+}
+
+static void add_errors(const cli_panel_facts *f, cli_section *section, size_t width)
+{
+    static const char *const heads[] = {"ERROR", ""};
+    cli_grid grid = CLI_GRID_INIT(heads, 2, 0);
+
+    for (size_t i = 0; i < f->troubles->count; i++) {
+        const cli_trouble *t = &f->troubles->items[i];
+        char age[32];
+        age_text(cli_age_ms(f->now_us, t->at_us), age);
+        cli_grid_printf(&grid, CLI_MARK_YELLOW "%s" CLI_MARK_PLAIN, age);
+        add_name(&grid, ef_str_from(t->text), "");
+    }
+    if (f->troubles->count == 0) {
+        cli_grid_add(&grid, EF_STR("none"));
+        cli_grid_add(&grid, EF_STR(""));
+    }
+    cli_grid_end(&grid, section, width);
+}
+
+/* --- pages --------------------------------------------------------------------------------------
+ */
+
+static size_t column_count(size_t width)
+{
+    return width < TWO_COLUMNS ? 1 : width < THREE_COLUMNS ? 2 : 3;
+}
+
+/* A title, and its lines over the full width; long ones are broken. */
+static void add_wrapped(cli_section *section, ef_str text, size_t width)
+{
+    while (text.len > 0) {
+        ef_str line = cli_text_cut(text, width);
+        if (line.len == 0) /* a character that is wider than all there is */
+            return;
+        cli_section_line(section, line);
+        text.ptr += line.len;
+        text.len -= line.len;
+    }
+}
+
+static void draw_errors(const cli_panel_facts *f, const cli_panel_view *v, size_t height,
+                        ef__buf *out)
+{
+    cli_section section = CLI_SECTION_INIT;
+
+    for (size_t i = 0; i < f->troubles->count; i++) {
+        const cli_trouble *t = &f->troubles->items[i];
+        ef__buf line = EF__BUF_INIT(CLI_OUT_MAX);
+        char age[32];
+        age_text(cli_age_ms(f->now_us, t->at_us), age);
+        ef__buf_printf(&line, "%s ago: ", age);
+        cli_escape(&line, ef_str_from(t->text));
+        add_wrapped(&section, ef__buf_str(&line), v->width);
+        ef__buf_release(&line);
+    }
+    if (f->troubles->count == 0)
+        cli_section_line(&section, EF_STR("no errors"));
+    (void)cli_band_write(&(cli_band){&section, 1, 1, v->width, v->colour}, height, out);
+    cli_section_release(&section);
+}
+
+static void draw_help(const cli_panel_view *v, size_t height, ef__buf *out)
+{
+    static const char *const lines[] = {
+        "q, Ctrl-C  quit: what is in hand is finished first",
+        "p          stop and go on redrawing",
+        "e          the last errors at full length, and back",
+        "?          this page, and back",
+        "",
+        "lag          events that a projection has yet to take",
+        "unaccounted  events that are neither done nor waiting. While events are being folded it",
+        "             moves; at rest it is 0, or something is wrong: everfold doctor",
+        "blocked      rows that wait behind a dead one: everfold outbox report",
+        "errors       of this process, and open failures: everfold projection failures NAME",
+    };
+    cli_section section = CLI_SECTION_INIT;
+
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        cli_section_line(&section, ef_str_from(lines[i]));
+    (void)cli_band_write(&(cli_band){&section, 1, 1, v->width, v->colour}, height, out);
+    cli_section_release(&section);
+}
+
+static void draw_all(const cli_panel_facts *f, const cli_panel_view *v, size_t height, ef__buf *out)
+{
+    cli_section small[5] = {CLI_SECTION_INIT, CLI_SECTION_INIT, CLI_SECTION_INIT, CLI_SECTION_INIT,
+                            CLI_SECTION_INIT};
+    cli_section lists[4] = {CLI_SECTION_INIT, CLI_SECTION_INIT, CLI_SECTION_INIT, CLI_SECTION_INIT};
+    cli_band top = {small, 5, column_count(v->width), v->width, v->colour};
+    cli_band bottom = {lists, 4, v->width < TWO_LISTS ? 1 : 2, v->width, v->colour};
+    size_t column = cli_band_column(v->width, top.columns);
+    size_t list = cli_band_column(v->width, bottom.columns);
+
+    add_summary(f, &small[0], column);
+    add_throughput(f, &small[1], column);
+    add_partitions(f, &small[2], column);
+    if (f->work)
+        add_posts(f, &small[3], column);
+    add_outbox(f, &small[4], column);
+    add_projections(f, &lists[0], list);
+    if (!f->work) {
+        add_lanes(f, &lists[1], list);
+        add_workers(f, &lists[2], list);
+    }
+    add_errors(f, &lists[3], list);
+    /* The lists get what is left, and never less than half. */
+    size_t needed = cli_band_height(&bottom);
+    size_t kept = needed < height / 2 ? needed : height / 2;
+    size_t used = cli_band_write(&top, height - kept, out);
+    if (used + needed < height) {
+        ef__buf_add_char(out, '\n');
+        used++;
+    }
+    (void)cli_band_write(&bottom, height - used, out);
+    for (size_t i = 0; i < 5; i++)
+        cli_section_release(&small[i]);
+    for (size_t i = 0; i < 4; i++)
+        cli_section_release(&lists[i]);
+}
+
+static void draw_title(const cli_panel_facts *f, const cli_panel_view *v, ef__buf *out)
+{
+    int64_t s = f->up_ms / 1000;
+    char line[256];
+
+    (void)snprintf(line, sizeof line,
+                   CLI_MARK_BOLD "everfold %s" CLI_MARK_PLAIN "  %s  up %" PRId64 ":%02" PRId64
+                                 ":%02" PRId64 "%s",
+                   f->title, f->mode, s / 3600, s / 60 % 60, s % 60,
+                   v->paused ? CLI_MARK_YELLOW "  paused" : "");
+    cli_line_write(out, ef_str_from(line), v->width, v->colour);
+    ef__buf_add_char(out, '\n');
+}
+
+void cli_panel_draw(const cli_panel_facts *f, const cli_panel_view *v, ef__buf *out)
+{
+    size_t height = v->height > 0 ? v->height : NO_LIMIT;
+    size_t frame = v->keys && height > 2 ? 2 : 1; /* the title, the keys */
+    size_t start;
+
+    draw_title(f, v, out);
+    start = out->len;
+    if (v->page == CLI_PANEL_ERRORS)
+        draw_errors(f, v, height - frame, out);
+    else if (v->page == CLI_PANEL_HELP)
+        draw_help(v, height - frame, out);
+    else
+        draw_all(f, v, height - frame, out);
+    if (frame < 2)
+        return;
+    /* The keys stand in the last line, however little there is above them. */
+    size_t rows = 1;
+    for (size_t i = start; i < out->len; i++)
+        rows += out->ptr[i] == '\n' ? 1 : 0;
+    for (; v->height > 0 && rows + 1 < v->height; rows++)
+        ef__buf_add_char(out, '\n');
+    cli_line_write(out, EF_STR("q quit  p pause  e errors  ? help"), v->width, v->colour);
+    ef__buf_add_char(out, '\n');
+}

@@ -1,0 +1,221 @@
+/*
+ * work_panel.c - see work_panel.h.
+ */
+#include "work_panel.h"
+#include "screen.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define POSTS_MAX 16
+#define READ_MS_MIN 500
+#define READ_SHARE 10 /* looking at the stores may take a tenth of the time, however slow it is */
+
+static int64_t mono_us(void)
+{
+    const ef_clock *clock = ef_clock_system();
+
+    return clock->mono_us(clock->context);
+}
+
+static int64_t wall_us(void)
+{
+    const ef_clock *clock = ef_clock_system();
+
+    return clock->wall_us(clock->context);
+}
+
+/* --- what is told -------------------------------------------------------------------------------
+ */
+
+static void add_trouble(cli_work_panel *p, const char *text)
+{
+    pthread_mutex_lock(&p->lock);
+    cli_troubles_add(&p->troubles, wall_us(), text);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void keep_record(cli_work_panel *p, const char *message, const ef_log_field *fields,
+                        uint64_t count)
+{
+    ef__buf text = EF__BUF_INIT(64 * 1024);
+
+    ef__buf_add_text(&text, message);
+    for (uint64_t i = 0; i < count; i++) {
+        if (strcmp(fields[i].name, "post") == 0)
+            goto out; /* a step that failed is told by the supervisor as well */
+        ef__buf_printf(&text, "%s %s ", i ? "," : ":", fields[i].name);
+        if (fields[i].text.ptr)
+            ef__buf_add_str(&text, fields[i].text);
+        else
+            ef__buf_printf(&text, "%" PRId64, fields[i].number);
+    }
+    if (!text.failed)
+        add_trouble(p, text.ptr);
+out:
+    ef__buf_release(&text);
+}
+
+static void on_log(void *context, ef_log_level level, const char *message,
+                   const ef_log_field *fields, uint64_t count)
+{
+    cli_work_panel *p = context;
+
+    pthread_mutex_lock(&p->lock);
+    bool shown = p->shown;
+    pthread_mutex_unlock(&p->lock);
+    if (!shown)
+        p->log_before.write(p->log_before.context, level, message, fields, count);
+    else if (level >= EF_LOG_WARN)
+        keep_record(p, message, fields, count);
+}
+
+void cli_work_panel_init(cli_work_panel *p)
+{
+    pthread_mutex_init(&p->lock, NULL);
+    p->started_us = p->rate.started_us = mono_us();
+    p->log_before = p->c->log;
+    if (isatty(STDERR_FILENO)) {
+        p->c->log.write = on_log;
+        p->c->log.context = p;
+    }
+}
+
+static void add_tick(cli_work_panel *p, const char *post, const ef_tick *tick)
+{
+    ef_tick *sum = &p->sum;
+
+    sum->claimed += tick->claimed;
+    sum->applied += tick->applied;
+    sum->ignored += tick->ignored;
+    sum->failed += tick->failed;
+    sum->deferred += tick->deferred;
+    sum->dead += tick->dead;
+    sum->caught_up += tick->caught_up;
+    sum->leased_count += tick->leased_count;
+    sum->released_count += tick->released_count;
+    sum->lost_count += tick->lost_count;
+    if (strcmp(post, "queue") == 0) { /* the one that holds partitions */
+        sum->desired_count = tick->desired_count;
+        sum->owned_count = tick->owned_count;
+    }
+    if (tick->renewed_heartbeat)
+        p->beat_us = mono_us();
+    cli_rate_add(&p->rate, mono_us(), tick->claimed + tick->caught_up + tick->run_events);
+}
+
+void cli_work_panel_tell(cli_work_panel *p, const char *post, const ef_tick *tick,
+                         const ef_error *error)
+{
+    char text[EF_ERROR_TEXT_MAX + 32];
+
+    if (error) {
+        (void)snprintf(text, sizeof text, "%s: %s", post, error->text);
+        add_trouble(p, text);
+        return;
+    }
+    pthread_mutex_lock(&p->lock);
+    add_tick(p, post, tick);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* --- what is shown ------------------------------------------------------------------------------
+ */
+
+/* The engine makes its name; among the workers it is known by host and process. */
+static ef_str own_name(const cli_work_panel *p, const cli_overview *o)
+{
+    char host[256] = "";
+
+    (void)gethostname(host, sizeof host - 1);
+    for (size_t i = 0; i < o->workers.count; i++)
+        if (o->workers.items[i].pid == (int64_t)getpid() &&
+            ef_str_equal(o->workers.items[i].host, ef_str_from(host)))
+            return o->workers.items[i].id;
+    return p->no_leasing ? EF_STR("single worker") : EF_STR("(joining)");
+}
+
+/* What the stores say replaces what they said; when they do not answer, the old stays, and why is
+ * an error. Returns when to look again: less often when it takes long. */
+static int64_t look_again(cli_work_panel *p, cli_overview *o)
+{
+    ef_error err = EF_ERROR_INIT;
+    cli_overview found;
+    int64_t began_us = mono_us();
+    int64_t rest_us = (p->interval_ms > READ_MS_MIN ? p->interval_ms : READ_MS_MIN) * 1000;
+
+    if (cli_overview_read(p->c, false, &found, &err) == EF_OK) {
+        cli_overview_release(o);
+        *o = found;
+    } else {
+        add_trouble(p, err.text);
+    }
+    int64_t now_us = mono_us(), share_us = (now_us - began_us) * READ_SHARE;
+    return now_us + (share_us > rest_us ? share_us : rest_us);
+}
+
+static void show_frame(cli_work_panel *p, cli_screen *screen, ef_supervisor *supervisor,
+                       const cli_overview *o, int64_t next_us)
+{
+    ef_post posts[POSTS_MAX];
+    size_t post_count = ef_supervisor_posts(supervisor, posts, POSTS_MAX);
+    cli_panel_work work = {.worker = own_name(p, o),
+                           .posts = posts,
+                           .post_count = post_count < POSTS_MAX ? post_count : POSTS_MAX};
+    cli_troubles troubles = o->troubles;
+    int64_t now_us = mono_us();
+    cli_panel_facts facts = {.title = "work",
+                             .mode = cli_mode_name(p->c->mode),
+                             .overview = o,
+                             .troubles = &troubles,
+                             .work = &work,
+                             .now_us = wall_us(),
+                             .up_ms = (now_us - p->started_us) / 1000,
+                             .refresh_ms = next_us > now_us ? (next_us - now_us) / 1000 : 0,
+                             .window_s = p->window_s};
+
+    pthread_mutex_lock(&p->lock);
+    work.sum = p->sum;
+    work.heartbeat_ms = p->beat_us ? (now_us - p->beat_us) / 1000 : -1;
+    facts.rate = cli_rate_over(&p->rate, now_us, p->window_s);
+    cli_rate_history(&p->rate, now_us, facts.history, CLI_PANEL_HISTORY);
+    for (size_t i = 0; i < p->troubles.count; i++)
+        cli_troubles_add(&troubles, p->troubles.items[i].at_us, p->troubles.items[i].text);
+    pthread_mutex_unlock(&p->lock);
+    cli_screen_show(screen, &facts);
+}
+
+static void set_shown(cli_work_panel *p, bool shown)
+{
+    pthread_mutex_lock(&p->lock);
+    p->shown = shown;
+    pthread_mutex_unlock(&p->lock);
+}
+
+void cli_work_panel_run(cli_work_panel *p, ef_supervisor *supervisor)
+{
+    cli_overview overview = {.views_error = EF_ERROR_INIT};
+    cli_screen screen;
+    int64_t next_us = look_again(p, &overview);
+
+    set_shown(p, true);
+    cli_screen_open(&screen, p->c);
+    while (cli_screen_wait(&screen)) {
+        if (mono_us() >= next_us && !screen.paused)
+            next_us = look_again(p, &overview);
+        show_frame(p, &screen, supervisor, &overview, next_us);
+    }
+    cli_screen_close(&screen);
+    set_shown(p, false);
+    cli_overview_release(&overview);
+}
+
+void cli_work_panel_release(cli_work_panel *p)
+{
+    p->c->log = p->log_before;
+    /* What went wrong went with the screen: it is told again where it stays. */
+    for (size_t i = p->troubles.count; i > 0; i--)
+        cli_warn(p->c, "everfold: %s", p->troubles.items[i - 1].text);
+    pthread_mutex_destroy(&p->lock);
+}

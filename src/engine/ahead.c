@@ -1,0 +1,83 @@
+/*
+ * ahead.c - see ahead.h.
+ */
+#include "ahead.h"
+
+#include "engine_priv.h"
+
+#define FIRST_LIMIT 1000 /* before anything is known of the events */
+#define LIMIT_MIN 50
+#define BATCH_BYTES (8ul << 20) /* about: two batches are in memory at a time */
+
+static ef_status read_batch(const ef__ahead *a, ef_journal *journal, int64_t after, ef_batch *out,
+                            int64_t *out_reached, ef_error *err)
+{
+    *out_reached = after;
+    return ef_journal_read_log(journal,
+                               &(ef_log_query){.any_tenant = true,
+                                               .after = after,
+                                               .limit = a->limit ? a->limit : FIRST_LIMIT,
+                                               .out_reached = out_reached},
+                               out, err);
+}
+
+/* Fewer events next time, or more. */
+static void learn(ef__ahead *a, const ef_batch *batch)
+{
+    size_t bytes = 0, limit = a->limit ? a->limit : FIRST_LIMIT;
+
+    for (size_t i = 0; i < batch->count; i++)
+        bytes += batch->events[i].data.len + batch->events[i].meta.len;
+    if (bytes > BATCH_BYTES && limit > LIMIT_MIN)
+        limit /= 2;
+    else if (2 * bytes < BATCH_BYTES && batch->more)
+        limit *= 2;
+    a->limit = limit < EF__ENGINE_CATCH_UP_BATCH ? limit : EF__ENGINE_CATCH_UP_BATCH;
+}
+
+static void *run(void *context)
+{
+    ef__ahead *a = context;
+
+    a->st = read_batch(a, a->journal, a->after, &a->batch, &a->reached, &a->err);
+    return NULL;
+}
+
+void ef__ahead_start(ef__ahead *a, ef_journal *journal, int64_t after)
+{
+    ef__ahead_release(a);
+    a->journal = journal;
+    a->after = after;
+    a->running = pthread_create(&a->thread, NULL, run, a) == 0;
+}
+
+ef_status ef__ahead_take(ef__ahead *a, ef_journal *journal, int64_t after, ef_batch *out,
+                         int64_t *out_reached, ef_error *err)
+{
+    bool is_read = a->running;
+    ef_status st = EF_OK;
+
+    if (a->running)
+        (void)pthread_join(a->thread, NULL);
+    a->running = false;
+    /* One that failed is tried again: then the failure is told as of now. */
+    if (is_read && a->st == EF_OK && a->after == after) {
+        *out = a->batch;
+        *out_reached = a->reached;
+        a->batch = (ef_batch)EF_BATCH_INIT;
+    } else {
+        ef_batch_release(&a->batch);
+        st = read_batch(a, journal, after, out, out_reached, err);
+    }
+    if (st == EF_OK)
+        learn(a, out);
+    return st;
+}
+
+void ef__ahead_release(ef__ahead *a)
+{
+    if (a->running)
+        (void)pthread_join(a->thread, NULL);
+    ef_batch_release(&a->batch);
+    *a = (ef__ahead){.limit = a->limit, .batch = EF_BATCH_INIT, .err = EF_ERROR_INIT};
+}

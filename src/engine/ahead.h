@@ -1,0 +1,34 @@
+/*
+ * ahead.h - the next batch of a long catch-up, read by a thread while this one is folded.
+ *
+ * The only thread of the engine. It lives for one read, touches nothing but the journal, and is
+ * only started where a whole batch is known to lie ahead.
+ */
+#ifndef EF_ENGINE_AHEAD_H
+#define EF_ENGINE_AHEAD_H
+
+#include <everfold/journal.h>
+
+#include <pthread.h>
+
+typedef struct ef__ahead {
+    ef_journal *journal;
+    pthread_t thread;
+    size_t limit; /* events of the next read: fewer where they are large; 0 at first */
+    bool running; /* there is a thread to be joined; what follows is its own until then */
+    int64_t after, reached;
+    ef_batch batch;
+    ef_status st;
+    ef_error err;
+} ef__ahead;
+
+/* Begin to read what lies behind `after`. Where no thread can be had, ef__ahead_take reads. */
+void ef__ahead_start(ef__ahead *ahead, ef_journal *journal, int64_t after);
+/* The events behind `after`, and the position up to which they were looked for: as read ahead, or
+ * read now. `out` is empty when this is called, and the caller's. */
+ef_status ef__ahead_take(ef__ahead *ahead, ef_journal *journal, int64_t after, ef_batch *out,
+                         int64_t *out_reached, ef_error *err);
+/* Join the thread and drop what it has read; also one that is zeroed. */
+void ef__ahead_release(ef__ahead *ahead);
+
+#endif

@@ -1,0 +1,191 @@
+/*
+ * compare.c - the views of two generations, side by side.
+ *
+ * A page of one side at a time is held, and each view of it is looked up on the other; then the
+ * other side is gone through for what only it has. So memory is bounded, and no read transaction
+ * lasts longer than a page.
+ *
+ * Views change meanwhile. Two live generations change together, in one transaction: a view that was
+ * the same before and after the other side was read belongs to what was read there.
+ */
+#include "run.h"
+
+#include <stdlib.h>
+
+#define PAGE_VIEWS 500
+#define PAGE_BYTES (64ul << 20)
+#define LOOKS 20
+
+typedef struct comparing {
+    ef_engine *engine;
+    int64_t left, right;
+    ef__differs *each;
+    void *context;
+    ef_diff *out;
+    bool stop;
+    ef__arena arena; /* of the views at hand */
+} comparing;
+
+typedef struct page {
+    ef__arena arena;
+    ef__view views[PAGE_VIEWS];
+    size_t count;
+    bool full; /* of memory */
+} page;
+
+static bool same(bool a_found, const ef__view *a, bool b_found, const ef__view *b)
+{
+    if (!a_found || !b_found)
+        return a_found == b_found;
+    return a->schema == b->schema && ef_str_equal(a->data, b->data);
+}
+
+/* Both sides of a view as of one moment. */
+static ef_status look(comparing *c, const ef__view *at, ef__view *left, bool *left_found,
+                      ef__view *right, bool *right_found, ef_error *err)
+{
+    ef_views *views = c->engine->views;
+    ef__view again = {0};
+    bool found = false;
+    ef_status st = EF_OK;
+
+    for (int i = 0; st == EF_OK && i < LOOKS; i++) {
+        ef__arena_reset(&c->arena);
+        st = views->ops->view_get(views, c->left, at->tenant, at->id, &c->arena, left, left_found,
+                                  err);
+        if (st == EF_OK)
+            st = views->ops->view_get(views, c->right, at->tenant, at->id, &c->arena, right,
+                                      right_found, err);
+        if (st == EF_OK)
+            st = views->ops->view_get(views, c->left, at->tenant, at->id, &c->arena, &again, &found,
+                                      err);
+        if (st == EF_OK && same(*left_found, left, found, &again) &&
+            (!found || left->last_position == again.last_position))
+            break;
+    }
+    return st;
+}
+
+static ef_status compare_view(comparing *c, const ef__view *at, ef_error *err)
+{
+    ef__view left = {0}, right = {0};
+    bool in_left, in_right;
+    ef_status st = look(c, at, &left, &in_left, &right, &in_right, err);
+
+    if (st != EF_OK || same(in_left, &left, in_right, &right))
+        return st;
+    c->out->different += in_left && in_right;
+    c->out->left_only += in_left && !in_right;
+    c->out->right_only += !in_left && in_right;
+    if (c->each)
+        c->stop =
+            !c->each(c->context, &(ef_difference){.tenant = at->tenant,
+                                                  .view_id = at->id,
+                                                  .left = in_left ? left.data : (ef_str){0},
+                                                  .right = in_right ? right.data : (ef_str){0}});
+    return EF_OK;
+}
+
+/* --- page by page ------------------------------------------------------------------------------
+ */
+
+static bool keep_view(void *context, ef_str key, const ef__view *view)
+{
+    page *p = context;
+    ef__view *kept = &p->views[p->count];
+
+    (void)key;
+    *kept = *view;
+    kept->tenant = ef__arena_copy(&p->arena, view->tenant);
+    kept->id = ef__arena_copy(&p->arena, view->id);
+    kept->data = ef__arena_copy(&p->arena, view->data);
+    if (!kept->tenant.ptr || !kept->id.ptr || !kept->data.ptr) {
+        p->full = true;
+        return false;
+    }
+    return ++p->count < PAGE_VIEWS;
+}
+
+static ef_status compare_page(comparing *c, const page *p, bool left_side, ef_error *err)
+{
+    ef_views *views = c->engine->views;
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && !c->stop && i < p->count; i++) {
+        ef__view other;
+        bool found;
+        ef__arena_reset(&c->arena);
+        st = views->ops->view_get(views, left_side ? c->right : c->left, p->views[i].tenant,
+                                  p->views[i].id, &c->arena, &other, &found, err);
+        if (st != EF_OK)
+            break;
+        c->out->views += left_side || !found;
+        if (left_side ? !same(true, &p->views[i], found, &other) : !found)
+            st = compare_view(c, &p->views[i], err);
+    }
+    return st;
+}
+
+static ef_status compare_side(comparing *c, bool left_side, page *p, ef_error *err)
+{
+    ef_views *views = c->engine->views;
+    ef__buf tenant = EF__BUF_INIT(65536), id = EF__BUF_INIT(1 << 20);
+    bool first = true, more = true;
+    ef_status st = EF_OK;
+
+    while (st == EF_OK && more && !c->stop) {
+        ef__arena_reset(&p->arena);
+        p->count = 0;
+        p->full = false;
+        st = views->ops->view_scan(views,
+                                   &(ef__view_scan){.generation = left_side ? c->left : c->right,
+                                                    .any_tenant = true,
+                                                    .index = -1,
+                                                    .has_after = !first,
+                                                    .after_tenant = ef__buf_str(&tenant),
+                                                    .after_id = ef__buf_str(&id)},
+                                   keep_view, p, err);
+        more = p->count == PAGE_VIEWS || p->full;
+        if (st == EF_OK && p->full && p->count == 0)
+            st = ef_fail(err, EF_NO_MEMORY, "memory ran out while comparing views");
+        if (st == EF_OK)
+            st = compare_page(c, p, left_side, err);
+        if (st == EF_OK && p->count) {
+            ef__buf_reset(&tenant);
+            ef__buf_reset(&id);
+            if (!ef__buf_add_str(&tenant, p->views[p->count - 1].tenant) ||
+                !ef__buf_add_str(&id, p->views[p->count - 1].id))
+                st = ef_fail(err, EF_NO_MEMORY, "memory ran out while comparing views");
+        }
+        first = false;
+    }
+    ef__buf_release(&tenant);
+    ef__buf_release(&id);
+    return st;
+}
+
+ef_status ef__generations_compare(ef_engine *e, int64_t left, int64_t right, ef__differs *each,
+                                  void *context, ef_diff *out, ef_error *err)
+{
+    comparing c = {.engine = e,
+                   .left = left,
+                   .right = right,
+                   .each = each,
+                   .context = context,
+                   .out = out,
+                   .arena = EF__ARENA_INIT(PAGE_BYTES)};
+    page *p = malloc(sizeof *p);
+    ef_status st;
+
+    *out = (ef_diff){0};
+    if (!p)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while comparing views");
+    p->arena = (ef__arena)EF__ARENA_INIT(PAGE_BYTES);
+    st = compare_side(&c, true, p, err);
+    if (st == EF_OK && !c.stop)
+        st = compare_side(&c, false, p, err);
+    ef__arena_release(&p->arena);
+    ef__arena_release(&c.arena);
+    free(p);
+    return st;
+}

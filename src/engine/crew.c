@@ -1,0 +1,378 @@
+/*
+ * crew.c - see crew.h.
+ *
+ *     beat: how many partitions? who is live? ── targets ──► release, take, heartbeat: one commit
+ *
+ * Nothing here waits for a lease. What another worker holds is asked for again when it runs out, or
+ * at the next beat, and a beat is never less than RETRY_MS after the one before it.
+ */
+#include "crew.h"
+
+#include "engine_priv.h"
+
+#include "../base/logger.h"
+#include "../core/placement.h"
+
+#include <everfold/lease.h>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define RETRY_MS 50          /* between two beats at the least: nobody spins */
+#define PURGE_MS 300000      /* stale workers are looked for this often, over all processes … */
+#define PURGE_OLDER_MS 60000 /* … and go when their heartbeat has been over for this long */
+#define SINGLE_WORKER "single worker"
+
+static int64_t mono_us(const ef_engine *e)
+{
+    return e->options.clock->mono_us(e->options.clock->context);
+}
+
+static int64_t cadence_us(const ef__crew *crew)
+{
+    int64_t ms = crew->lease_ms;
+
+    if (!crew->single && crew->heartbeat_ms < ms)
+        ms = crew->heartbeat_ms;
+    return ms * 1000 / 3;
+}
+
+static ef_status no_memory(ef_error *err)
+{
+    return ef_fail(err, EF_NO_MEMORY, "memory ran out while leasing partitions");
+}
+
+/* --- how many partitions ---------------------------------------------------------------------- */
+
+/* `holds` only grows: what lies beyond a lowered count has yet to be given back. */
+static ef_status follow_count(ef_engine *e, ef_error *err)
+{
+    ef__crew *crew = &e->crew;
+    ef_store_facts facts;
+    ef_status st = ef_journal_facts(e->journal, &facts, err);
+
+    if (st != EF_OK)
+        return st;
+    if (facts.partitions > crew->hold_count) {
+        size_t more = (size_t)(facts.partitions - crew->hold_count);
+        ef__hold *holds = realloc(crew->holds, (size_t)facts.partitions * sizeof *holds);
+        if (!holds)
+            return no_memory(err);
+        memset(holds + crew->hold_count, 0, more * sizeof *holds);
+        crew->holds = holds;
+        crew->hold_count = facts.partitions;
+    }
+    if (crew->partitions && crew->partitions != facts.partitions)
+        ef__log(e->options.log, EF_LOG_INFO, "the number of partitions has changed",
+                EF_LOG_NUMBER_FIELD("partitions", facts.partitions));
+    crew->partitions = facts.partitions;
+    return EF_OK;
+}
+
+ef_status ef__crew_open(ef_engine *e, ef_error *err)
+{
+    return follow_count(e, err);
+}
+
+/* --- who else is there ------------------------------------------------------------------------ */
+
+/* What a beat has found out. */
+typedef struct beat {
+    ef__partition_set targets;
+    int64_t asked_us; /* monotonic, before the leases were asked for */
+    int64_t soon_us;  /* something runs out so long after that: a lease or somebody's heartbeat */
+} beat;
+
+static void note_end(beat *b, int64_t in_us)
+{
+    if (in_us < b->soon_us)
+        b->soon_us = in_us;
+}
+
+static ef_status share_partitions(ef_engine *e, const ef_worker_list *list, beat *b, ef_error *err)
+{
+    ef_str self = ef_str_from(e->worker);
+    int64_t now_us = ef__engine_now(e), others = 0;
+    ef_str *live = malloc((list->count + 1) * sizeof *live);
+
+    if (!live)
+        return no_memory(err);
+    for (size_t i = 0; i < list->count; i++) {
+        if (!list->items[i].live || ef_str_equal(list->items[i].id, self))
+            continue;
+        live[others++] = list->items[i].id;
+        note_end(b, list->items[i].heartbeat_until_us - now_us);
+    }
+    b->targets = ef__placement_targets(live, (size_t)others, self, e->crew.partitions);
+    e->crew.active_workers = others + 1;
+    free(live);
+    return EF_OK;
+}
+
+static ef_status find_targets(ef_engine *e, beat *b, ef_error *err)
+{
+    ef_worker_list list = {0};
+    ef_status st;
+
+    if (e->crew.single) {
+        e->crew.active_workers = 1;
+        b->targets = ef__placement_share(0, 1, e->crew.partitions);
+        return EF_OK;
+    }
+    st = ef_worker_ls(e->journal, &list, err);
+    if (st == EF_OK)
+        st = share_partitions(e, &list, b, err);
+    ef_worker_list_release(&list);
+    return st;
+}
+
+/* --- leases ----------------------------------------------------------------------------------- */
+
+static ef_lease_call call_of(const ef_engine *e, ef_lease_verb verb, int32_t partition)
+{
+    const ef__crew *crew = &e->crew;
+
+    return (ef_lease_call){.verb = verb,
+                           .key = {.kind = EF_LEASE_PARTITION, .partition = partition},
+                           .owner = crew->single ? EF_STR(SINGLE_WORKER) : ef_str_from(e->worker),
+                           .lease_ms = crew->lease_ms,
+                           .token = crew->holds[partition].token};
+}
+
+/* Make the calls, with our heartbeat unless we are single or `beats` is not set. */
+static ef_status make_calls(ef_engine *e, ef_lease_call *calls, size_t count, bool beats,
+                            ef_error *err)
+{
+    char host[65] = "";
+    ef_worker self = {.id = ef_str_from(e->worker), .pid = (int64_t)getpid()};
+    bool heard = beats && !e->crew.single;
+    ef_status st;
+
+    (void)gethostname(host, sizeof host - 1);
+    self.host = ef_str_from(host);
+    st = ef_lease_many(e->journal, calls, count, heard ? &self : NULL, e->crew.heartbeat_ms, err);
+    e->crew.joined = e->crew.joined || (heard && st == EF_OK);
+    return st;
+}
+
+static void note_lost(const ef_engine *e, int32_t partition, ef_tick *tick)
+{
+    tick->lost_count++;
+    ef__log(e->options.log, EF_LOG_WARN, "the lease of a partition was lost",
+            EF_LOG_NUMBER_FIELD("partition", partition));
+}
+
+/* Believe an answer. */
+static void learn(ef_engine *e, const ef_lease_call *call, beat *b, ef_tick *tick)
+{
+    ef__hold *hold = &e->crew.holds[call->key.partition];
+    int64_t had = hold->token;
+    bool got = call->status == EF_OK && call->verb != EF_LEASE_RELEASE;
+
+    hold->token = got ? call->token : 0;
+    hold->until_us = b->asked_us + call->lease_ms * 1000;
+    if (call->status == EF_LEASE_HELD)
+        note_end(b, call->left_ms * 1000);
+    if (call->verb == EF_LEASE_RELEASE && call->status == EF_OK)
+        tick->released_count++;
+    else if (had && hold->token != had)
+        note_lost(e, call->key.partition, tick);
+    if (got && hold->token != had)
+        tick->leased_count++;
+}
+
+/* What is no longer wanted goes first: whoever wants it may be waiting. */
+static size_t plan_calls(const ef_engine *e, const ef__partition_set *targets, ef_lease_call *calls)
+{
+    size_t count = 0;
+
+    for (int32_t p = 0; p < e->crew.hold_count; p++)
+        if (e->crew.holds[p].token && !ef__partition_set_has(targets, p))
+            calls[count++] = call_of(e, EF_LEASE_RELEASE, p);
+    for (int32_t p = 0; (p = ef__partition_set_next(targets, p)) >= 0; p++)
+        calls[count++] = call_of(e, EF_LEASE_TAKE, p);
+    return count;
+}
+
+static ef_status lease_targets(ef_engine *e, beat *b, ef_tick *tick, ef_error *err)
+{
+    ef_lease_call *calls = malloc((size_t)e->crew.hold_count * sizeof *calls);
+    ef_error words = EF_ERROR_INIT; /* of a refusal: it is no failure */
+    size_t count;
+    ef_status st;
+
+    if (!calls)
+        return no_memory(err);
+    count = plan_calls(e, &b->targets, calls);
+    b->asked_us = mono_us(e);
+    st = make_calls(e, calls, count, true, &words);
+    for (size_t i = 0; st == EF_OK && i < count; i++)
+        learn(e, &calls[i], b, tick);
+    if (st != EF_OK && err)
+        *err = words;
+    free(calls);
+    return st;
+}
+
+/* One call for everything that is held; what it was answered is learnt. */
+static ef_status call_held(ef_engine *e, ef_lease_verb verb, ef_tick *tick, ef_error *err)
+{
+    ef_lease_call *calls = malloc((size_t)e->crew.hold_count * sizeof *calls);
+    beat b = {.soon_us = INT64_MAX, .asked_us = mono_us(e)};
+    ef_error words = EF_ERROR_INIT;
+    size_t count = 0;
+    ef_status st;
+
+    if (!calls)
+        return no_memory(err);
+    for (int32_t p = 0; p < e->crew.hold_count; p++)
+        if (e->crew.holds[p].token)
+            calls[count++] = call_of(e, verb, p);
+    st = make_calls(e, calls, count, verb == EF_LEASE_RENEW, &words);
+    for (size_t i = 0; st == EF_OK && i < count; i++)
+        learn(e, &calls[i], &b, tick);
+    if (st == EF_OK && verb == EF_LEASE_RENEW)
+        e->crew.renewed_us = b.asked_us;
+    if (st != EF_OK && err)
+        *err = words;
+    free(calls);
+    return st;
+}
+
+/* --- the beat --------------------------------------------------------------------------------- */
+
+/* Housekeeping for all: what fails is tried again at a later beat. */
+static void purge(ef_engine *e, int64_t now_us, ef_tick *tick)
+{
+    int64_t purged = 0;
+
+    if (e->crew.single || now_us < e->crew.next_purge_us)
+        return;
+    if (ef_worker_purge(e->journal, PURGE_OLDER_MS, PURGE_MS, &purged, NULL) != EF_OK)
+        return;
+    tick->purged_stale += purged;
+    e->crew.next_purge_us = now_us + PURGE_MS * INT64_C(1000);
+}
+
+static void schedule(ef__crew *crew, const beat *b)
+{
+    int64_t in_us = b->soon_us < RETRY_MS * 1000 ? RETRY_MS * 1000 : b->soon_us;
+    int64_t usual_us = cadence_us(crew);
+
+    crew->beaten_us = crew->renewed_us = b->asked_us;
+    crew->next_beat_us = b->asked_us + (in_us < usual_us ? in_us : usual_us);
+}
+
+static int64_t count_targets(const ef__partition_set *targets)
+{
+    int64_t count = 0;
+
+    for (int32_t p = 0; (p = ef__partition_set_next(targets, p)) >= 0; p++)
+        count++;
+    return count;
+}
+
+static ef_status do_beat(ef_engine *e, ef_tick *tick, ef_error *err)
+{
+    beat b = {.soon_us = INT64_MAX};
+    ef_status st = follow_count(e, err);
+
+    if (st == EF_OK)
+        st = find_targets(e, &b, err);
+    if (st == EF_OK)
+        st = lease_targets(e, &b, tick, err);
+    if (st != EF_OK)
+        return st;
+    tick->renewed_heartbeat = !e->crew.single;
+    e->crew.desired_count = count_targets(&b.targets);
+    schedule(&e->crew, &b);
+    purge(e, b.asked_us, tick);
+    return EF_OK;
+}
+
+/* How to lease may be another in every tick. Under another name we start anew. */
+static void take_options(ef_engine *e, const ef_work_options *options)
+{
+    ef__crew *crew = &e->crew;
+
+    if (crew->lease_ms && crew->single != options->no_leasing) {
+        ef__crew_leave(e);
+        crew->next_beat_us = 0;
+    }
+    crew->single = options->no_leasing;
+    crew->lease_ms = options->lease_ms ? options->lease_ms : EF__ENGINE_LEASE_MS;
+    crew->heartbeat_ms = options->heartbeat_ms ? options->heartbeat_ms : EF__ENGINE_HEARTBEAT_MS;
+}
+
+ef_status ef__crew_step(ef_engine *e, const ef_work_options *options, ef_tick *tick, ef_error *err)
+{
+    ef__crew *crew = &e->crew;
+    int64_t now_us = mono_us(e);
+    ef_status st = EF_OK;
+
+    take_options(e, options);
+    if (now_us >= crew->next_beat_us)
+        st = do_beat(e, tick, err);
+    now_us = mono_us(e);
+    for (int32_t p = 0; p < crew->partitions; p++)
+        tick->owned_count += crew->holds[p].token && now_us < crew->holds[p].until_us;
+    tick->active_workers = crew->active_workers;
+    tick->desired_count = crew->desired_count;
+    return st;
+}
+
+size_t ef__crew_holdings(const ef_engine *e, ef_holding *out)
+{
+    const ef__crew *crew = &e->crew;
+    int64_t now_us = mono_us(e);
+    size_t count = 0;
+
+    for (int32_t p = 0; p < crew->partitions; p++)
+        if (crew->holds[p].token && now_us < crew->holds[p].until_us)
+            out[count++] = (ef_holding){.partition = p, .token = crew->holds[p].token};
+    return count;
+}
+
+/* --- between beats ---------------------------------------------------------------------------- */
+
+ef_status ef__crew_keep(ef_engine *e, ef_tick *tick, ef_error *err)
+{
+    if (mono_us(e) < e->crew.renewed_us + cadence_us(&e->crew))
+        return EF_OK;
+    return call_held(e, EF_LEASE_RENEW, tick, err);
+}
+
+ef_status ef__crew_recheck(ef_engine *e, ef_tick *tick, ef_error *err)
+{
+    int64_t lost = tick->lost_count;
+    ef_status st = call_held(e, EF_LEASE_RENEW, tick, err);
+
+    /* All are ours by the journal: then the view store has seen a higher token than it gave us. One
+     * of them was restored from a copy, or lost its last moments. With every release the token
+     * grows, until it is higher than any that was seen. */
+    if (st == EF_OK && tick->lost_count == lost)
+        st = call_held(e, EF_LEASE_RELEASE, tick, err);
+    e->crew.next_beat_us = e->crew.beaten_us + RETRY_MS * INT64_C(1000);
+    return st;
+}
+
+void ef__crew_leave(ef_engine *e)
+{
+    ef_tick ignored = {0};
+
+    if (!e->crew.holds)
+        return;
+    /* What cannot be given back runs out. */
+    (void)call_held(e, EF_LEASE_RELEASE, &ignored, NULL);
+    if (e->crew.joined)
+        (void)ef_worker_leave(e->journal, ef_str_from(e->worker), NULL);
+    for (int32_t p = 0; p < e->crew.hold_count; p++)
+        e->crew.holds[p].token = 0;
+    e->crew.joined = false;
+}
+
+void ef__crew_release(ef__crew *crew)
+{
+    free(crew->holds);
+    *crew = (ef__crew){0};
+}

@@ -1,0 +1,64 @@
+/*
+ * crew.h - who works where: heartbeats, targets, leases.
+ *
+ * The live workers share the partitions by a stable modulo. A worker leases what it should have,
+ * gives back what it should not, and works on nothing that it does not hold. Heartbeat and renewal
+ * keep one cadence, a third of the lease: between two beats nothing is read or written here.
+ *
+ * The store's clock decides how long a lease lives. Our own may only make us stop sooner: a lease
+ * counts as gone here when its length has passed since we asked for it.
+ */
+#ifndef EF_ENGINE_CREW_H
+#define EF_ENGINE_CREW_H
+
+#include <everfold/engine.h>
+#include <everfold/outbox.h>
+
+typedef struct ef__hold {
+    int64_t token;    /* 0: not held */
+    int64_t until_us; /* monotonic: we stop at this moment at the latest */
+} ef__hold;
+
+/* Times are monotonic. */
+typedef struct ef__crew {
+    int32_t partitions; /* as of the last beat */
+    ef__hold *holds;    /* one a partition; those beyond the count are not held */
+    int32_t hold_count; /* the highest count so far */
+    bool single;        /* no heartbeat, all partitions, one fixed name */
+    int64_t lease_ms, heartbeat_ms;
+    int64_t beaten_us, renewed_us; /* when leases were last taken, or only renewed */
+    int64_t next_beat_us;          /* 0: at once */
+    int64_t next_purge_us;
+    bool joined;                           /* our heartbeat is in the store */
+    int64_t active_workers, desired_count; /* as of the last beat */
+} ef__crew;
+
+/* Learn the number of partitions. */
+ef_status ef__crew_open(ef_engine *engine, ef_error *err);
+
+/*
+ * When the beat is due: say that we are there, read who else is, lease, renew, release. Otherwise
+ * nothing. What it finds is added to `tick`. A partition that another worker holds is not an error:
+ * it is tried again at the next beat, or as soon as that lease runs out.
+ */
+ef_status ef__crew_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                        ef_error *err);
+
+/* What is held now, in `out` (room for crew.partitions); how many. */
+size_t ef__crew_holdings(const ef_engine *engine, ef_holding *out);
+
+/*
+ * In the middle of long work: renew what is held once a third of the lease has passed, else
+ * nothing. What is found to be gone is not in the holdings any more; a write under its token is
+ * refused.
+ */
+ef_status ef__crew_keep(ef_engine *engine, ef_tick *tick, ef_error *err);
+
+/* A write was refused under these tokens: drop what is gone, and beat soon. */
+ef_status ef__crew_recheck(ef_engine *engine, ef_tick *tick, ef_error *err);
+
+/* Give everything back and leave: no lease and no worker row of ours stays. */
+void ef__crew_leave(ef_engine *engine);
+void ef__crew_release(ef__crew *crew); /* the memory only */
+
+#endif

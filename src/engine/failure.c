@@ -1,0 +1,84 @@
+/*
+ * failure.c - what the projections could not digest, for people who look into it.
+ */
+#include "engine_priv.h"
+
+#define FAILURES_DEFAULT 100
+#define FAILURES_MAX 10000
+
+static bool copy_failure(ef__arena *arena, const ef__generation *g, const ef__failure *from,
+                         ef_failure *to)
+{
+    *to = (ef_failure){.version = g->version,
+                       .generation = g->number,
+                       .tenant = ef__arena_copy(arena, from->tenant),
+                       .stream = ef__arena_copy(arena, from->stream),
+                       .seq = from->seq,
+                       .position = from->position,
+                       .event_id = ef__arena_copy(arena, from->event_id),
+                       .code = ef__arena_copy(arena, from->code),
+                       .message = ef__arena_copy(arena, from->message),
+                       .attempts = from->attempts,
+                       .open = from->open,
+                       .recorded_us = from->recorded_us,
+                       .resolved_us = from->open ? 0 : from->resolved_us};
+    return to->tenant.ptr && to->stream.ptr && to->event_id.ptr && to->code.ptr && to->message.ptr;
+}
+
+/* Those of one generation, behind the ones that are there. */
+static ef_status add_failures(ef_engine *e, const ef__generation *g, bool resolved, size_t limit,
+                              ef_failure *items, ef_failure_list *out, ef_error *err)
+{
+    ef__failure_list found = {0};
+    ef_status st = ef__room_ready(&found.room, err);
+
+    if (st == EF_OK)
+        st = e->views->ops->failure_ls(e->views, g->id, !resolved, limit - out->count, &found, err);
+    for (size_t i = 0; st == EF_OK && i < found.count; i++) {
+        if (!copy_failure(&out->room->arena, g, &found.items[i], &items[out->count]))
+            st = ef__room_full(err);
+        else
+            out->count++;
+    }
+    ef__room_release(&found.room);
+    return st;
+}
+
+ef_status ef_projection_failures(ef_engine *e, ef_str name, bool resolved, size_t limit,
+                                 ef_failure_list *out, ef_error *err)
+{
+    ef__generation_list list = {0};
+    const ef__generation *routed;
+    ef_failure *items;
+    ef_status st;
+
+    if (!e || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
+    limit = limit ? limit : FAILURES_DEFAULT;
+    if (limit > FAILURES_MAX)
+        return ef_fail(err, EF_BAD_INPUT, "limit is %zu, at most %d are listed", limit,
+                       FAILURES_MAX);
+    out->items = NULL;
+    out->count = 0;
+    st = ef__room_ready(&out->room, err);
+    if (st == EF_OK)
+        st = ef__engine_routed(e, name, &list, &routed, err);
+    if (st == EF_OK) {
+        items = ef__arena_zalloc(&out->room->arena, limit, sizeof *items);
+        st = items ? EF_OK : ef__room_full(err);
+        out->items = items;
+    }
+    for (size_t i = 0; st == EF_OK && i < list.count && out->count < limit; i++)
+        if (list.items[i].state != EF__GENERATION_RETIRED)
+            st = add_failures(e, &list.items[i], resolved, limit, items, out, err);
+    ef__room_release(&list.room);
+    return st;
+}
+
+void ef_failure_list_release(ef_failure_list *list)
+{
+    if (!list)
+        return;
+    ef__room_release(&list->room);
+    *list = (ef_failure_list){0};
+}

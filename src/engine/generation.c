@@ -1,0 +1,287 @@
+/*
+ * generation.c - which generation queries go to: switching, going back, retiring.
+ */
+#include "run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define ACTS_LOOKED_AT 10000
+
+ef_status ef__generations_read(ef_engine *e, ef_str name, ef__generation_list *out, ef_error *err)
+{
+    ef_status st = ef__room_ready(&out->room, err);
+
+    if (st == EF_OK)
+        st = e->views->ops->generation_ls(e->views, name, out, err);
+    if (st == EF_OK && (name.len == 0 || out->count == 0))
+        st = ef_fail(err, EF_NOT_FOUND,
+                     "there is no projection \"%.*s\"; see: everfold projection ls",
+                     EF_STR_ARG(name));
+    return st;
+}
+
+const ef__generation *ef__generation_number(const ef__generation_list *list, int64_t number)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].number == number)
+            return &list->items[i];
+    return NULL;
+}
+
+static const ef__generation *routed_of(const ef__generation_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].routed)
+            return &list->items[i];
+    return NULL;
+}
+
+static bool fits(const ef__generation *g, const ef_route *route)
+{
+    return g->state != EF__GENERATION_RETIRED &&
+           (route->generation ? g->number == route->generation : g->version == route->version);
+}
+
+static ef_status not_there(const ef_route *route, ef_error *err)
+{
+    return ef_fail(err, EF_NOT_FOUND, "projection \"%.*s\" has no %s %d",
+                   EF_STR_ARG(route->projection), route->generation ? "generation" : "version",
+                   (int)(route->generation ? route->generation : route->version));
+}
+
+/* The newest that fits. */
+static ef_status choose(const ef__generation_list *list, const ef_route *route,
+                        const ef__generation **out, ef_error *err)
+{
+    *out = NULL;
+    for (size_t i = 0; i < list->count; i++)
+        if (fits(&list->items[i], route))
+            *out = &list->items[i];
+    return *out ? EF_OK : not_there(route, err);
+}
+
+static ef_status check_route(const ef_engine *e, const ef_route *route, bool chosen, ef_error *err)
+{
+    if (!e || !route)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "route" : "engine");
+    if (chosen && !route->version == !route->generation)
+        return ef_fail(err, EF_BAD_INPUT, "give a version or a generation");
+    return EF_OK;
+}
+
+static ef_status check_writable(const ef_engine *e, ef_error *err)
+{
+    return e->options.read_only ? ef_fail(err, EF_MISUSE, "the engine was opened read-only")
+                                : EF_OK;
+}
+
+/* --- the route -------------------------------------------------------------------------------- */
+
+ef_status ef__generation_route(ef_engine *e, const ef__generation *from, const ef__generation *to,
+                               const char *act, ef_str who, ef_str reason, ef_error *err)
+{
+    ef_status st = ef_act_add(e->journal,
+                              &(ef_act){.act = ef_str_from(act),
+                                        .who = who,
+                                        .reason = reason,
+                                        .lane = to->name,
+                                        .seq = from ? from->number : 0},
+                              err);
+
+    return st == EF_OK ? e->views->ops->generation_route(e->views, to->id, err) : st;
+}
+
+/* How many events each of two generations is behind. */
+static ef_status read_lags(ef_engine *e, const ef__generation *a, const ef__generation *b,
+                           int64_t lags[2], ef_error *err)
+{
+    ef_projection_list list = {0};
+    ef_status st = ef_projection_ls(e, a->name, &list, err);
+
+    lags[0] = lags[1] = 0;
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        if (list.items[i].generation == a->number)
+            lags[0] = list.items[i].lag_events;
+        if (b && list.items[i].generation == b->number)
+            lags[1] = list.items[i].lag_events;
+    }
+    ef_projection_list_release(&list);
+    return st;
+}
+
+/* May queries go to it? What the routed one lacks too is no step back. */
+static ef_status check_ready(ef_engine *e, const ef__generation *routed, const ef__generation *to,
+                             int64_t lag_max, ef_error *err)
+{
+    int64_t lags[2];
+    ef_status st = read_lags(e, to, routed, lags, err);
+
+    if (st != EF_OK)
+        return st;
+    if (to->state != EF__GENERATION_LIVE)
+        return ef_fail_numbers(err, EF_CONFLICT, 0, lags[0],
+                               "generation %d of \"%.*s\" is not live yet: it lacks %" PRId64
+                               " events; is a worker there?",
+                               (int)to->number, EF_STR_ARG(to->name), lags[0]);
+    if (lags[0] > lag_max && lags[0] > lags[1])
+        return ef_fail_numbers(err, EF_CONFLICT, lag_max, lags[0],
+                               "generation %d of \"%.*s\" is behind by %" PRId64
+                               " events, at most %" PRId64 " are allowed",
+                               (int)to->number, EF_STR_ARG(to->name), lags[0], lag_max);
+    return EF_OK;
+}
+
+ef_status ef_projection_switch(ef_engine *e, const ef_route *route, ef_error *err)
+{
+    ef__generation_list list = {0};
+    const ef__generation *to = NULL, *from;
+    ef_status st = check_route(e, route, true, err);
+
+    if (st == EF_OK)
+        st = check_writable(e, err);
+    if (st == EF_OK)
+        st = ef__generations_read(e, route->projection, &list, err);
+    if (st == EF_OK)
+        st = choose(&list, route, &to, err);
+    from = routed_of(&list);
+    if (st == EF_OK && to->routed)
+        st = ef_fail(err, EF_CONFLICT, "queries for \"%.*s\" go to generation %d already",
+                     EF_STR_ARG(to->name), (int)to->number);
+    if (st == EF_OK)
+        st = check_ready(e, from, to, route->lag_max, err);
+    if (st == EF_OK)
+        st = ef__generation_route(e, from, to, "switch", route->who, route->reason, err);
+    ef__generation_list_release(&list);
+    return st;
+}
+
+/* --- and back --------------------------------------------------------------------------------- */
+
+/* A note whose switch never came is passed over: it leads to where queries go now. */
+static bool leads_back(const ef_act *act, const ef__generation *routed)
+{
+    return (ef_str_equal(act->act, EF_STR("switch")) ||
+            ef_str_equal(act->act, EF_STR("rollback"))) &&
+           ef_str_equal(act->lane, routed->name) && act->seq > 0 && act->seq != routed->number;
+}
+
+/* The number of the generation that queries went to before; 0 when they went to no other. */
+static ef_status number_before(ef_engine *e, const ef__generation *routed, int64_t *out,
+                               ef_error *err)
+{
+    ef_act_list acts = {0};
+    ef_status st = ef_act_ls(e->journal, ACTS_LOOKED_AT, &acts, err);
+
+    *out = 0;
+    for (size_t i = 0; st == EF_OK && *out == 0 && i < acts.count; i++)
+        if (leads_back(&acts.items[i], routed))
+            *out = acts.items[i].seq;
+    ef_act_list_release(&acts);
+    return st;
+}
+
+ef_status ef_projection_rollback(ef_engine *e, const ef_route *route, ef_error *err)
+{
+    ef__generation_list list = {0};
+    const ef__generation *to = NULL, *from = NULL;
+    int64_t number = 0;
+    ef_status st = check_route(e, route, false, err);
+
+    if (st == EF_OK)
+        st = check_writable(e, err);
+    if (st == EF_OK)
+        st = ef__generations_read(e, route->projection, &list, err);
+    if (st == EF_OK) {
+        from = routed_of(&list);
+        st = from ? number_before(e, from, &number, err) : EF_OK;
+    }
+    if (st == EF_OK && number == 0)
+        st = ef_fail(err, EF_NOT_FOUND, "queries for \"%.*s\" have gone to no other generation",
+                     EF_STR_ARG(route->projection));
+    if (st == EF_OK) {
+        to = ef__generation_number(&list, number);
+        st = to ? check_ready(e, from, to, route->lag_max, err)
+                : ef_fail(err, EF_NOT_FOUND,
+                          "generation %" PRId64 " of \"%.*s\" was retired: rebuild it", number,
+                          EF_STR_ARG(route->projection));
+    }
+    if (st == EF_OK)
+        st = ef__generation_route(e, from, to, "rollback", route->who, route->reason, err);
+    ef__generation_list_release(&list);
+    return st;
+}
+
+/* --- the end of one --------------------------------------------------------------------------- */
+
+/* Out of the live ones first: then nobody writes to it while its views go. */
+static ef_status retire(ef_engine *e, const ef__generation *g, ef_error *err)
+{
+    ef_status st =
+        e->views->ops->generation_set_state(e->views, g->id, EF__GENERATION_RETIRED, err);
+
+    return st == EF_OK ? e->views->ops->generation_remove(e->views, g->id, err) : st;
+}
+
+ef_status ef_projection_retire(ef_engine *e, const ef_route *route, int64_t *out_count,
+                               ef_error *err)
+{
+    ef__generation_list list = {0};
+    int64_t count = 0;
+    ef_status st = check_route(e, route, true, err);
+
+    if (st == EF_OK)
+        st = check_writable(e, err);
+    if (st == EF_OK)
+        st = ef__generations_read(e, route->projection, &list, err);
+    for (size_t i = 0; st == EF_OK && i < list.count; i++)
+        if (list.items[i].routed && fits(&list.items[i], route) && route->generation)
+            st = ef_fail(err, EF_CONFLICT,
+                         "queries for \"%.*s\" go to generation %d: switch to another first",
+                         EF_STR_ARG(route->projection), (int)list.items[i].number);
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        const ef__generation *g = &list.items[i];
+        /* One that was retired and not removed, for the process ended between, goes too. */
+        bool goes = fits(g, route) || (g->state == EF__GENERATION_RETIRED && !g->routed);
+        if (!goes || g->routed)
+            continue;
+        st = retire(e, g, err);
+        count += st == EF_OK;
+    }
+    if (st == EF_OK && count == 0)
+        st = routed_of(&list) && fits(routed_of(&list), route)
+                 ? ef_fail(err, EF_CONFLICT,
+                           "queries for \"%.*s\" go to version %d: switch to another first",
+                           EF_STR_ARG(route->projection), (int)route->version)
+                 : not_there(route, err);
+    if (out_count)
+        *out_count = count;
+    ef__generation_list_release(&list);
+    return st;
+}
+
+/* --- comparing two ---------------------------------------------------------------------------- */
+
+ef_status ef_projection_diff(ef_engine *e, const ef_route *left, const ef_route *right,
+                             bool (*each)(void *context, const ef_difference *difference),
+                             void *context, ef_diff *out, ef_error *err)
+{
+    ef__generation_list list = {0};
+    const ef__generation *a = NULL, *b = NULL;
+    ef_status st = check_route(e, left, true, err);
+
+    if (st == EF_OK)
+        st = check_route(e, right, true, err);
+    if (st == EF_OK && !out)
+        st = ef_fail(err, EF_BAD_INPUT, "out is NULL");
+    if (st == EF_OK)
+        st = ef__generations_read(e, left->projection, &list, err);
+    if (st == EF_OK)
+        st = choose(&list, left, &a, err);
+    if (st == EF_OK)
+        st = choose(&list, right, &b, err);
+    if (st == EF_OK)
+        st = ef__generations_compare(e, a->id, b->id, each, context, out, err);
+    ef__generation_list_release(&list);
+    return st;
+}

@@ -1,0 +1,441 @@
+/*
+ * rebuild.c - runs that fold everything anew: a rebuild, which is then routed, and a verification,
+ * whose generation is thrown away.
+ *
+ * The generation is made beside the routed one and catches up by its cursor like any other, so live
+ * work goes on and nothing is missed or doubled at the seam. The run notes the number that it is
+ * going to have before it is made: a worker that goes on with the run finds it by that.
+ *
+ *     noted -> made (or cleared) -> catching up -> live -> even -> compared -> routed | removed
+ */
+#include "run.h"
+
+#include "../base/json.h"
+#include "../base/limits.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define EXAMPLES_MAX 10
+#define REQUEUE_MAX 1000
+#define ACTS_LOOKED_AT 10000
+
+typedef struct builds {
+    ef__generation_list list;
+    const ef__generation *routed;
+    const ef__generation *built; /* ours; NULL before it is made */
+    int64_t highest;
+} builds;
+
+/* --- finding it ------------------------------------------------------------------------------- */
+
+/* Another program may have been deployed under the number that was noted. */
+static bool is_ours(const ef__generation *g, const ef__generation *routed, const ef__detail *detail)
+{
+    return g->number == detail->built && g->version == routed->version &&
+           g->state != EF__GENERATION_RETIRED;
+}
+
+static ef_status read_builds(ef__driven *d, builds *out, ef_error *err)
+{
+    ef_status st = ef__generations_read(d->engine, d->run.projection, &out->list, err);
+
+    out->routed = out->built = NULL;
+    out->highest = 0;
+    for (size_t i = 0; st == EF_OK && i < out->list.count; i++) {
+        const ef__generation *g = &out->list.items[i];
+        out->routed = g->routed ? g : out->routed;
+        out->highest = g->number > out->highest ? g->number : out->highest;
+    }
+    if (st == EF_OK && !out->routed)
+        st = ef_fail(err, EF_NOT_FOUND, "queries for \"%.*s\" go nowhere: deploy it",
+                     EF_STR_ARG(d->run.projection));
+    for (size_t i = 0; st == EF_OK && i < out->list.count; i++)
+        if (is_ours(&out->list.items[i], out->routed, &d->detail))
+            out->built = &out->list.items[i];
+    if (st == EF_OK && ef__function_missing(d->engine, out->routed))
+        st = ef_fail(err, EF_UNSUPPORTED,
+                     "\"%.*s\" is written in C and its function is not in this process",
+                     EF_STR_ARG(d->run.projection));
+    return st;
+}
+
+/* --- making it -------------------------------------------------------------------------------- */
+
+static ef_status note(ef__driven *d, const builds *b, bool in_place, ef_error *err)
+{
+    d->detail.generation = b->routed->number;
+    d->detail.built = in_place ? b->routed->number : b->highest + 1;
+    return ef__run_save(d, err);
+}
+
+static ef_status make(ef__driven *d, const builds *b, ef_error *err)
+{
+    ef_views *views = d->engine->views;
+    ef__generation made = *b->routed;
+    int64_t id;
+    ef_status st;
+
+    made.state = EF__GENERATION_CATCHING_UP;
+    made.routed = false;
+    made.position = made.seam = made.created_us = 0;
+    st = views->ops->generation_add(views, &made, &id, err);
+    if (st == EF_OK && b->highest + 1 != d->detail.built) {
+        d->detail.built = b->highest + 1;
+        st = ef__run_save(d, err);
+    }
+    return st;
+}
+
+static ef_status clear(ef__driven *d, const builds *b, ef_error *err)
+{
+    ef_views *views = d->engine->views;
+    ef_status st = b->built ? views->ops->generation_clear(views, b->built->id, err) : EF_OK;
+
+    d->detail.cleared = true;
+    return st == EF_OK ? ef__run_save(d, err) : st;
+}
+
+/* --- on the way ---------------------------------------------------------------------------------
+ */
+
+static ef_status show_progress(ef__driven *d, const builds *b, ef_error *err)
+{
+    ef_head head;
+    ef_status st = ef_journal_head(d->engine->journal, &head, err);
+
+    if (st != EF_OK)
+        return st;
+    d->idle = d->run.last_position == b->built->position && d->run.total >= 0;
+    d->tick->run_events += b->built->position - d->run.last_position;
+    d->run.last_position = d->run.processed = b->built->position;
+    d->run.total = head.position;
+    return EF_OK;
+}
+
+/* An operator let the routed one pass this event: the new one stands before it. */
+static ef_status skip_again(ef__driven *d, const builds *b, const ef_act *act, bool *out_waits,
+                            ef_error *err)
+{
+    ef_engine *e = d->engine;
+    ef__watermark mark = {0};
+    ef_batch batch = EF_BATCH_INIT;
+    ef_row_list rows = {0};
+    bool found;
+    ef_status st = e->views->ops->watermark_get(e->views, b->built->id, act->tenant, act->stream,
+                                                &mark, &found, err);
+
+    if (st != EF_OK || mark.applied_seq + 1 != act->seq)
+        return st;
+    *out_waits = true;
+    st = ef_journal_read_stream(e->journal, act->tenant, act->stream, act->seq, 1, &batch, err);
+    if (st == EF_OK && batch.count)
+        st = ef_outbox_file(e->journal,
+                            &(ef_exception){.lane = b->built->name,
+                                            .position = batch.events[0].position,
+                                            .status = EF_ROW_PENDING},
+                            1, err);
+    if (st == EF_OK && batch.count)
+        st = ef_outbox_skip(e->journal,
+                            &(ef_outbox_act){.tenant = act->tenant,
+                                             .stream = act->stream,
+                                             .seq = act->seq,
+                                             .lane = b->built->name,
+                                             .who = d->run.requester,
+                                             .reason = act->reason},
+                            &rows, err);
+    ef_row_list_release(&rows);
+    ef_batch_release(&batch);
+    return st == EF_NOT_FOUND ? EF_OK : st; /* the lane has passed it meanwhile */
+}
+
+static ef_status skip_all_again(ef__driven *d, const builds *b, bool *out_waits, ef_error *err)
+{
+    ef_act_list acts = {0};
+    ef_status st = ef_act_ls(d->engine->journal, ACTS_LOOKED_AT, &acts, err);
+
+    *out_waits = false;
+    for (size_t i = acts.count; st == EF_OK && i-- > 0;)
+        if (ef_str_equal(acts.items[i].act, EF_STR("skip")) &&
+            ef_str_equal(acts.items[i].lane, b->built->name))
+            st = skip_again(d, b, &acts.items[i], out_waits, err);
+    ef_act_list_release(&acts);
+    return st;
+}
+
+/* Is something in the projection's own lane about to be tried? */
+static ef_status lane_is_due(ef__driven *d, const builds *b, bool *out, ef_error *err)
+{
+    ef_outbox_summary s = {0};
+    ef_status st = ef_outbox_summarise(
+        d->engine->journal, &(ef_outbox_query){.lane = b->built->name, .any_tenant = true}, &s,
+        err);
+
+    *out = st == EF_OK && s.oldest.count &&
+           s.oldest.items[0].next_attempt_us <= ef__engine_now(d->engine);
+    ef_row_list_release(&s.oldest);
+    return st == EF_NOT_FOUND ? EF_OK : st; /* nothing has failed there yet */
+}
+
+/* Has the queue brought the routed one everything that the new one had when it went live? */
+static ef_status queue_is_past(ef__driven *d, const builds *b, bool *out, ef_error *err)
+{
+    ef_row_list rows = {0};
+    ef_status st = ef_outbox_ls(
+        d->engine->journal,
+        &(ef_outbox_query){.lane = EF_STR(EF_LANE_APPLY), .any_tenant = true, .limit = 1}, &rows,
+        err);
+
+    *out = st == EF_OK && (!rows.count || rows.items[0].position > b->built->seam);
+    ef_row_list_release(&rows);
+    return st;
+}
+
+/*
+ * From here on both are fed the same, in the same transactions, so that they can be compared at any
+ * moment; those in the order of the log whenever their cursors are in the same place.
+ */
+static ef_status is_even(ef__driven *d, const builds *b, bool *out, ef_error *err)
+{
+    bool waits = false, due = false;
+    ef_status st;
+
+    *out = false;
+    if (b->built->by_log) {
+        *out = b->built->position == b->routed->position;
+        return EF_OK;
+    }
+    st = queue_is_past(d, b, out, err);
+    if (st == EF_OK && *out)
+        st = skip_all_again(d, b, &waits, err);
+    if (st == EF_OK && *out && !waits)
+        st = ef__gaps_file(d->engine, b->built, err);
+    if (st == EF_OK && *out && !waits)
+        st = lane_is_due(d, b, &due, err);
+    *out = *out && !waits && !due;
+    return st;
+}
+
+/* --- comparing -------------------------------------------------------------------------------- */
+
+typedef struct examples {
+    ef__buf text;
+    ef__json_writer writer;
+    int count;
+} examples;
+
+static bool add_example(void *context, const ef_difference *difference)
+{
+    examples *x = context;
+
+    if (x->count++ < EXAMPLES_MAX) {
+        ef__json_open(&x->writer, '{');
+        ef__json_key(&x->writer, "tenant");
+        ef__json_str(&x->writer, difference->tenant);
+        ef__json_key(&x->writer, "view_id");
+        ef__json_str(&x->writer, difference->view_id);
+        ef__json_close(&x->writer, '}');
+    }
+    return true;
+}
+
+static ef_status compare(ef__driven *d, const builds *b, ef_error *err)
+{
+    examples x = {.text = EF__BUF_INIT(EF_LIMIT_DETAIL_BYTES / 2)};
+    ef_diff diff;
+    ef_status st;
+
+    x.writer = (ef__json_writer)EF__JSON_WRITER(&x.text);
+    ef__json_open(&x.writer, '[');
+    st = ef__generations_compare(d->engine, b->routed->id, b->built->id, add_example, &x, &diff,
+                                 err);
+    ef__json_close(&x.writer, ']');
+    if (st == EF_OK) {
+        d->detail.compared = true;
+        d->detail.views = diff.views;
+        d->detail.differences = diff.left_only + diff.right_only + diff.different;
+        if (d->detail.differences && !x.text.failed)
+            d->detail.examples = ef__arena_copy(&d->arena, ef__buf_str(&x.text));
+    }
+    ef__buf_release(&x.text);
+    return st;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+/* What died in the lane may pass now: it is tried anew, and what was applied goes. */
+static ef_status requeue_dead(ef__driven *d, ef_error *err)
+{
+    ef_row_list rows = {0};
+    ef_status st = ef_outbox_requeue_dead(d->engine->journal, d->run.projection, d->run.requester,
+                                          REQUEUE_MAX, &rows, err);
+
+    ef_row_list_release(&rows);
+    return st == EF_NOT_FOUND ? EF_OK : st;
+}
+
+static ef_status finish_rebuild(ef__driven *d, const builds *b, ef_error *err)
+{
+    bool even = true;
+    ef_status st =
+        d->detail.in_place ? ef__gaps_file(d->engine, b->built, err) : is_even(d, b, &even, err);
+
+    if (st == EF_OK && !even) {
+        d->idle = true;
+        return EF_OK;
+    }
+    if (st == EF_OK && !d->detail.in_place)
+        st = compare(d, b, err);
+    if (st == EF_OK)
+        st = requeue_dead(d, err);
+    if (st == EF_OK && !d->detail.in_place && !d->detail.no_switch) {
+        st = ef__generation_route(d->engine, b->routed, b->built, "switch", d->run.requester,
+                                  d->run.reason, err);
+        d->detail.switched = st == EF_OK;
+    }
+    if (st == EF_OK)
+        d->run.state = EF_RUN_COMPLETED;
+    return st;
+}
+
+static ef_status remove_built(ef__driven *d, const builds *b, ef_error *err)
+{
+    ef_views *views = d->engine->views;
+    ef_status st;
+
+    if (!b->built || b->built->routed)
+        return EF_OK;
+    /* Out of the live ones first: then nobody writes to it while its views go. */
+    st = views->ops->generation_set_state(views, b->built->id, EF__GENERATION_RETIRED, err);
+    return st == EF_OK ? views->ops->generation_remove(views, b->built->id, err) : st;
+}
+
+static ef_status finish_verify(ef__driven *d, const builds *b, ef_error *err)
+{
+    bool even;
+    ef_status st = is_even(d, b, &even, err);
+
+    if (st == EF_OK && !even) {
+        d->idle = true;
+        return EF_OK;
+    }
+    /* The result is written before the generation goes: whoever goes on from here has it. */
+    if (st == EF_OK && !d->detail.compared)
+        st = compare(d, b, err);
+    if (st == EF_OK)
+        st = ef__run_save(d, err);
+    if (st == EF_OK)
+        st = remove_built(d, b, err);
+    if (st == EF_OK)
+        d->run.state = EF_RUN_COMPLETED;
+    return st;
+}
+
+/* --- a step ----------------------------------------------------------------------------------- */
+
+static ef_status step(ef__driven *d, builds *b, ef_error *err)
+{
+    bool verify = d->run.mode == EF_RUN_VERIFY, in_place = d->detail.in_place;
+
+    if (d->detail.built == 0)
+        return note(d, b, in_place, err);
+    if ((verify && d->detail.compared && !b->built) ||
+        (!verify && !in_place && b->built && b->built->routed)) {
+        d->detail.switched = !verify; /* all but this last note was done */
+        d->run.state = EF_RUN_COMPLETED;
+        return EF_OK;
+    }
+    if (in_place && !d->detail.cleared)
+        return clear(d, b, err);
+    if (!b->built)
+        return make(d, b, err);
+    if (b->built->state == EF__GENERATION_CATCHING_UP)
+        return show_progress(d, b, err);
+    if (b->built->state != EF__GENERATION_LIVE) {
+        d->idle = b->built->state == EF__GENERATION_PAUSED;
+        return d->idle ? EF_OK
+                       : ef_fail(err, EF_UNSUPPORTED, "generation %d of \"%.*s\" has failed",
+                                 (int)b->built->number, EF_STR_ARG(d->run.projection));
+    }
+    ef_status st = show_progress(d, b, err);
+    d->run.processed = d->run.last_position = d->run.total;
+    d->idle = false;
+    if (st == EF_OK)
+        st = verify ? finish_verify(d, b, err) : finish_rebuild(d, b, err);
+    return st;
+}
+
+ef_status ef__rebuild_step(ef__driven *d, ef_error *err)
+{
+    builds b = {0};
+    ef_status st = read_builds(d, &b, err);
+
+    if (st == EF_OK)
+        st = step(d, &b, err);
+    ef__generation_list_release(&b.list);
+    return st;
+}
+
+ef_status ef__verify_step(ef__driven *d, ef_error *err)
+{
+    return ef__rebuild_step(d, err);
+}
+
+ef_status ef__rebuild_undo(ef__driven *d, ef_error *err)
+{
+    builds b = {0};
+    ef_status st;
+
+    if (d->detail.built == 0 || d->detail.in_place)
+        return EF_OK;
+    st = read_builds(d, &b, err);
+    if (b.built)
+        st = remove_built(d, &b, err);
+    else if (st == EF_NOT_FOUND || st == EF_UNSUPPORTED)
+        st = EF_OK; /* nothing is left that could be removed */
+    ef__generation_list_release(&b.list);
+    return st;
+}
+
+/* --- asking for one --------------------------------------------------------------------------- */
+
+static ef_status request(ef_engine *e, const ef_run *run, const ef__detail *detail,
+                         ef_run_list *out, ef_error *err)
+{
+    ef__generation_list list = {0};
+    ef_status st = ef__generations_read(e, run->projection, &list, err);
+
+    ef__generation_list_release(&list);
+    return st == EF_OK ? ef__run_file(e, run, detail, out, err) : st;
+}
+
+ef_status ef_projection_rebuild(ef_engine *e, const ef_rebuild *rebuild, ef_run_list *out,
+                                ef_error *err)
+{
+    if (!e || !rebuild)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "rebuild" : "engine");
+    if (rebuild->in_place && rebuild->no_switch)
+        return ef_fail(err, EF_BAD_INPUT, "in place there is nothing to switch to");
+    return request(e,
+                   &(ef_run){.mode = EF_RUN_REBUILD,
+                             .projection = rebuild->projection,
+                             .total = -1,
+                             .reason = rebuild->reason,
+                             .requester = rebuild->who},
+                   &(ef__detail){.in_place = rebuild->in_place, .no_switch = rebuild->no_switch},
+                   out, err);
+}
+
+ef_status ef_projection_verify(ef_engine *e, ef_str projection, ef_str who, ef_str reason,
+                               ef_run_list *out, ef_error *err)
+{
+    if (!e)
+        return ef_fail(err, EF_BAD_INPUT, "engine is NULL");
+    return request(e,
+                   &(ef_run){.mode = EF_RUN_VERIFY,
+                             .projection = projection,
+                             .total = -1,
+                             .reason = reason,
+                             .requester = who},
+                   &(ef__detail){0}, out, err);
+}

@@ -1,0 +1,273 @@
+/*
+ * retry.c - see queue.h: what is due again.
+ *
+ * The rows of a projection's own lane are tried lane by lane: the first of each stream whose time
+ * has come, and what waits behind it. Every attempt is counted before it is made, so that one that
+ * ends the process counts too; an outage of the view store gives it back. One whose last attempt
+ * ended the process is tried alone.
+ *
+ * A row goes when every generation of its projection that is fed has the event.
+ */
+#include "queue.h"
+
+#include "../base/logger.h"
+#include "../core/retry.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define DUE_MAX 1000 /* rows at a time */
+#define LOOK_AGAIN_US 5000000
+
+/* Rows of one lane that are tried together. */
+typedef struct attempt {
+    ef_engine *engine;
+    const ef_holding *held;
+    size_t held_count;
+    const ef_taken *items;
+    size_t count;
+    ef__live *generations; /* of the lane's projection, that are fed */
+    size_t generation_count;
+    bool stopped;          /* one of them is paused or failed: its rows have to stay */
+    ef__apply_event *events;
+    ef_exception *exceptions; /* room for one an item */
+    ef_tick *tick;
+} attempt;
+
+static ef_status write_rows(const attempt *a, const ef_exception *rows, size_t count, ef_error *err)
+{
+    if (count == 0)
+        return EF_OK;
+    return ef_outbox_mark(a->engine->journal, a->items[0].lane, a->held, a->held_count, rows, count,
+                          err);
+}
+
+/* --- counting first --------------------------------------------------------------------------- */
+
+static ef_status count_first(const attempt *a, ef_error *err)
+{
+    ef__applied trying = {.verdict = EF__VERDICT_FAILED, .message = EF_STR(EF__CRASH_TEXT)};
+    size_t count = 0;
+
+    for (size_t i = 0; i < a->count; i++)
+        if (!a->items[i].follows && !a->items[i].skip)
+            a->exceptions[count++] =
+                ef__exception_make(a->engine, a->items[i].lane, a->items[i].event->position,
+                                   &trying, a->items[i].attempts);
+    return write_rows(a, a->exceptions, count, err);
+}
+
+/* The store was not at hand: that says nothing about the event. */
+static void give_back(const attempt *a, ef_status why)
+{
+    int64_t now_us = ef__engine_now(a->engine);
+    ef_error ignored = EF_ERROR_INIT;
+    size_t count = 0;
+
+    for (size_t i = 0; i < a->count; i++) {
+        const ef_taken *item = &a->items[i];
+        ef__retry_step step = ef__retry_decide(
+            &ef__retry_apply, item->attempts,
+            why == EF_LEASE_LOST ? EF__ERROR_LOST : EF__ERROR_STORE, (uint64_t)now_us);
+        if (item->follows || item->skip)
+            continue;
+        a->exceptions[count++] =
+            (ef_exception){.lane = item->lane,
+                           .position = item->event->position,
+                           .status = item->attempts ? EF_ROW_FAILED : EF_ROW_PENDING,
+                           .attempts = item->attempts,
+                           .due_us = now_us + step.delay_ms * 1000,
+                           .error = item->error};
+    }
+    (void)write_rows(a, a->exceptions, count, &ignored);
+}
+
+/* --- trying ----------------------------------------------------------------------------------- */
+
+/* What became of an item in all generations of the lane. NULL: they are through with it. */
+static const ef__applied *left_over(const attempt *a, const ef__apply *apply, size_t item)
+{
+    const ef__applied *found = NULL;
+
+    for (size_t g = 0; g < a->generation_count; g++) {
+        const ef__applied *result = &apply->results[g * a->count + item];
+        if (ef__verdict_waits(result->verdict) &&
+            (!found || result->verdict == EF__VERDICT_FAILED))
+            found = result;
+    }
+    return found;
+}
+
+static void tell_dead(const attempt *a, const ef_taken *item, const ef_exception *x)
+{
+    a->tick->dead++;
+    ef__log(a->engine->options.log, EF_LOG_WARN, "an event is dead: its stream waits behind it",
+            EF_LOG_TEXT_FIELD("projection", item->lane),
+            EF_LOG_TEXT_FIELD("tenant", item->event->tenant),
+            EF_LOG_TEXT_FIELD("stream", item->event->stream),
+            EF_LOG_NUMBER_FIELD("seq", item->event->seq),
+            EF_LOG_NUMBER_FIELD("attempts", x->attempts), EF_LOG_TEXT_FIELD("error", x->error));
+}
+
+/* The row that an item leaves; false when it leaves it as it is. */
+static bool row_after(const attempt *a, const ef_taken *item, const ef__applied *result,
+                      ef_exception *out)
+{
+    *out = (ef_exception){.lane = item->lane,
+                          .position = item->event->position,
+                          .status = EF_ROW_DONE,
+                          .filed = item->filed};
+    if (!result && !a->stopped) {
+        a->tick->more = true; /* what comes behind it may be due now */
+        return true;
+    }
+    if (result && item->follows)
+        return false; /* it goes on waiting behind the one before it */
+    if (result && result->verdict == EF__VERDICT_FAILED) {
+        *out = ef__exception_make(a->engine, item->lane, item->event->position, result,
+                                  item->attempts);
+        if (out->status == EF_ROW_DEAD)
+            tell_dead(a, item, out);
+        return true;
+    }
+    /* Something before it is missing: it is filed. Or a generation that is stopped will want it. */
+    out->status = EF_ROW_PENDING;
+    out->attempts = item->attempts;
+    out->due_us = ef__engine_now(a->engine) + LOOK_AGAIN_US;
+    out->error = result ? result->message : EF_STR("a generation of the projection is stopped");
+    return true;
+}
+
+static ef_status settle(const attempt *a, const ef__apply *apply, ef_error *err)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < a->count; i++)
+        count += row_after(a, &a->items[i], left_over(a, apply, i), &a->exceptions[count]);
+    ef_status st = write_rows(a, a->exceptions, count, err);
+    for (size_t i = 0; st == EF_OK && i < a->count; i++)
+        for (size_t g = 0; st == EF_OK && !a->items[i].follows && g < a->generation_count; g++)
+            if (apply->results[g * a->count + i].verdict == EF__VERDICT_DEFERRED)
+                st = ef__gap_file(a->engine, a->generations[g].generation, a->items[i].event, err);
+    return st;
+}
+
+static ef_status try_items(const attempt *a, ef_error *err)
+{
+    ef__fence_set fences = {0};
+    ef__apply apply = {.generations = a->generations,
+                       .generation_count = a->generation_count,
+                       .events = a->events,
+                       .event_count = a->count,
+                       .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    ef_status st = ef__fences_make(a->held, a->held_count, a->items, a->count, &fences, err);
+
+    for (size_t i = 0; i < a->count; i++)
+        a->events[i] = (ef__apply_event){a->items[i].event, a->items[i].skip};
+    if (st == EF_OK && a->generation_count)
+        st = count_first(a, err);
+    if (st == EF_OK) {
+        apply.fences = fences.items;
+        apply.fence_count = fences.count;
+        st = ef__apply_run(a->engine, &apply, err);
+        if (st != EF_OK)
+            give_back(a, st);
+    }
+    if (st == EF_OK) {
+        a->tick->claimed += (int64_t)a->count;
+        ef__tick_add(a->tick, &apply);
+        st = settle(a, &apply, err);
+    }
+    ef__apply_release(&apply);
+    ef__fences_release(&fences);
+    return st;
+}
+
+/* --- lane by lane ------------------------------------------------------------------------------ */
+
+/* The generations of a lane that are fed from it, and whether others will want its rows later. */
+static void choose_generations(attempt *a, const ef__live_set *set, ef_str lane)
+{
+    a->generation_count = 0;
+    a->stopped = false;
+    for (size_t i = 0; i < set->count; i++) {
+        const ef__generation *g = set->items[i].generation;
+        if (!ef_str_equal(g->name, lane) || g->by_log)
+            continue;
+        if (g->state == EF__GENERATION_LIVE || g->state == EF__GENERATION_CATCHING_UP)
+            a->generations[a->generation_count++] = set->items[i];
+        else
+            a->stopped = true;
+    }
+}
+
+static bool ended_a_process(const ef_taken *item)
+{
+    return ef_str_equal(item->error, EF_STR(EF__CRASH_TEXT));
+}
+
+/* How many items from `first` on are tried together: those of one lane; one alone if need be. */
+static size_t group_of(const ef_taken_batch *taken, size_t first)
+{
+    size_t end = first + 1;
+
+    if (ended_a_process(&taken->items[first]))
+        return 1;
+    while (end < taken->count && ef_str_equal(taken->items[end].lane, taken->items[first].lane) &&
+           !ended_a_process(&taken->items[end]))
+        end++;
+    return end - first;
+}
+
+static ef_status try_lanes(attempt *a, const ef_taken_batch *taken, const ef__live_set *set,
+                           ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (size_t first = 0; st == EF_OK && first < taken->count; first += a->count) {
+        a->items = &taken->items[first];
+        a->count = group_of(taken, first);
+        choose_generations(a, set, a->items[0].lane);
+        st = try_items(a, err);
+        if (st == EF_CONFLICT) { /* somebody else was quicker: given back, and tried again */
+            a->tick->more = true;
+            st = EF_OK;
+        }
+        /* What waits behind one that was tried alone comes the next time. */
+        if (ended_a_process(&a->items[0]))
+            while (first + a->count < taken->count && a->items[a->count].follows)
+                a->count++;
+    }
+    return st;
+}
+
+ef_status ef__retry_step_due(ef_engine *e, ef_tick *tick, ef_error *err)
+{
+    ef_taken_batch taken = EF_TAKEN_BATCH_INIT;
+    ef__live_set set = {0};
+    attempt a = {.engine = e, .tick = tick};
+    ef_holding *held = NULL;
+    ef_status st = ef__held_read(e, &held, &a.held_count, err);
+
+    a.held = held;
+    if (st == EF_OK && a.held_count)
+        st = ef_outbox_take_due(e->journal, (ef_str){0}, held, a.held_count, DUE_MAX, &taken, err);
+    tick->due_us = taken.next_due_us;
+    if (st == EF_OK && taken.count)
+        st = ef__live_set_read(e, false, &set, err);
+    if (st == EF_OK && taken.count) {
+        a.generations = malloc((set.count + 1) * sizeof *a.generations);
+        a.events = malloc(taken.count * sizeof *a.events);
+        a.exceptions = malloc(taken.count * sizeof *a.exceptions);
+        st = a.generations && a.events && a.exceptions
+                 ? try_lanes(&a, &taken, &set, err)
+                 : ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
+    }
+    free(a.generations);
+    free(a.events);
+    free(a.exceptions);
+    ef__live_set_release(&set);
+    ef_taken_batch_release(&taken);
+    free(held);
+    return st;
+}

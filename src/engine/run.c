@@ -1,0 +1,417 @@
+/*
+ * run.c - see run.h: who drives a run, its detail, and its end.
+ */
+#include "run.h"
+
+#include "../base/json.h"
+#include "../base/limits.h"
+#include "../base/logger.h"
+#include "../core/run_rule.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define OPEN_RUNS_MAX 1000
+
+/* --- the detail ------------------------------------------------------------------------------- */
+
+typedef enum field_kind { FIELD_INT, FIELD_BOOL, FIELD_STR, FIELD_JSON } field_kind;
+
+static const struct field {
+    const char *key;
+    field_kind kind;
+    size_t at;
+} FIELDS[] = {
+#define FIELD(name, kind)                                                                          \
+    {                                                                                              \
+#name, kind, offsetof(ef__detail, name)                                                    \
+    }
+    FIELD(stream, FIELD_STR),     FIELD(type, FIELD_STR),        FIELD(all_tenants, FIELD_BOOL),
+    FIELD(from_us, FIELD_INT),    FIELD(to_us, FIELD_INT),       FIELD(after_seq, FIELD_INT),
+    FIELD(until_seq, FIELD_INT),  FIELD(in_place, FIELD_BOOL),   FIELD(no_switch, FIELD_BOOL),
+    FIELD(upper, FIELD_INT),      FIELD(last_seq, FIELD_INT),    FIELD(generation, FIELD_INT),
+    FIELD(built, FIELD_INT),      FIELD(cleared, FIELD_BOOL),    FIELD(applied, FIELD_INT),
+    FIELD(duplicates, FIELD_INT), FIELD(ignored, FIELD_INT),     FIELD(failed, FIELD_INT),
+    FIELD(deferred, FIELD_INT),   FIELD(compared, FIELD_BOOL),   FIELD(switched, FIELD_BOOL),
+    FIELD(views, FIELD_INT),      FIELD(differences, FIELD_INT), FIELD(examples, FIELD_JSON),
+#undef FIELD
+};
+#define FIELD_COUNT (sizeof FIELDS / sizeof FIELDS[0])
+
+ef_status ef__detail_parse(ef_str text, ef__arena *arena, ef__detail *out, ef_error *err)
+{
+    ef__json *tree = NULL;
+    ef_status st;
+
+    *out = (ef__detail){0};
+    if (text.len == 0)
+        return EF_OK;
+    st = ef__json_parse(text, EF_LIMIT_DETAIL_BYTES, arena, &tree, err);
+    for (size_t i = 0; st == EF_OK && i < FIELD_COUNT; i++) {
+        const ef__json *found = ef__json_get(tree, FIELDS[i].key);
+        char *at = (char *)out + FIELDS[i].at;
+        if (!found)
+            continue;
+        if (FIELDS[i].kind == FIELD_INT)
+            (void)ef__json_int64(found, (int64_t *)(void *)at);
+        else if (FIELDS[i].kind == FIELD_BOOL)
+            *(bool *)at = found->kind == EF__JSON_TRUE;
+        else
+            *(ef_str *)(void *)at = found->text;
+    }
+    return st;
+}
+
+static void write_field(ef__json_writer *w, const struct field *field, const void *at)
+{
+    ef_str text = field->kind < FIELD_STR ? (ef_str){0} : *(const ef_str *)at;
+
+    if (field->kind == FIELD_INT    ? *(const int64_t *)at == 0
+        : field->kind == FIELD_BOOL ? !*(const bool *)at
+                                    : text.len == 0)
+        return;
+    ef__json_key(w, field->key);
+    if (field->kind == FIELD_INT)
+        ef__json_int(w, *(const int64_t *)at);
+    else if (field->kind == FIELD_BOOL)
+        ef__json_bool(w, true);
+    else if (field->kind == FIELD_STR)
+        ef__json_str(w, text);
+    else
+        ef__json_raw(w, text);
+}
+
+bool ef__detail_write(const ef__detail *detail, ef__buf *out)
+{
+    ef__json_writer w = EF__JSON_WRITER(out);
+
+    ef__json_open(&w, '{');
+    for (size_t i = 0; i < FIELD_COUNT; i++)
+        write_field(&w, &FIELDS[i], (const char *)detail + FIELDS[i].at);
+    ef__json_close(&w, '}');
+    return !out->failed;
+}
+
+/* --- filing and saving ------------------------------------------------------------------------ */
+
+static ef_status no_memory(ef_error *err)
+{
+    return ef_fail(err, EF_NO_MEMORY, "memory ran out in a run");
+}
+
+ef_status ef__run_file(ef_engine *e, const ef_run *run, const ef__detail *detail, ef_run_list *out,
+                       ef_error *err)
+{
+    ef__buf text = EF__BUF_INIT(EF_LIMIT_DETAIL_BYTES);
+    ef_run made = *run;
+    ef_status st;
+
+    if (e->options.read_only)
+        return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
+    st = ef__detail_write(detail, &text) ? EF_OK : no_memory(err);
+    made.detail = ef__buf_str(&text);
+    if (st == EF_OK)
+        st = ef_run_request(e->journal, &made, out, err);
+    ef__buf_release(&text);
+    return st;
+}
+
+ef_status ef__run_save(ef__driven *d, ef_error *err)
+{
+    ef__buf text = EF__BUF_INIT(EF_LIMIT_DETAIL_BYTES);
+    ef_status st = ef__detail_write(&d->detail, &text) ? EF_OK : no_memory(err);
+
+    d->run.detail = ef__buf_str(&text);
+    if (st == EF_OK)
+        st = ef_run_update(d->engine->journal, &d->run, &d->key, d->token, err);
+    d->run.detail = (ef_str){0};
+    ef__buf_release(&text);
+    return st;
+}
+
+/* --- the lease ---------------------------------------------------------------------------------
+ */
+
+static int64_t mono_us(const ef_engine *e)
+{
+    return e->options.clock->mono_us(e->options.clock->context);
+}
+
+static void scope_of(const ef_run *run, char out[EF__SCOPE_MAX])
+{
+    (void)snprintf(out, EF__SCOPE_MAX, "%.*s:%.*s", EF_STR_ARG(run->tenant),
+                   EF_STR_ARG(run->projection));
+}
+
+/* Only our own clock and memory are asked while a third of the lease has not passed. */
+static ef_status hold_lease(ef__driven *d, ef_error *err)
+{
+    ef__run_hold *hold = &d->engine->run_hold;
+    char scope[EF__SCOPE_MAX];
+    int64_t until_us;
+    ef_status st;
+
+    scope_of(&d->run, scope);
+    if (hold->token && strcmp(scope, hold->scope) != 0)
+        ef__run_leave(d->engine);
+    memcpy(hold->scope, scope, sizeof scope);
+    d->key = (ef_lease_key){EF_LEASE_RUN, ef_str_from(hold->scope), -1};
+    d->token = hold->token;
+    if (hold->token && mono_us(d->engine) - hold->renewed_us < EF__ENGINE_LEASE_MS * 1000 / 3)
+        return EF_OK;
+    st = ef_lease_acquire(d->engine->journal, &d->key, ef_str_from(d->engine->worker),
+                          EF__ENGINE_LEASE_MS, &d->token, &until_us, err);
+    hold->token = st == EF_OK ? d->token : 0;
+    hold->renewed_us = mono_us(d->engine);
+    return st;
+}
+
+void ef__run_leave(ef_engine *e)
+{
+    ef_lease_key key = {EF_LEASE_RUN, ef_str_from(e->run_hold.scope), -1};
+    ef_error ignored = EF_ERROR_INIT;
+
+    if (e->run_hold.token)
+        (void)ef_lease_release(e->journal, &key, e->run_hold.token, &ignored);
+    e->run_hold.token = 0;
+}
+
+/* --- a step ----------------------------------------------------------------------------------- */
+
+/* What a run meets that says nothing about it: it goes on later, here or elsewhere. */
+static bool passes(ef_status st)
+{
+    ef_next next = ef_status_next(st);
+
+    return st == EF_CONFLICT || next == EF_NEXT_RETRY || next == EF_NEXT_ABANDON ||
+           next == EF_NEXT_LOOK;
+}
+
+static ef_status step_mode(ef__driven *d, ef_error *err)
+{
+    switch (d->run.mode) {
+    case EF_RUN_REPLAY:
+    case EF_RUN_CATCH_UP:
+        return ef__replay_step(d, err);
+    case EF_RUN_REBUILD:
+        return ef__rebuild_step(d, err);
+    case EF_RUN_VERIFY:
+        return ef__verify_step(d, err);
+    case EF_RUN_GAP_REPAIR:
+    case EF_RUN_SEED:
+        break;
+    }
+    return ef_fail(err, EF_UNSUPPORTED, "whoever asked for this run has gone: ask for it anew");
+}
+
+/* queued | running -> running -> completed | failed | cancelled */
+static ef_status move_on(ef__driven *d, ef_error *err)
+{
+    ef_error why = EF_ERROR_INIT;
+    ef_status st = EF_OK;
+
+    if (d->run.state == EF_RUN_QUEUED && !d->run.cancel) {
+        d->run.state = EF_RUN_RUNNING;
+        if ((st = ef__run_save(d, err)) != EF_OK)
+            return st;
+    }
+    if (d->run.cancel)
+        d->run.state = EF_RUN_CANCELLED;
+    else if ((st = step_mode(d, &why)) != EF_OK && !passes(st)) {
+        d->run.state = EF_RUN_FAILED;
+        d->run.error = ef_str_from(why.text);
+    } else if (st != EF_OK) {
+        if (err)
+            *err = why;
+        return st;
+    }
+    if (d->run.state == EF_RUN_CANCELLED || d->run.state == EF_RUN_FAILED)
+        if ((st = ef__rebuild_undo(d, err)) != EF_OK)
+            return st;
+    if (d->idle && d->run.state == EF_RUN_RUNNING)
+        return EF_OK;
+    return ef__run_save(d, err);
+}
+
+/* The run as it is now that we hold its lease. */
+static ef_status drive(ef_engine *e, const ef_run *seen, ef_tick *tick, bool *out_idle,
+                       ef_error *err)
+{
+    ef_run_list fresh = {0};
+    ef__driven d = {.engine = e,
+                    .run = *seen,
+                    .tick = tick,
+                    .arena = EF__ARENA_INIT(4 * EF_LIMIT_DETAIL_BYTES)};
+    ef_status st = hold_lease(&d, err);
+
+    *out_idle = true;
+    if (st == EF_LEASE_HELD)
+        return EF_OK;
+    if (st == EF_OK)
+        st = ef_run_get(e->journal, seen->id, &fresh, err);
+    if (st == EF_OK) {
+        d.run = fresh.items[0];
+        st = ef__detail_parse(d.run.detail, &d.arena, &d.detail, err);
+    }
+    if (st == EF_OK && ef__run_is_open(d.run.state))
+        st = move_on(&d, err);
+    *out_idle = d.idle;
+    if (st == EF_OK && !ef__run_is_open(d.run.state))
+        ef__run_leave(e);
+    if (st == EF_LEASE_LOST)
+        e->run_hold.token = 0;
+    ef__arena_release(&d.arena);
+    ef_run_list_release(&fresh);
+    return st;
+}
+
+/* Is there a live lease of the run's scope that is not ours? */
+static bool is_held(const ef_engine *e, const ef_lease_list *leases, const ef_run *run)
+{
+    char scope[EF__SCOPE_MAX];
+
+    scope_of(run, scope);
+    for (size_t i = 0; i < leases->count; i++)
+        if (leases->items[i].live && ef_str_equal(leases->items[i].key.name, ef_str_from(scope)))
+            return !ef_str_equal(leases->items[i].owner, ef_str_from(e->worker));
+    return false;
+}
+
+/* The oldest that we may drive; `only` "" or a run's id. */
+static ef_status step_one(ef_engine *e, ef_str only, ef_tick *tick, bool *out_idle, ef_error *err)
+{
+    ef_run_list runs = {0};
+    ef_lease_list leases = {0};
+    const ef_run *chosen = NULL;
+    ef_lease_kind kind = EF_LEASE_RUN;
+    ef_status st = ef_run_ls(e->journal, true, OPEN_RUNS_MAX, &runs, err);
+
+    *out_idle = true;
+    if (st == EF_OK && runs.count)
+        st = ef_lease_ls(e->journal, &kind, &leases, err);
+    for (size_t i = runs.count; st == EF_OK && !chosen && i-- > 0;)
+        if ((only.len == 0 || ef_str_equal(runs.items[i].id, only)) &&
+            !is_held(e, &leases, &runs.items[i]))
+            chosen = &runs.items[i];
+    if (st == EF_OK && chosen)
+        st = drive(e, chosen, tick, out_idle, err);
+    tick->more = tick->more || !*out_idle;
+    ef_lease_list_release(&leases);
+    ef_run_list_release(&runs);
+    return passes(st) ? EF_OK : st;
+}
+
+static ef_status locked_step(ef_engine *e, ef_str only, ef_tick *tick, bool *out_idle,
+                             ef_error *err)
+{
+    ef_status st;
+
+    pthread_mutex_lock(&e->driving);
+    st = step_one(e, only, tick, out_idle, err);
+    pthread_mutex_unlock(&e->driving);
+    return st;
+}
+
+ef_status ef__run_step(ef_engine *e, ef_tick *tick, ef_error *err)
+{
+    bool idle;
+
+    return locked_step(e, (ef_str){0}, tick, &idle, err);
+}
+
+ef_status ef__run_work(ef_engine *e, const ef_work_options *options, ef_tick *tick, ef_error *err)
+{
+    (void)options;
+    return ef__run_step(e, tick, err);
+}
+
+/* --- in the caller's thread ---------------------------------------------------------------------
+ */
+
+/* A worker that is there takes what is queued; where there is none, we do. */
+static ef_status is_alone(ef_engine *e, bool *out, ef_error *err)
+{
+    ef_worker_list workers = {0};
+    ef_status st = ef_worker_ls(e->journal, &workers, err);
+
+    *out = true;
+    for (size_t i = 0; st == EF_OK && i < workers.count; i++)
+        if (workers.items[i].live && !ef_str_equal(workers.items[i].id, ef_str_from(e->worker)))
+            *out = false;
+    ef_worker_list_release(&workers);
+    return st;
+}
+
+static ef_status foreground_step(ef_engine *e, ef_str id, bool *out_idle, ef_error *err)
+{
+    ef_tick tick = {0};
+    bool alone, idle = true;
+    ef_status st = ef__cursor_work(e, NULL, &tick, err);
+
+    if (st == EF_OK)
+        st = locked_step(e, id, &tick, &idle, err);
+    if (st == EF_OK && idle)
+        st = is_alone(e, &alone, err);
+    if (st == EF_OK && idle && alone)
+        st = ef__queue_work(e, &(ef_work_options){0}, &tick, err);
+    *out_idle = !tick.more && tick.caught_up + tick.claimed + tick.run_events == 0;
+    return st;
+}
+
+ef_status ef_engine_run(ef_engine *e, ef_str id, const ef_run_options *options, ef_run_list *out,
+                        ef_error *err)
+{
+    bool idle = false;
+    ef_status st;
+
+    if (!e || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
+    if (e->options.read_only)
+        return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
+    st = ef_run_get(e->journal, id, out, err);
+    while (st == EF_OK && ef__run_is_open(out->items[0].state)) {
+        st = foreground_step(e, id, &idle, err);
+        if (st == EF_OK)
+            st = ef_run_get(e->journal, id, out, err);
+        if (st == EF_OK && options && options->progress &&
+            !options->progress(options->context, &out->items[0], idle))
+            break;
+    }
+    return st;
+}
+
+/* --- what a run found ---------------------------------------------------------------------------
+ */
+
+ef_status ef_run_verdict(const ef_run *run, ef_verdict *out, ef_error *err)
+{
+    ef__arena arena = EF__ARENA_INIT(4 * EF_LIMIT_DETAIL_BYTES);
+    ef__detail detail;
+    ef_status st = ef__detail_parse(run->detail, &arena, &detail, err);
+
+    *out = (ef_verdict){.generation = (int32_t)detail.generation,
+                        .built = (int32_t)detail.built,
+                        .compared = detail.compared,
+                        .views = detail.views,
+                        .differences = detail.differences,
+                        .examples = detail.examples}; /* its source bytes, which are the run's */
+    ef__arena_release(&arena);
+    return st;
+}
+
+ef_status ef_run_replayed(const ef_run *run, ef_replayed *out, ef_error *err)
+{
+    ef__arena arena = EF__ARENA_INIT(4 * EF_LIMIT_DETAIL_BYTES);
+    ef__detail detail;
+    ef_status st = ef__detail_parse(run->detail, &arena, &detail, err);
+
+    *out = (ef_replayed){.events = run->processed,
+                         .applied = detail.applied,
+                         .duplicates = detail.duplicates,
+                         .ignored = detail.ignored,
+                         .failed = detail.failed,
+                         .deferred = detail.deferred};
+    ef__arena_release(&arena);
+    return st;
+}

@@ -1,0 +1,154 @@
+/*
+ * scope.c - see scope.h.
+ */
+#include "scope.h"
+
+#include "../base/hash.h"
+#include "../base/logger.h"
+#include "../core/retry.h"
+
+#include <everfold/lease.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SCOPE_PARTITIONS 8 /* of the name only: a scope is never split */
+#define HEAL_MS 60000      /* a failed one is tried again so often */
+
+static int64_t mono_us(const ef_engine *e)
+{
+    return e->options.clock->mono_us(e->options.clock->context);
+}
+
+static ef_lease_key lease_of(const ef__scope *scope)
+{
+    return (ef_lease_key){
+        .kind = EF_LEASE_SCOPE, .name = ef_str_from(scope->name), .partition = -1};
+}
+
+ef__scope *ef__scope_of(ef_engine *e, const ef__generation *g)
+{
+    ef__scope *scope;
+
+    for (scope = e->scopes; scope; scope = scope->next)
+        if (scope->generation == g->id)
+            return scope;
+    scope = calloc(1, sizeof *scope);
+    if (!scope)
+        return NULL;
+    scope->generation = g->id;
+    (void)snprintf(scope->name, sizeof scope->name, "*:%.*s@%" PRId32 ":%d", EF_STR_ARG(g->name),
+                   g->number, (int)(ef__xxh3(g->name, 0) % SCOPE_PARTITIONS));
+    (void)snprintf(scope->fence, sizeof scope->fence, "scope/%" PRId64, g->id);
+    scope->next = e->scopes;
+    e->scopes = scope;
+    return scope;
+}
+
+/* The caller rests until then at the latest. */
+static void look_again(const ef_engine *e, const ef__scope *scope, ef_tick *tick)
+{
+    int64_t due_us = ef__engine_now(e) + (scope->next_try_us - mono_us(e));
+
+    if (tick->due_us == 0 || due_us < tick->due_us)
+        tick->due_us = due_us;
+}
+
+static ef_status take_lease(ef_engine *e, ef__scope *scope, int64_t now_us, ef_error *err)
+{
+    ef_lease_key key = lease_of(scope);
+    int64_t until_us, length_us = EF__ENGINE_LEASE_MS * INT64_C(1000);
+    ef_error held = EF_ERROR_INIT;
+    ef_status st = ef_lease_acquire(e->journal, &key, ef_str_from(e->worker), EF__ENGINE_LEASE_MS,
+                                    &scope->token, &until_us, &held);
+
+    if (st == EF_LEASE_HELD) {
+        scope->token = 0;
+        scope->next_try_us = now_us + (held.found > 50 ? held.found : 50) * 1000;
+        return EF_OK;
+    }
+    if (st != EF_OK) /* one that we have is still ours, to be given back when we close */
+        return ef_fail(err, st, "%s", held.text);
+    scope->until_us = now_us + length_us;
+    scope->renew_us = now_us + length_us / 3;
+    return EF_OK;
+}
+
+ef_status ef__scope_ready(ef_engine *e, ef__scope *scope, ef_tick *tick, bool *out, ef_error *err)
+{
+    int64_t now_us = mono_us(e);
+    ef_status st = EF_OK;
+
+    scope->seen = true;
+    *out = false;
+    if (now_us < scope->next_try_us) {
+        look_again(e, scope, tick);
+        return EF_OK;
+    }
+    if (!scope->token || now_us >= scope->renew_us)
+        st = take_lease(e, scope, now_us, err);
+    *out = st == EF_OK && scope->token && now_us < scope->until_us;
+    if (st == EF_OK && !*out)
+        look_again(e, scope, tick);
+    return st;
+}
+
+void ef__scope_went_on(ef__scope *scope)
+{
+    scope->failures = 0;
+    scope->next_try_us = 0;
+}
+
+ef_status ef__scope_stopped(ef_engine *e, ef__scope *scope, const ef__generation *g,
+                            int64_t position, ef_tick *tick, ef_error *err)
+{
+    int64_t now_us = mono_us(e);
+    ef__retry_step step = ef__retry_decide(&ef__retry_cursor, scope->failures, EF__ERROR_PERMANENT,
+                                           (uint64_t)now_us);
+    ef_status st = EF_OK;
+
+    scope->failures = step.attempts;
+    scope->next_try_us = now_us + (step.dead ? HEAL_MS : step.delay_ms) * 1000;
+    if (step.dead && e->options.skip_and_record) {
+        scope->skip_position = position;
+        scope->next_try_us = scope->failures = 0;
+        tick->more = true;
+    } else if (step.dead) {
+        st = e->views->ops->generation_set_state(e->views, g->id, EF__GENERATION_FAILED, err);
+    }
+    if (step.dead)
+        ef__log(e->options.log, EF_LOG_WARN,
+                e->options.skip_and_record ? "an event is passed over: its program cannot digest it"
+                                           : "a projection has failed: its cursor stays",
+                EF_LOG_TEXT_FIELD("scope", ef_str_from(scope->name)),
+                EF_LOG_NUMBER_FIELD("position", position));
+    look_again(e, scope, tick);
+    return st;
+}
+
+void ef__scopes_prune(ef_engine *e, bool all)
+{
+    for (ef__scope **at = &e->scopes; *at;) {
+        ef__scope *scope = *at;
+        ef_lease_key key = lease_of(scope);
+        if (scope->seen && !all) {
+            scope->seen = false;
+            at = &scope->next;
+            continue;
+        }
+        if (scope->token)
+            (void)ef_lease_release(e->journal, &key, scope->token, NULL);
+        *at = scope->next;
+        free(scope);
+    }
+}
+
+void ef__scopes_release(ef_engine *e)
+{
+    while (e->scopes) {
+        ef__scope *next = e->scopes->next;
+        free(e->scopes);
+        e->scopes = next;
+    }
+}

@@ -1,0 +1,310 @@
+/*
+ * workset.c - see workset.h.
+ */
+#include "workset.h"
+
+#include <stdlib.h>
+
+#define LOADED_BYTES (64ul << 20) /* a view has 1 MB at most; lookups may have a few of them */
+
+static ef_status no_memory(ef_error *err)
+{
+    return ef_fail(err, EF_NO_MEMORY, "memory ran out while applying events");
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* The store as of the first read of a batch. Reads one by one would each open a transaction, and
+ * that costs more than a row does. A store without snapshots is read as it is. */
+static ef_status reading_from(ef__workset *set, ef_views **out, ef_error *err)
+{
+    ef_views *views = set->engine->views;
+    ef_status st = EF_OK;
+
+    if (!set->snapshot && views->ops->snapshot_open)
+        st = views->ops->snapshot_open(views, &set->snapshot, err);
+    *out = set->snapshot ? set->snapshot : views;
+    return st;
+}
+
+void ef__workset_read_end(ef__workset *set)
+{
+    ef__views_close(set->snapshot);
+    set->snapshot = NULL;
+}
+
+static ef_status get_view(ef__workset *set, int64_t generation, ef_str tenant, ef_str id,
+                          ef__view *out, bool *out_found, ef_error *err)
+{
+    ef_views *from;
+    ef_status st = reading_from(set, &from, err);
+
+    *out_found = false;
+    ef__arena_reset(&set->loaded);
+    if (st != EF_OK)
+        return st;
+    return from->ops->view_get(from, generation, tenant, id, &set->loaded, out, out_found, err);
+}
+
+static bool has_digest(const ef__workset *set, ef_str tenant, ef_str id)
+{
+    const uint64_t *digest = ef__pair_map_find(&set->digests, tenant, id);
+
+    return digest && (digest[0] || digest[1]);
+}
+
+static ef_status load_view(void *context, ef_str tenant, ef_str id, ef__stored_view *out,
+                           ef_error *err)
+{
+    ef__workset *set = context;
+    ef__view view;
+    bool is_new;
+    uint64_t *digest;
+    ef_status st;
+
+    if (set->whole && !has_digest(set, tenant, id))
+        return EF_OK;
+    st = get_view(set, set->generation, tenant, id, &view, &out->found, err);
+    if (st != EF_OK || !out->found)
+        return st;
+    digest = ef__pair_map_at(&set->digests, tenant, id, &is_new);
+    if (!digest)
+        return no_memory(err);
+    digest[0] = view.digest[0];
+    digest[1] = view.digest[1];
+    out->data = view.data;
+    out->schema = view.schema;
+    return EF_OK;
+}
+
+static ef_status look_up(void *context, ef_str projection, ef_str tenant, ef_str id,
+                         ef__stored_view *out, ef_error *err)
+{
+    ef__workset *set = context;
+    ef__generation_list list = {0};
+    const ef__generation *g;
+    ef__view view;
+    ef_status st = ef__engine_routed(set->engine, projection, &list, &g, err);
+
+    *out = (ef__stored_view){0};
+    if (st == EF_OK)
+        st = get_view(set, g->id, tenant, id, &view, &out->found, err);
+    else if (st == EF_NOT_FOUND)
+        st = EF_OK; /* not deployed: there is nothing to see */
+    if (st == EF_OK && out->found) {
+        out->data = view.data;
+        out->schema = view.schema;
+    }
+    ef__room_release(&list.room);
+    return st;
+}
+
+ef_status ef__workset_mark(ef__workset *set, const ef_event *event, ef__mark **out, ef_error *err)
+{
+    bool is_new, found;
+    ef__mark *mark = ef__pair_map_at(&set->marks, event->tenant, event->stream, &is_new);
+    ef_views *from;
+    ef_status st;
+
+    *out = mark;
+    if (!mark)
+        return no_memory(err);
+    if (!is_new || set->whole)
+        return EF_OK;
+    st = reading_from(set, &from, err);
+    if (st == EF_OK)
+        st = from->ops->watermark_get(from, set->generation, event->tenant, event->stream,
+                                      &mark->now, &found, err);
+    if (st == EF_OK && !found)
+        mark->now = (ef__watermark){0};
+    return st;
+}
+
+const uint64_t *ef__workset_digest(const ef__workset *set, ef_str tenant, ef_str id)
+{
+    return ef__pair_map_find(&set->digests, tenant, id);
+}
+
+/* --- after the commit ------------------------------------------------------------------------- */
+
+static bool settle_view(ef__workset *set, const ef__view_change *change, uint64_t sums[2])
+{
+    bool is_new;
+    uint64_t *digest =
+        ef__pair_map_at(&set->digests, change->view.tenant, change->view.id, &is_new);
+
+    if (!digest)
+        return false;
+    if (change->deleted)
+        digest[0] = digest[1] = 0;
+    else
+        ef__view_digest(&change->view, digest);
+    ef__digest_take(sums, change->before);
+    ef__digest_add(sums, digest);
+    return true;
+}
+
+static size_t name_bytes(const ef__workset *set)
+{
+    return ef__pair_map_bytes(&set->marks) + ef__pair_map_bytes(&set->digests);
+}
+
+/* Decoded views are most of it, and are read again when they are asked for. What is known of all
+ * streams and views is small, and saves a read for each that is not there. */
+static void shrink(ef__workset *set)
+{
+    size_t names = 0, views = 0, max = set->engine->worksets_bytes;
+
+    for (const ef__workset *s = set->engine->worksets; s; s = s->next) {
+        names += name_bytes(s);
+        views += ef__folder_bytes(s->folder);
+    }
+    if (names > max / 4 * 3)
+        ef__workset_reset(set);
+    else if (names + views > max)
+        ef__folder_reset(set->folder);
+}
+
+void ef__workset_settle(ef__workset *set, const ef__generation_change *change)
+{
+    uint64_t sums[2];
+    bool whole = true;
+
+    ef__digest_sums(set->digest, sums);
+    for (size_t i = 0; whole && i < change->view_count; i++)
+        whole = settle_view(set, &change->views[i], sums);
+    for (size_t i = 0; i < change->watermark_count; i++) {
+        const ef__watermark_change *w = &change->watermarks[i];
+        ef__mark *mark = ef__pair_map_find(&set->marks, w->tenant, w->stream);
+        if (mark)
+            mark->change = NULL;
+    }
+    ef__folder_settle(set->folder);
+    set->position = change->cursor_after;
+    ef__digest_bytes(sums, set->digest);
+    if (whole)
+        shrink(set);
+    else
+        ef__workset_reset(set);
+}
+
+void ef__workset_reset(ef__workset *set)
+{
+    ef__folder_reset(set->folder);
+    ef__pair_map_reset(&set->marks);
+    ef__pair_map_reset(&set->digests);
+    set->whole = false;
+}
+
+/* --- opening, closing, keeping ---------------------------------------------------------------- */
+
+ef_status ef__workset_open(ef_engine *engine, const ef__live *live, ef__workset **out,
+                           ef_error *err)
+{
+    ef__workset *set = malloc(sizeof *set);
+    ef_status st;
+
+    *out = NULL;
+    if (!set)
+        return no_memory(err);
+    *set = (ef__workset){.engine = engine,
+                         .generation = live->generation->id,
+                         .era = live->generation->era,
+                         .position = live->generation->position,
+                         .marks = EF__PAIR_MAP_INIT(ef__mark, SIZE_MAX),
+                         .digests = EF__PAIR_MAP_INIT(uint64_t[2], SIZE_MAX),
+                         .loaded = EF__ARENA_INIT(LOADED_BYTES),
+                         .ahead = {.batch = EF_BATCH_INIT}};
+    st = ef__folder_open(
+        &(ef__folder_options){
+            .program = live->program, .load = load_view, .lookup = look_up, .context = set},
+        &set->folder, err);
+    if (st != EF_OK) {
+        ef__workset_close(set);
+        return st;
+    }
+    *out = set;
+    return EF_OK;
+}
+
+void ef__workset_close(ef__workset *set)
+{
+    if (!set)
+        return;
+    ef__ahead_release(&set->ahead);
+    ef__workset_read_end(set);
+    ef__folder_close(set->folder);
+    ef__pair_map_release(&set->marks);
+    ef__pair_map_release(&set->digests);
+    ef__arena_release(&set->loaded);
+    free(set);
+}
+
+/* Nothing was ever applied to it since it was made or cleared. */
+static bool is_empty(const ef__generation *g)
+{
+    return g->position == 0 && g->seam == 0 && g->views == 0 &&
+           g->applied + g->ignored + g->skipped == 0;
+}
+
+ef_status ef__workset_kept(ef_engine *engine, const ef__live *live, ef__workset **out,
+                           ef_error *err)
+{
+    const ef__generation *g = live->generation;
+    ef__workset *set = engine->worksets;
+    ef_status st;
+
+    while (set && set->generation != g->id)
+        set = set->next;
+    if (!set) {
+        st = ef__workset_open(engine, live, &set, err);
+        if (st != EF_OK)
+            return st;
+        set->next = engine->worksets;
+        engine->worksets = set;
+    }
+    if (set->era != g->era || set->position != g->position ||
+        memcmp(set->digest, g->digest, sizeof set->digest) != 0)
+        ef__workset_reset(set);
+    if (is_empty(g)) {
+        ef__workset_reset(set);
+        set->whole = true;
+    }
+    set->era = g->era;
+    set->position = g->position;
+    memcpy(set->digest, g->digest, sizeof set->digest);
+    *out = set;
+    return EF_OK;
+}
+
+static bool is_wanted(const ef__workset *set, const ef__live_set *live)
+{
+    for (size_t i = 0; i < live->count; i++) {
+        const ef__generation *g = live->items[i].generation;
+        if (g->id == set->generation)
+            return ef__generation_by_cursor(g) && g->era == set->era;
+    }
+    return false;
+}
+
+void ef__worksets_prune(ef_engine *engine, const ef__live_set *live)
+{
+    for (ef__workset **at = &engine->worksets; *at;) {
+        ef__workset *set = *at;
+        if (is_wanted(set, live)) {
+            at = &set->next;
+            continue;
+        }
+        *at = set->next;
+        ef__workset_close(set);
+    }
+}
+
+void ef__worksets_release(ef_engine *engine)
+{
+    while (engine->worksets) {
+        ef__workset *next = engine->worksets->next;
+        ef__workset_close(engine->worksets);
+        engine->worksets = next;
+    }
+}

@@ -1,0 +1,77 @@
+/*
+ * workset.h - what of a generation is in memory while events are folded into it: decoded views, the
+ * digests that they have in the store, and how far it is in each stream.
+ *
+ * It fills up from the store as events ask for views and streams. When what changed has been
+ * committed it is settled, and is then as good as the store; when not, it is thrown away. So it may
+ * be kept from batch to batch for as long as nobody else writes to its generation. That is so while
+ * a generation is fed by its cursor, but for repairs and the like; so ef__workset_kept compares
+ * the era, the cursor and the digest over all views with what they were when it was settled.
+ */
+#ifndef EF_ENGINE_WORKSET_H
+#define EF_ENGINE_WORKSET_H
+
+#include "ahead.h"
+#include "engine_priv.h"
+#include "pair_map.h"
+
+#include "../fold/folder.h"
+
+/* How far it is in a stream. */
+typedef struct ef__mark {
+    ef__watermark now;
+    ef__watermark_change *change; /* this batch has moved it; lives in the batch's memory */
+} ef__mark;
+
+typedef struct ef__workset {
+    struct ef__workset *next; /* of those that the engine keeps */
+    ef_engine *engine;
+    int64_t generation;
+    /* As the generation was when it was settled: what a kept one is good for. */
+    int64_t era, position;
+    uint8_t digest[EF__DIGEST_BYTES];
+    bool whole; /* it began with an empty generation: a stream or view that has no mark or digest
+                   here has none in the store */
+    ef__folder *folder;
+    ef__pair_map marks;   /* ef__mark, by stream */
+    ef__pair_map digests; /* uint64_t[2], by view: of those that the store has */
+    ef__arena loaded;     /* the view that was loaded last */
+    ef__ahead ahead;      /* events that come next */
+    ef_views *snapshot;   /* what is read from, from the first read of a batch to its last */
+} ef__workset;
+
+/* Fed by its cursor: it catches up, or follows the log. */
+static inline bool ef__generation_by_cursor(const ef__generation *g)
+{
+    return g->state == EF__GENERATION_CATCHING_UP || (g->state == EF__GENERATION_LIVE && g->by_log);
+}
+
+/* What all that an engine keeps may take. One batch more may come on top: this is looked at when
+ * it is over. */
+#define EF__WORKSETS_BYTES (16ul << 20)
+
+ef_status ef__workset_open(ef_engine *engine, const ef__live *live, ef__workset **out,
+                           ef_error *err);
+void ef__workset_close(ef__workset *set); /* NULL is fine */
+
+/* The one that is kept for this generation, emptied unless it is as the generation was read; a new
+ * one if there is none. It stays the engine's. For one tick at a time. */
+ef_status ef__workset_kept(ef_engine *engine, const ef__live *live, ef__workset **out,
+                           ef_error *err);
+/* Close those that are kept for generations that `live` has not, or that the queue feeds now. */
+void ef__worksets_prune(ef_engine *engine, const ef__live_set *live);
+void ef__worksets_release(ef_engine *engine);
+
+/* How far the generation is in the event's stream; read if need be. */
+ef_status ef__workset_mark(ef__workset *set, const ef_event *event, ef__mark **out, ef_error *err);
+/* The digest that a view has in the store; NULL when it is not there. */
+const uint64_t *ef__workset_digest(const ef__workset *set, ef_str tenant, ef_str id);
+/* The batch is folded: nothing more is read, and the store is free for its commit. */
+void ef__workset_read_end(ef__workset *set);
+
+/* The change was committed. Forgets views, or everything, when it has become much. */
+void ef__workset_settle(ef__workset *set, const ef__generation_change *change);
+/* It was not: forget everything. */
+void ef__workset_reset(ef__workset *set);
+
+#endif

@@ -1,0 +1,265 @@
+/*
+ * partition.c - partitions on SQLite: what waits in them, and how many there are.
+ *
+ * The count is in the state row, and so in the picture of every process (state.h): whoever writes
+ * has read it in the same transaction.
+ */
+#include "outbox.h"
+
+ef_status sq_partition_count(ef_journal *journal, int32_t *out, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    sq_reader *reader;
+    int64_t count = 0;
+    ef_status st = sq_read_begin(store, &reader, err);
+
+    if (st != EF_OK)
+        return st;
+    st = ef__sq_run_number(&reader->conn, SQ_STATE_PARTITIONS, &count, err);
+    sq_read_end(store, reader);
+    *out = (int32_t)count;
+    return st;
+}
+
+/* Call `each` for every partition that the statement counts rows of. */
+static ef_status count_rows(ef__sq_conn *conn, int which, int64_t first_bind, int32_t lowest,
+                            void (*each)(void *context, int32_t partition, int64_t rows),
+                            void *context, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = ef__sq_stmt(conn, which, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, first_bind);
+    sqlite3_bind_int(stmt, 2, lowest);
+    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row)
+        each(context, sqlite3_column_int(stmt, 0), sqlite3_column_int64(stmt, 1));
+    return st;
+}
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+typedef struct listing {
+    ef_partition *items;
+    int32_t count;
+} listing;
+
+static void note_queued(void *context, int32_t partition, int64_t rows)
+{
+    listing *l = context;
+
+    if (partition < l->count)
+        l->items[partition].pending = rows;
+}
+
+static void note_exceptions(void *context, int32_t partition, int64_t rows)
+{
+    listing *l = context;
+
+    if (partition < l->count)
+        l->items[partition].exceptions = rows;
+}
+
+/* What is queued and in its owner's hand is not pending. */
+static ef_status note_in_hand(sq_store *store, ef__sq_conn *conn, const sq_lane *lane, listing *l,
+                              ef_error *err)
+{
+    sq_hands hands;
+    sqlite3_stmt *stmt;
+    ef_status st = sq_hands_load(store, conn, lane, &hands, err);
+
+    if (st == EF_OK)
+        st = ef__sq_stmt(conn, SQ_OUTBOX_COUNT_IN_HAND, &stmt, err);
+    for (int32_t p = 0; st == EF_OK && p < l->count; p++) {
+        bool row = false;
+        if (hands.of[p].upto == 0)
+            continue;
+        sqlite3_bind_int64(stmt, 1, lane->id);
+        sqlite3_bind_int(stmt, 2, p);
+        sqlite3_bind_int64(stmt, 3, hands.of[p].mark);
+        sqlite3_bind_int64(stmt, 4, hands.of[p].upto);
+        sqlite3_bind_int(stmt, 5, 1);
+        sqlite3_bind_null(stmt, 6);
+        st = ef__sq_row(conn, stmt, &row, err);
+        if (st == EF_OK && row) {
+            l->items[p].in_hand = sqlite3_column_int64(stmt, 0);
+            l->items[p].pending -= l->items[p].in_hand;
+            sqlite3_reset(stmt);
+        }
+    }
+    return st;
+}
+
+static ef_status note_owner(sq_store *store, ef__sq_conn *conn, ef__arena *arena, ef_partition *out,
+                            ef_error *err)
+{
+    ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = out->number};
+    sq_lease_row lease;
+    ef_status st = sq_lease_get(conn, &key, &lease, err);
+
+    if (st != EF_OK)
+        return st;
+    out->owner = ef__arena_copy(arena, lease.row.owner);
+    out->token = lease.row.token;
+    out->until_us = lease.row.until_us;
+    out->live = ef__lease_live(&lease.row, sq_clock_us(store));
+    return out->owner.ptr ? EF_OK : ef__room_full(err);
+}
+
+static ef_status list(sq_store *store, ef__sq_conn *conn, ef_partition_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    sq_lane lane;
+    int64_t count = 0;
+    listing l;
+    ef_status st = ef__sq_run_number(conn, SQ_STATE_PARTITIONS, &count, err);
+
+    if (st == EF_OK)
+        st = sq_lane_need(conn, EF_STR(EF_LANE_APPLY), &lane, err);
+    if (st != EF_OK)
+        return st;
+    l = (listing){ef__arena_zalloc(arena, (size_t)count, sizeof *l.items), (int32_t)count};
+    if (!l.items)
+        return ef__room_full(err);
+    for (int32_t p = 0; st == EF_OK && p < l.count; p++) {
+        l.items[p].number = p;
+        st = note_owner(store, conn, arena, &l.items[p], err);
+    }
+    if (st == EF_OK)
+        st = count_rows(conn, SQ_PARTITION_QUEUED, lane.id, 0, note_queued, &l, err);
+    if (st == EF_OK)
+        st = note_in_hand(store, conn, &lane, &l, err);
+    if (st == EF_OK)
+        st = count_rows(conn, SQ_PARTITION_EXCEPTIONS, EF_LANE_KIND_PROJECTION, 0, note_exceptions,
+                        &l, err);
+    out->items = l.items;
+    out->count = (size_t)l.count;
+    return st;
+}
+
+ef_status sq_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    sq_reader *reader;
+    ef_status st = sq_read_begin(store, &reader, err);
+
+    if (st != EF_OK)
+        return st;
+    st = list(store, &reader->conn, out, err);
+    sq_read_end(store, reader);
+    return st;
+}
+
+/* --- how many --------------------------------------------------------------------------------- */
+
+typedef struct sync_job {
+    sq_job base;
+    const ef_partition_change *change;
+    ef_partition_changed *out;
+} sync_job;
+
+static void note_waiting(void *context, int32_t partition, int64_t rows)
+{
+    ef__waiting_add(context, partition, rows);
+}
+
+static ef_status check_waiting(sq_writer *writer, int32_t count, ef_error *err)
+{
+    ef__sq_conn *conn = &writer->conn;
+    ef__waiting waiting = {.count = count};
+    ef_status st = count_rows(conn, SQ_PARTITION_QUEUED, 0, count, note_waiting, &waiting, err);
+
+    /* What was appended in this same transaction is written at its end. */
+    for (size_t i = 0; i < writer->txn.queued_count; i++)
+        ef__waiting_add(&waiting, writer->txn.queued[i].partition, 1);
+    if (st == EF_OK)
+        st = count_rows(conn, SQ_PARTITION_EXCEPTIONS, -1, count, note_waiting, &waiting, err);
+    return st == EF_OK ? ef__waiting_check(&waiting, err) : st;
+}
+
+static ef_status prune_lease(ef__sq_conn *conn, const ef_lease *lease, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, SQ_LEASE_TOKEN_FLOOR_RAISE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lease->token);
+    st = ef__sq_done(conn, stmt, err);
+    if (st == EF_OK)
+        st = ef__sq_stmt(conn, SQ_LEASE_PRUNE, &stmt, err);
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int(stmt, 1, (int)lease->key.kind);
+    ef__sq_bind_str(stmt, 2, lease->key.name);
+    sqlite3_bind_int(stmt, 3, lease->key.partition);
+    return ef__sq_done(conn, stmt, err);
+}
+
+static bool is_beyond(const ef_lease_key *key, int32_t count)
+{
+    return (key->kind == EF_LEASE_PARTITION || key->kind == EF_LEASE_PUBLISHER) &&
+           key->partition >= count;
+}
+
+static ef_status prune(sq_store *store, const sync_job *job, ef_error *err)
+{
+    ef__sq_conn *conn = &store->writer.conn;
+    ef_lease_list list = {0};
+    ef_status st = ef__room_ready(&list.room, err);
+
+    if (st == EF_OK)
+        st = sq_leases_load(store, conn, NULL, &list, err);
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        bool live = list.items[i].live, goes = !live && job->change->prune;
+        if (!is_beyond(&list.items[i].key, job->out->after))
+            continue;
+        job->out->kept += live;
+        job->out->pruned += goes;
+        if (goes && !job->change->dry_run)
+            st = prune_lease(conn, &list.items[i], err);
+    }
+    ef__room_release(&list.room);
+    return st;
+}
+
+static ef_status set_count(sq_store *store, int32_t count, ef_error *err)
+{
+    ef__sq_conn *conn = &store->writer.conn;
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, SQ_STATE_PARTITIONS_SET, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int(stmt, 1, count);
+    st = ef__sq_done(conn, stmt, err);
+    if (st == EF_OK)
+        store->writer.txn.progress.partitions = count; /* for the jobs behind this one */
+    return st;
+}
+
+static ef_status run_sync(sq_store *store, sq_job *base, ef_error *err)
+{
+    sync_job *job = (sync_job *)base;
+    ef_partition_changed *out = job->out;
+    ef_status st;
+
+    *out = (ef_partition_changed){.before = store->writer.txn.progress.partitions};
+    out->after = job->change->count ? job->change->count : out->before;
+    st = check_waiting(&store->writer, out->after, err);
+    if (st == EF_OK)
+        st = prune(store, job, err);
+    if (st == EF_OK && out->after != out->before && !job->change->dry_run)
+        st = set_count(store, out->after, err);
+    return st;
+}
+
+ef_status sq_partition_sync(ef_journal *journal, const ef_partition_change *change,
+                            ef_partition_changed *out, ef_error *err)
+{
+    sync_job job = {.base = {.run = run_sync}, .change = change, .out = out};
+
+    return sq_submit(sq_store_of(journal), &job.base, err);
+}

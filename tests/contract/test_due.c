@@ -1,0 +1,193 @@
+/*
+ * Exceptions whose time has come, what waits behind them, and exceptions that are filed.
+ */
+#include "contract.h"
+
+static ef_taken_batch due(contract *t, size_t limit)
+{
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_holding held[PARTITIONS];
+
+    hold_all(t, "fixture", held);
+    OK(ef_outbox_take_due(t->journal, str(""), held, PARTITIONS, limit, &batch, &t->err));
+    return batch;
+}
+
+/* Positions taken, in order, as one number: 1, 2, 3 gives 123. */
+static int64_t due_positions(contract *t, size_t limit)
+{
+    ef_taken_batch batch = due(t, limit);
+    int64_t found = 0;
+
+    for (size_t i = 0; i < batch.count; i++)
+        found = found * 10 + batch.items[i].event->position;
+    ef_taken_batch_release(&batch);
+    return found;
+}
+
+static ef_exception exception(int64_t position, ef_row_status status, int64_t due_us)
+{
+    return (ef_exception){.lane = str("orders"),
+                          .position = position,
+                          .status = status,
+                          .attempts = status == EF_ROW_FAILED,
+                          .due_us = due_us,
+                          .error = str(status == EF_ROW_FAILED ? "no such path" : "")};
+}
+
+/* Events of stream a at positions 1 to 4, failed and waiting in lane orders. */
+static void fill(contract *t, ef_row_status head, ef_row_status third)
+{
+    ef_exception rows[] = {exception(1, head, t->now_us + 1), exception(2, EF_ROW_PENDING, 0),
+                           exception(3, third, 0), exception(4, EF_ROW_PENDING, 0)};
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+
+    for (int i = 0; i < 4; i++)
+        append(t, "a", "t");
+    hold_all(t, "fixture", held);
+    OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    mark_taken(t, "*", held, PARTITIONS, &batch, rows, 4);
+    ef_taken_batch_release(&batch);
+}
+
+CONTRACT(what_waits_behind_an_exception_comes_with_it)
+{
+    contract *t = *state;
+    ef_taken_batch batch;
+
+    fill(t, EF_ROW_FAILED, EF_ROW_PENDING);
+    pass_time(t, SECOND);
+    batch = due(t, 10);
+    CHECK_INT(4, batch.count);
+    CHECK(!batch.items[0].follows);
+    CHECK_STR("no such path", batch.items[0].error);
+    for (size_t i = 1; i < 4; i++) {
+        CHECK_INT(i + 1, batch.items[i].event->position);
+        CHECK(batch.items[i].follows);
+        CHECK_INT(0, batch.items[i].attempts);
+        CHECK_STR("orders", batch.items[i].lane);
+    }
+    CHECK(!batch.more);
+    ef_taken_batch_release(&batch);
+    batch = due(t, 3);
+    CHECK_INT(3, batch.count);
+    CHECK(batch.more);
+    ef_taken_batch_release(&batch);
+}
+
+CONTRACT(what_is_dead_ends_what_comes_with_an_exception)
+{
+    contract *t = *state;
+
+    fill(t, EF_ROW_FAILED, EF_ROW_DEAD);
+    pass_time(t, SECOND);
+    CHECK_INT(12, due_positions(t, 10));
+}
+
+CONTRACT(a_batch_says_when_the_next_comes_due)
+{
+    contract *t = *state;
+    ef_taken_batch batch;
+    int64_t due_us = t->now_us + 5 * SECOND;
+
+    append(t, "a", "t");
+    batch = due(t, 10);
+    CHECK_INT(0, batch.next_due_us);
+    ef_taken_batch_release(&batch);
+    fail_event(t, "orders", 1, EF_ROW_FAILED, 1, due_us, "x");
+    append(t, "b", "t");
+    fail_event(t, "other", 2, EF_ROW_FAILED, 1, due_us + SECOND, "x");
+    batch = due(t, 10);
+    CHECK_INT(0, batch.count);
+    CHECK_INT(due_us, batch.next_due_us);
+    ef_taken_batch_release(&batch);
+    pass_time(t, 5 * SECOND);
+    batch = due(t, 10);
+    CHECK_INT(1, batch.count);
+    CHECK_INT(due_us + SECOND, batch.next_due_us);
+    ef_taken_batch_release(&batch);
+}
+
+CONTRACT(a_dead_exception_is_never_due)
+{
+    contract *t = *state;
+    ef_taken_batch batch;
+
+    fill(t, EF_ROW_DEAD, EF_ROW_PENDING);
+    pass_time(t, 1000 * SECOND);
+    batch = due(t, 10);
+    CHECK_INT(0, batch.count);
+    CHECK_INT(0, batch.next_due_us);
+    ef_taken_batch_release(&batch);
+}
+
+CONTRACT(what_is_filed_needs_no_lease_and_comes_due)
+{
+    contract *t = *state;
+    ef_exception rows[] = {exception(2, EF_ROW_PENDING, 0), exception(1, EF_ROW_FAILED, 0)};
+
+    append(t, "a", "t");
+    append(t, "a", "t");
+    OK(ef_outbox_file(t->journal, rows, 2, &t->err));
+    CHECK_INT(12, due_positions(t, 10));
+    CHECK_INT(3, summary(t).pending); /* the two that are queued, and one that was filed */
+    CHECK_INT(1, summary(t).failed);
+}
+
+CONTRACT(what_is_there_already_is_not_filed_again)
+{
+    contract *t = *state;
+    ef_exception row = exception(1, EF_ROW_PENDING, 0);
+
+    append(t, "a", "t");
+    fail_event(t, "orders", 1, EF_ROW_DEAD, 8, 0, "poison");
+    OK(ef_outbox_file(t->journal, &row, 1, &t->err));
+    CHECK_INT(1, summary(t).dead);
+    CHECK_INT(0, summary(t).pending);
+}
+
+CONTRACT(what_was_filed_since_it_was_taken_is_not_done)
+{
+    contract *t = *state;
+    ef_exception row = exception(1, EF_ROW_PENDING, 0), done = exception(1, EF_ROW_DONE, 0);
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch;
+
+    append(t, "a", "t");
+    OK(ef_outbox_file(t->journal, &row, 1, &t->err));
+    batch = due(t, 10);
+    done.filed = batch.items[0].filed;
+    ef_taken_batch_release(&batch);
+    OK(ef_outbox_file(t->journal, &row, 1, &t->err)); /* another generation lacks it too */
+    hold_all(t, "fixture", held);
+    OK(ef_outbox_mark(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
+    batch = due(t, 10);
+    CHECK_INT(1, batch.count);
+    done.filed = batch.items[0].filed;
+    ef_taken_batch_release(&batch);
+    OK(ef_outbox_mark(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
+    CHECK_INT(0, due_positions(t, 10));
+}
+
+CONTRACT(what_cannot_be_filed_is_refused_as_a_whole)
+{
+    contract *t = *state;
+    ef_exception rows[] = {exception(1, EF_ROW_PENDING, 0), exception(9, EF_ROW_PENDING, 0)};
+
+    append(t, "a", "t");
+    REFUSED(EF_BAD_INPUT, ef_outbox_file(t->journal, rows, 2, &t->err));
+    CHECK_INT(0, due_positions(t, 10));
+    rows[0].status = EF_ROW_DONE;
+    REFUSED(EF_BAD_INPUT, ef_outbox_file(t->journal, rows, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), NULL, 0, rows, 1, &t->err));
+    OK(ef_outbox_file(t->journal, NULL, 0, &t->err));
+}
+
+CONTRACT_MAIN(CASE(what_waits_behind_an_exception_comes_with_it),
+              CASE(what_is_dead_ends_what_comes_with_an_exception),
+              CASE(a_batch_says_when_the_next_comes_due), CASE(a_dead_exception_is_never_due),
+              CASE(what_is_filed_needs_no_lease_and_comes_due),
+              CASE(what_is_there_already_is_not_filed_again),
+              CASE(what_was_filed_since_it_was_taken_is_not_done),
+              CASE(what_cannot_be_filed_is_refused_as_a_whole))

@@ -1,0 +1,240 @@
+/*
+ * worker_engine.c - the worker's verbs that deploy projections and fold.
+ *
+ * apply_oracle.py knows the same programs and folds them by itself.
+ */
+#include "worker.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXIT_BROKEN 99
+#define RETRY_US INT64_C(600000000) /* longer than any lease or delay */
+#define SETTLING_TICKS 60           /* eight attempts and what follows them */
+
+/* Several streams feed a view; some types are nobody's; it has an index. */
+static const char TOTALS[] = "projection totals version 1\n"
+                             "  view format(\"c{}\", data.i % 7)\n"
+                             "  index sum\n"
+                             "on type-0, type-1\n"
+                             "  n += 1\n"
+                             "  sum += data.i\n";
+/* One stream, one view; the order shows, and views go and come again. */
+static const char TRAIL[] = "projection trail version 1\n"
+                            "on * when data.i % 10 == 9\n"
+                            "  delete\n"
+                            "on *\n"
+                            "  n += 1\n"
+                            "  last = data.i\n"
+                            "  recent push data.i keep 3\n";
+/* A number and a text do not add up: these events fail until they are dead. */
+static const char STRICT[] = "projection strict version 1\n"
+                             "on * when data.i % 25 == 13\n"
+                             "  n += data.pad\n"
+                             "on *\n"
+                             "  n += 1\n"
+                             "  last = data.i\n";
+static const char LOGGED[] = "projection logged version 1\n"
+                             "  order by log\n"
+                             "  view type\n"
+                             "  index n, last\n"
+                             "on *\n"
+                             "  n += 1\n"
+                             "  last = position\n"
+                             "  recent push data.i keep 4\n";
+static const char *const PROGRAMS[] = {TOTALS, TRAIL, STRICT, LOGGED};
+#define PROGRAM_COUNT ((int64_t)(sizeof PROGRAMS / sizeof PROGRAMS[0]))
+
+static ef_status open_engine(struct worker *w, ef_engine **out)
+{
+    const char *slash = strrchr(w->database, '/');
+    int folder = slash ? (int)(slash - w->database) : 0;
+    char url[4096];
+
+    (void)snprintf(url, sizeof url, "sqlite:%.*s/views.db", slash ? folder : 1,
+                   slash ? w->database : ".");
+    return ef_engine_open(&(ef_engine_options){.journal = w->journal,
+                                               .views_url = url,
+                                               .create = true,
+                                               .worker = EF_STR("crash worker"),
+                                               .clock = &worker_clock},
+                          out, &w->err);
+}
+
+/* --- deploy ------------------------------------------------------------------------------------
+ */
+
+static ef_status deploy(struct worker *w, ef_engine *engine, const char *program)
+{
+    ef_projection_list list = {0};
+    ef_text text = {0};
+    ef_status st =
+        ef_projection_deploy(engine, "crash.fold", ef_str_from(program), &list, &text, &w->err);
+
+    if (st != EF_OK && text.ptr)
+        fprintf(stderr, "%s\n", text.ptr);
+    ef_projection_list_release(&list);
+    ef_text_release(&text);
+    return st;
+}
+
+static ef_status deploy_first(struct worker *w, ef_engine *engine, int64_t count)
+{
+    ef_status st = EF_OK;
+
+    for (int64_t i = 0; st == EF_OK && i < count && i < PROGRAM_COUNT; i++)
+        st = deploy(w, engine, PROGRAMS[i]);
+    return st;
+}
+
+int verb_deploy(struct worker *w, const struct numbers *n)
+{
+    ef_engine *engine = NULL;
+    ef_status st = open_engine(w, &engine);
+
+    if (st == EF_OK)
+        st = deploy_first(w, engine, n->at[0]);
+    ef_engine_close(engine);
+    return report(w, st);
+}
+
+/* --- work --------------------------------------------------------------------------------------
+ */
+
+static ef_status tick(struct worker *w, ef_engine *engine, int64_t batch, ef_tick *out)
+{
+    ef_work_options options = {.batch = (size_t)batch, .no_leasing = true};
+    ef_status st = ef_engine_work(engine, &options, out, &w->err);
+
+    if (st == EF_OK)
+        note(w, "w %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n", out->claimed, out->applied,
+             out->ignored, out->failed);
+    return st;
+}
+
+/* Until what is to be tried again is due: a worker before this one may have let much time pass. */
+static void wait_for_retry(const ef_tick *done)
+{
+    int64_t now_us = worker_clock.wall_us(worker_clock.context);
+
+    pass_time(RETRY_US + (done->due_us > now_us ? done->due_us - now_us : 0));
+}
+
+static bool is_behind(const ef_row *row, const ef_row *other)
+{
+    return row->seq > other->seq && ef_str_equal(row->stream, other->stream) &&
+           ef_str_equal(row->tenant, other->tenant) && ef_str_equal(row->lane, other->lane);
+}
+
+/* Is all that is left dead, or behind a dead one of its stream? */
+static ef_status is_settled(struct worker *w, bool *out)
+{
+    ef_row_list rows = {0};
+    ef_status st = ef_outbox_ls(
+        w->journal, &(ef_outbox_query){.any_tenant = true, .limit = BATCH_MAX}, &rows, &w->err);
+
+    *out = st == EF_OK;
+    for (size_t i = 0; *out && i < rows.count; i++) {
+        bool waits = rows.items[i].status == EF_ROW_DEAD && !rows.items[i].skip;
+        for (size_t n = 0; n < rows.count && !waits; n++)
+            waits = rows.items[n].status == EF_ROW_DEAD && !rows.items[n].skip &&
+                    is_behind(&rows.items[i], &rows.items[n]);
+        *out = waits;
+    }
+    ef_row_list_release(&rows);
+    return st;
+}
+
+static ef_status settle(struct worker *w, ef_engine *engine, int64_t ticks, int64_t batch,
+                        bool *out_settled)
+{
+    ef_status st = EF_OK;
+
+    *out_settled = false;
+    for (int64_t i = 0; st == EF_OK && i < ticks && !*out_settled; i++) {
+        ef_tick done;
+        st = tick(w, engine, batch, &done);
+        if (st != EF_OK || done.more)
+            continue;
+        st = is_settled(w, out_settled);
+        wait_for_retry(&done);
+    }
+    return st;
+}
+
+/* Until there is nothing left to do; what fails is tried again at once, until it is dead. */
+int verb_work(struct worker *w, const struct numbers *n)
+{
+    ef_engine *engine = NULL;
+    bool settled = true;
+    ef_status st = open_engine(w, &engine);
+
+    if (st == EF_OK)
+        st = settle(w, engine, n->at[0], n->at[1], &settled);
+    ef_engine_close(engine);
+    if (st != EF_OK || settled)
+        return report(w, st);
+    printf("broken: there is work left after %" PRId64 " ticks\n", n->at[0]);
+    return EXIT_BROKEN;
+}
+
+/* --- skip --------------------------------------------------------------------------------------
+ */
+
+/* Let every dead row pass. One that was let pass before stays dead until the lane has passed it. */
+int verb_skip(struct worker *w, const struct numbers *n)
+{
+    ef_row_status dead = EF_ROW_DEAD;
+    ef_row_list rows = {0}, passed = {0};
+    ef_status st = ef_outbox_ls(
+        w->journal, &(ef_outbox_query){.any_tenant = true, .status = &dead, .limit = 1000}, &rows,
+        &w->err);
+
+    (void)n;
+    for (size_t i = 0; st == EF_OK && i < rows.count; i++) {
+        const ef_row *row = &rows.items[i];
+        if (row->skip)
+            continue;
+        st = ef_outbox_skip(w->journal,
+                            &(ef_outbox_act){.tenant = row->tenant,
+                                             .stream = row->stream,
+                                             .seq = row->seq,
+                                             .lane = row->lane,
+                                             .who = EF_STR("crash test"),
+                                             .reason = EF_STR("it will never fold")},
+                            &passed, &w->err);
+        if (st == EF_OK)
+            note(w, "s %" PRId64 "\n", row->position);
+    }
+    ef_row_list_release(&rows);
+    ef_row_list_release(&passed);
+    return report(w, st);
+}
+
+/* --- live --------------------------------------------------------------------------------------
+ */
+
+/* Append a batch, fold what there is, append the next: as a service does. */
+int verb_live(struct worker *w, const struct numbers *n)
+{
+    int64_t total = n->at[0], size = n->at[2] < BATCH_MAX ? n->at[2] : BATCH_MAX;
+    struct batch *b = batch_new(n->at[1], n->at[3], n->at[4]);
+    ef_engine *engine = NULL;
+    ef_tick done;
+    bool settled;
+    ef_status st = open_engine(w, &engine);
+
+    if (st == EF_OK)
+        st = deploy_first(w, engine, PROGRAM_COUNT);
+    for (int64_t i = 0; st == EF_OK && i < total; i += size) {
+        st = append_batch(w, b, i, total - i < size ? total - i : size, &w->err);
+        if (st == EF_OK)
+            st = tick(w, engine, size, &done);
+    }
+    if (st == EF_OK)
+        st = settle(w, engine, SETTLING_TICKS, size, &settled);
+    ef_engine_close(engine);
+    batch_free(b);
+    return report(w, st);
+}

@@ -1,0 +1,158 @@
+/*
+ * engine_fixture.c - see engine_fixture.h.
+ */
+#include "engine_fixture.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+const char *fixture_backend = "memory";
+
+static int64_t read_clock(void *context)
+{
+    return atomic_load((_Atomic int64_t *)context);
+}
+
+void fixture_open(fixture *f, ef_mode mode)
+{
+    memset(f, 0, sizeof *f);
+    f->backend = fixture_backend;
+    atomic_store(&f->now_us, INT64_C(1700000000000000));
+    f->clock = (ef_clock){.wall_us = read_clock, .mono_us = read_clock, .context = &f->now_us};
+    (void)snprintf(f->folder, sizeof f->folder, "/tmp/everfold-engine-XXXXXX");
+    CHECK(mkdtemp(f->folder) != NULL);
+    (void)snprintf(f->journal_url, sizeof f->journal_url, "memory:");
+    (void)snprintf(f->views_url, sizeof f->views_url, "memory:");
+    if (fixture_has_files(f)) {
+        (void)snprintf(f->journal_url, sizeof f->journal_url, "sqlite:%s/journal.db", f->folder);
+        (void)snprintf(f->views_url, sizeof f->views_url, "sqlite:%s/views.db", f->folder);
+    }
+    OK(ef_journal_open(&(ef_journal_options){.url = f->journal_url,
+                                             .create = true,
+                                             .clock = &f->clock,
+                                             .outbox_off = mode == EF_MODE_INLINE_APPLY_ONLY},
+                       &f->journal, &f->err));
+    OK(ef_engine_open(&(ef_engine_options){.journal = f->journal,
+                                           .views_url = f->views_url,
+                                           .create = true,
+                                           .clock = &f->clock,
+                                           .worker = EF_STR("w0"),
+                                           .mode = mode},
+                      &f->engine, &f->err));
+}
+
+bool fixture_has_files(const fixture *f)
+{
+    return strcmp(f->backend, "sqlite") == 0;
+}
+
+ef_engine *fixture_engine(fixture *f, const char *worker)
+{
+    ef_engine *engine;
+
+    OK(ef_engine_open(&(ef_engine_options){.journal = f->journal,
+                                           .views_url = f->views_url,
+                                           .clock = &f->clock,
+                                           .worker = ef_str_from(worker)},
+                      &engine, &f->err));
+    return engine;
+}
+
+void fixture_close(fixture *f)
+{
+    char command[128];
+
+    ef_engine_close(f->engine);
+    ef_journal_close(f->journal);
+    (void)snprintf(command, sizeof command, "rm -rf %s", f->folder);
+    CHECK_INT(0, system(command));
+}
+
+void pass_time(fixture *f, int64_t us)
+{
+    atomic_fetch_add(&f->now_us, us);
+}
+
+void deploy(fixture *f, const char *program)
+{
+    ef_projection_list list = {0};
+    ef_text report = {0};
+
+    OK(ef_projection_deploy(f->engine, "test.fold", ef_str_from(program), &list, &report, &f->err));
+    ef_projection_list_release(&list);
+    ef_text_release(&report);
+}
+
+int64_t append(fixture *f, const char *stream, const char *type, const char *data)
+{
+    ef_new_event event = {.stream = ef_str_from(stream),
+                          .type = ef_str_from(type),
+                          .data = ef_str_from(data)};
+    ef_place place;
+
+    OK(ef_engine_append(f->engine, &event, 1, &place, &f->err));
+    return place.position;
+}
+
+ef_tick tick(fixture *f)
+{
+    ef_tick t;
+
+    OK(ef_engine_work(f->engine, NULL, &t, &f->err));
+    return t;
+}
+
+ef_tick drain(fixture *f)
+{
+    ef_tick sum = {0}, t = {.more = true};
+
+    for (int i = 0; i < 500 && t.more; i++) {
+        t = tick(f);
+        sum.claimed += t.claimed;
+        sum.applied += t.applied;
+        sum.ignored += t.ignored;
+        sum.failed += t.failed;
+        sum.dead += t.dead;
+        sum.deferred += t.deferred;
+        sum.due_us = t.due_us;
+    }
+    CHECK(!t.more);
+    return sum;
+}
+
+const char *view_data(fixture *f, const char *projection, const char *id)
+{
+    static char text[4096];
+    ef_view_list list = {0};
+    ef_status st = ef_view_get(f->engine, ef_str_from(projection), (ef_str){0}, ef_str_from(id),
+                               NULL, &list, &f->err);
+
+    CHECK(st == EF_OK || st == EF_NOT_FOUND);
+    text[0] = '\0';
+    if (st == EF_OK)
+        (void)snprintf(text, sizeof text, "%.*s", EF_STR_ARG(list.items[0].data));
+    ef_view_list_release(&list);
+    return text;
+}
+
+ef_outbox_summary summary_of(fixture *f, const char *lane)
+{
+    ef_outbox_summary s = {0};
+    ef_status st = ef_outbox_summarise(
+        f->journal, &(ef_outbox_query){.lane = ef_str_from(lane), .any_tenant = true}, &s, &f->err);
+
+    CHECK(st == EF_OK || st == EF_NOT_FOUND); /* a lane that nothing failed in is not there */
+    ef_row_list_release(&s.oldest);
+    return s;
+}
+
+void check_accounts(fixture *f, const char *name, const char *state, int64_t lag)
+{
+    ef_projection_list list = {0};
+
+    OK(ef_projection_ls(f->engine, ef_str_from(name), &list, &f->err));
+    CHECK_STR(state, list.items[0].state);
+    CHECK_INT(lag, list.items[0].lag_events);
+    CHECK_INT(0, list.items[0].unaccounted);
+    ef_projection_list_release(&list);
+}

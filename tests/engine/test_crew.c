@@ -1,0 +1,759 @@
+/*
+ * test_crew.c - workers that share partitions, with a clock that the test moves, on memory and on
+ * SQLite (argv[1]). On SQLite each worker has a journal handle of its own, as a process has.
+ */
+#include "../../src/engine/engine_priv.h"
+
+#include "test.h"
+
+#include <everfold/everfold.h>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define SECOND INT64_C(1000000)
+#define PARTITIONS 4
+#define WORKERS 6
+
+static const char *g_backend = "memory";
+
+static const char COUNTS[] = "projection counts version 1\n"
+                             "  view type\n"
+                             "\n"
+                             "on *\n"
+                             "  n += 1\n";
+
+typedef struct team {
+    ef_clock clock;
+    int64_t wall_us, mono_us;
+    char folder[64], journal_url[128], views_url[128];
+    ef_journal *journal; /* the test's own */
+    ef_journal *journals[WORKERS];
+    ef_engine *engines[WORKERS];
+    ef_work_options options;
+    ef_error err;
+} team;
+
+static int64_t read_wall(void *context)
+{
+    return ((team *)context)->wall_us;
+}
+
+static int64_t read_mono(void *context)
+{
+    return ((team *)context)->mono_us;
+}
+
+static void pass_time(team *t, int64_t us)
+{
+    t->wall_us += us;
+    t->mono_us += us;
+}
+
+static ef_journal *open_journal(team *t)
+{
+    ef_journal_options options = {
+        .url = t->journal_url, .create = true, .partitions = PARTITIONS, .clock = &t->clock};
+    ef_journal *journal;
+
+    CHECK_STATUS(EF_OK, ef_journal_open(&options, &journal, &t->err), &t->err);
+    return journal;
+}
+
+static void open_team(team *t)
+{
+    *t = (team){.err = EF_ERROR_INIT, .wall_us = INT64_C(1767225600) * SECOND, .mono_us = SECOND};
+    t->clock = (ef_clock){read_wall, read_mono, t};
+    (void)snprintf(t->folder, sizeof t->folder, "/tmp/everfold-crew-XXXXXX");
+    CHECK(mkdtemp(t->folder) != NULL);
+    (void)snprintf(t->journal_url, sizeof t->journal_url, "memory:");
+    if (strcmp(g_backend, "sqlite") == 0)
+        (void)snprintf(t->journal_url, sizeof t->journal_url, "sqlite:%s/journal.db", t->folder);
+    (void)snprintf(t->views_url, sizeof t->views_url, "sqlite:%s/views.db", t->folder);
+    t->journal = open_journal(t);
+}
+
+static void hire(team *t, int i)
+{
+    char name[16];
+    bool shared = strcmp(g_backend, "memory") == 0;
+
+    (void)snprintf(name, sizeof name, "w%d", i);
+    t->journals[i] = shared ? t->journal : open_journal(t);
+    CHECK_STATUS(EF_OK,
+                 ef_engine_open(&(ef_engine_options){.journal = t->journals[i],
+                                                     .views_url = t->views_url,
+                                                     .create = true,
+                                                     .worker = ef_str_from(name),
+                                                     .clock = &t->clock},
+                                &t->engines[i], &t->err),
+                 &t->err);
+}
+
+static void dismiss(team *t, int i)
+{
+    ef_engine_close(t->engines[i]);
+    if (t->journals[i] != t->journal)
+        ef_journal_close(t->journals[i]);
+    t->engines[i] = NULL;
+    t->journals[i] = NULL;
+}
+
+static void close_team(team *t)
+{
+    char command[128];
+
+    for (int i = 0; i < WORKERS; i++)
+        if (t->engines[i])
+            dismiss(t, i);
+    ef_journal_close(t->journal);
+    (void)snprintf(command, sizeof command, "rm -rf %s", t->folder);
+    CHECK_INT(0, system(command));
+}
+
+static ef_tick tick(team *t, int i)
+{
+    ef_tick found = {0};
+
+    CHECK_STATUS(EF_OK, ef_engine_work(t->engines[i], &t->options, &found, &t->err), &t->err);
+    return found;
+}
+
+/* All of them tick once a second, for so many seconds. */
+static void work_for(team *t, int seconds)
+{
+    for (int s = 0; s < seconds; s++) {
+        pass_time(t, SECOND);
+        for (int i = 0; i < WORKERS; i++)
+            if (t->engines[i])
+                (void)tick(t, i);
+    }
+}
+
+static void append(team *t, const char *stream)
+{
+    ef_new_event event = {.stream = ef_str_from(stream), .type = EF_STR("a")};
+    ef_place place;
+
+    CHECK_STATUS(EF_OK, ef_journal_append(t->journal, &event, 1, &place, &t->err), &t->err);
+}
+
+static int64_t pending(team *t)
+{
+    ef_outbox_query query = {.any_tenant = true};
+    ef_outbox_summary found = {0};
+
+    CHECK_STATUS(EF_OK, ef_outbox_summarise(t->journal, &query, &found, &t->err), &t->err);
+    ef_row_list_release(&found.oldest);
+    return found.pending + found.processing;
+}
+
+/* How many partitions `owner` holds, by the store; `token` (may be NULL) gets that of the first. */
+static int held_by(team *t, const char *owner, int64_t *token)
+{
+    ef_partition_list list = {0};
+    int held = 0;
+
+    CHECK_STATUS(EF_OK, ef_partition_ls(t->journal, &list, &t->err), &t->err);
+    for (size_t i = 0; i < list.count; i++)
+        if (list.items[i].live && ef_str_equal(list.items[i].owner, ef_str_from(owner))) {
+            if (held++ == 0 && token)
+                *token = list.items[i].token;
+        }
+    ef_partition_list_release(&list);
+    return held;
+}
+
+static size_t worker_count(team *t)
+{
+    ef_worker_list list = {0};
+    size_t count;
+
+    CHECK_STATUS(EF_OK, ef_worker_ls(t->journal, &list, &t->err), &t->err);
+    count = list.count;
+    ef_worker_list_release(&list);
+    return count;
+}
+
+static int64_t commits(team *t, int i)
+{
+    ef_store_facts facts;
+
+    CHECK_STATUS(EF_OK, ef_journal_facts(t->journals[i], &facts, &t->err), &t->err);
+    return facts.commits;
+}
+
+static void set_partitions(team *t, int32_t count)
+{
+    ef_partition_change change = {.count = count};
+    ef_partition_changed changed;
+
+    CHECK_STATUS(EF_OK, ef_partition_sync(t->journal, &change, &changed, &t->err), &t->err);
+}
+
+/* --- alone ------------------------------------------------------------------------------------ */
+
+TEST(one_worker_leases_all_partitions)
+{
+    team t;
+    ef_tick found;
+
+    open_team(&t);
+    hire(&t, 0);
+    found = tick(&t, 0);
+    CHECK_INT(1, found.active_workers);
+    CHECK_INT(PARTITIONS, found.desired_count);
+    CHECK_INT(PARTITIONS, found.owned_count);
+    CHECK_INT(PARTITIONS, found.leased_count);
+    CHECK(found.renewed_heartbeat);
+    CHECK_INT(PARTITIONS, held_by(&t, "w0", NULL));
+    close_team(&t);
+}
+
+TEST(a_beat_is_one_commit_and_between_beats_there_is_none)
+{
+    team t;
+    int64_t before;
+
+    open_team(&t);
+    hire(&t, 0);
+    (void)tick(&t, 0);
+    if (strcmp(g_backend, "sqlite") == 0) {
+        before = commits(&t, 0);
+        pass_time(&t, 3 * SECOND);
+        CHECK(!tick(&t, 0).renewed_heartbeat);
+        CHECK_INT(before, commits(&t, 0));
+        pass_time(&t, SECOND);
+        CHECK(tick(&t, 0).renewed_heartbeat);
+        CHECK_INT(before + 1, commits(&t, 0));
+    }
+    close_team(&t);
+}
+
+TEST(leases_are_kept_for_as_long_as_the_worker_ticks)
+{
+    team t;
+    int64_t token = 0;
+
+    open_team(&t);
+    hire(&t, 0);
+    work_for(&t, 60);
+    CHECK_INT(PARTITIONS, held_by(&t, "w0", &token));
+    CHECK_INT(1, token);
+    CHECK_INT(PARTITIONS, tick(&t, 0).owned_count);
+    close_team(&t);
+}
+
+TEST(a_worker_that_is_closed_leaves_no_lease_and_no_row)
+{
+    team t;
+    ef_lease_list leases = {0};
+
+    open_team(&t);
+    hire(&t, 0);
+    append(&t, "s");
+    (void)tick(&t, 0);
+    CHECK_INT(1, worker_count(&t));
+    dismiss(&t, 0);
+    CHECK_INT(0, worker_count(&t));
+    CHECK_STATUS(EF_OK, ef_lease_ls(t.journal, NULL, &leases, &t.err), &t.err);
+    for (size_t i = 0; i < leases.count; i++)
+        CHECK_STR("", leases.items[i].owner);
+    ef_lease_list_release(&leases);
+    close_team(&t);
+}
+
+TEST(a_worker_that_slept_past_its_leases_takes_them_anew)
+{
+    team t;
+    int64_t token = 0;
+    ef_tick found;
+
+    open_team(&t);
+    hire(&t, 0);
+    (void)tick(&t, 0);
+    pass_time(&t, 11 * SECOND);
+    found = tick(&t, 0);
+    CHECK_INT(PARTITIONS, found.lost_count);
+    CHECK_INT(PARTITIONS, found.leased_count);
+    CHECK_INT(PARTITIONS, found.owned_count);
+    CHECK_INT(PARTITIONS, held_by(&t, "w0", &token));
+    CHECK_INT(2, token);
+    close_team(&t);
+}
+
+TEST(a_worker_that_was_purged_joins_again)
+{
+    team t;
+
+    open_team(&t);
+    hire(&t, 0);
+    (void)tick(&t, 0);
+    CHECK_STATUS(EF_OK, ef_worker_leave(t.journal, EF_STR("w0"), &t.err), &t.err);
+    CHECK_INT(0, worker_count(&t));
+    pass_time(&t, 4 * SECOND);
+    (void)tick(&t, 0);
+    CHECK_INT(1, worker_count(&t));
+    close_team(&t);
+}
+
+/* --- together --------------------------------------------------------------------------------- */
+
+TEST(a_worker_that_joins_gets_its_share_within_two_beats)
+{
+    team t;
+    ef_tick found;
+
+    open_team(&t);
+    hire(&t, 0);
+    (void)tick(&t, 0);
+    hire(&t, 1);
+    found = tick(&t, 1);
+    CHECK_INT(2, found.active_workers);
+    CHECK_INT(2, found.desired_count);
+    CHECK_INT(0, found.owned_count); /* the other one holds them yet */
+    work_for(&t, 7);
+    CHECK_INT(2, held_by(&t, "w0", NULL));
+    CHECK_INT(2, held_by(&t, "w1", NULL));
+    close_team(&t);
+}
+
+TEST(what_is_no_longer_a_target_is_given_back)
+{
+    team t;
+    ef_tick found;
+
+    open_team(&t);
+    hire(&t, 0);
+    (void)tick(&t, 0);
+    hire(&t, 1);
+    (void)tick(&t, 1);
+    pass_time(&t, 4 * SECOND);
+    found = tick(&t, 0);
+    CHECK_INT(2, found.released_count);
+    CHECK_INT(2, found.owned_count);
+    CHECK_INT(0, found.lost_count);
+    CHECK_INT(2, found.active_workers);
+    close_team(&t);
+}
+
+TEST(a_worker_that_leaves_is_replaced_within_two_beats)
+{
+    team t;
+
+    open_team(&t);
+    hire(&t, 0);
+    hire(&t, 1);
+    work_for(&t, 8);
+    CHECK_INT(2, held_by(&t, "w1", NULL));
+    dismiss(&t, 0);
+    work_for(&t, 4);
+    CHECK_INT(PARTITIONS, held_by(&t, "w1", NULL));
+    close_team(&t);
+}
+
+TEST(a_worker_that_died_is_replaced_when_its_heartbeat_ends)
+{
+    team t;
+    ef_worker_list list = {0};
+    int64_t until_us;
+
+    open_team(&t);
+    hire(&t, 0);
+    hire(&t, 1);
+    work_for(&t, 8);
+    CHECK_STATUS(EF_OK, ef_worker_ls(t.journal, &list, &t.err), &t.err);
+    until_us = list.items[0].heartbeat_until_us;
+    /* w0 does nothing any more. */
+    while (t.wall_us < until_us) {
+        CHECK_INT(2, tick(&t, 1).owned_count);
+        pass_time(&t, SECOND / 20);
+    }
+    pass_time(&t, SECOND / 20); /* then, and not at the next beat */
+    CHECK_INT(PARTITIONS, tick(&t, 1).owned_count);
+    CHECK_INT(PARTITIONS, held_by(&t, "w1", NULL));
+    ef_worker_list_release(&list);
+    close_team(&t);
+}
+
+TEST(with_more_workers_than_partitions_some_hold_nothing_and_take_nothing)
+{
+    team t;
+    ef_tick found;
+
+    open_team(&t);
+    for (int i = 0; i < WORKERS; i++)
+        hire(&t, i);
+    work_for(&t, 10);
+    for (int i = 0; i < PARTITIONS; i++)
+        CHECK_INT(1, tick(&t, i).owned_count);
+    for (int i = 0; i < 20; i++) {
+        char stream[16];
+        (void)snprintf(stream, sizeof stream, "s%d", i);
+        append(&t, stream);
+    }
+    for (int i = PARTITIONS; i < WORKERS; i++) {
+        found = tick(&t, i);
+        CHECK_INT(0, found.desired_count);
+        CHECK_INT(0, found.owned_count);
+        CHECK_INT(0, found.claimed);
+    }
+    CHECK_INT(20, pending(&t));
+    work_for(&t, 1);
+    CHECK_INT(0, pending(&t));
+    close_team(&t);
+}
+
+TEST(a_worker_that_woke_late_does_not_work_on_what_passed_on)
+{
+    team t;
+
+    open_team(&t);
+    hire(&t, 0);
+    (void)tick(&t, 0);
+    hire(&t, 1);
+    pass_time(&t, 30 * SECOND); /* w0 was stopped: all of it has run out, its heartbeat too */
+    CHECK_INT(PARTITIONS, tick(&t, 1).owned_count);
+    append(&t, "s");
+    /* w0 beats at once, and finds that it is one of two now. */
+    CHECK_INT(0, tick(&t, 0).claimed);
+    CHECK_INT(0, held_by(&t, "w0", NULL));
+    CHECK_INT(1, tick(&t, 1).claimed);
+    close_team(&t);
+}
+
+TEST(a_name_that_comes_twice_is_told_apart_by_its_token)
+{
+    team t;
+    int64_t token = 0;
+
+    open_team(&t);
+    hire(&t, 0);
+    (void)tick(&t, 0);
+    /* The same name again, as after a restart: it takes over at once, under tokens of its own. */
+    t.journals[1] = strcmp(g_backend, "memory") == 0 ? t.journal : open_journal(&t);
+    CHECK_STATUS(EF_OK,
+                 ef_engine_open(&(ef_engine_options){.journal = t.journals[1],
+                                                     .views_url = t.views_url,
+                                                     .create = true,
+                                                     .worker = EF_STR("w0"),
+                                                     .clock = &t.clock},
+                                &t.engines[1], &t.err),
+                 &t.err);
+    CHECK_INT(PARTITIONS, tick(&t, 1).owned_count);
+    CHECK_INT(PARTITIONS, held_by(&t, "w0", &token));
+    CHECK_INT(2, token);
+    append(&t, "s");
+    CHECK_INT(0, tick(&t, 0).claimed); /* refused under the old token */
+    CHECK_INT(1, pending(&t));
+    close_team(&t);
+}
+
+TEST(stale_workers_are_purged_once_per_five_minutes_by_all_of_them)
+{
+    team t;
+    int64_t purged = 0;
+    ef_worker gone = {.id = EF_STR("gone")};
+
+    open_team(&t);
+    hire(&t, 0);
+    hire(&t, 1);
+    (void)tick(&t, 0);
+    CHECK_STATUS(EF_OK, ef_worker_beat(t.journal, &gone, 1000, &t.err), &t.err);
+    for (int s = 0; s < 400; s++) {
+        pass_time(&t, SECOND);
+        purged += tick(&t, 0).purged_stale + tick(&t, 1).purged_stale;
+        if (s < 290)
+            CHECK_INT(0, purged);
+    }
+    CHECK_INT(1, purged);
+    CHECK_INT(2, worker_count(&t));
+    close_team(&t);
+}
+
+/* --- single ----------------------------------------------------------------------------------- */
+
+TEST(a_single_worker_takes_all_under_one_name_and_has_no_heartbeat)
+{
+    team t;
+    ef_tick found;
+
+    open_team(&t);
+    t.options.no_leasing = true;
+    hire(&t, 0);
+    append(&t, "s");
+    found = tick(&t, 0);
+    CHECK_INT(PARTITIONS, found.owned_count);
+    CHECK_INT(1, found.claimed);
+    CHECK(!found.renewed_heartbeat);
+    CHECK_INT(0, worker_count(&t));
+    CHECK_INT(PARTITIONS, held_by(&t, "single worker", NULL));
+    close_team(&t);
+}
+
+TEST(a_single_worker_that_is_started_again_goes_on_at_once)
+{
+    team t;
+    int64_t token = 0;
+
+    open_team(&t);
+    t.options.no_leasing = true;
+    hire(&t, 0);
+    (void)tick(&t, 0);
+    hire(&t, 1); /* the first one is not closed: it crashed */
+    CHECK_INT(PARTITIONS, tick(&t, 1).owned_count);
+    CHECK_INT(PARTITIONS, held_by(&t, "single worker", &token));
+    CHECK_INT(2, token);
+    close_team(&t);
+}
+
+TEST(a_single_worker_leaves_others_their_partitions_until_they_run_out)
+{
+    team t;
+    ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = 1};
+    int64_t token;
+
+    open_team(&t);
+    t.options.no_leasing = true;
+    CHECK_STATUS(EF_OK,
+                 ef_lease_acquire(t.journal, &key, EF_STR("other"), 1000, &token, NULL, &t.err),
+                 &t.err);
+    hire(&t, 0);
+    CHECK_INT(PARTITIONS - 1, tick(&t, 0).owned_count);
+    pass_time(&t, SECOND - 1);
+    CHECK_INT(PARTITIONS - 1, tick(&t, 0).owned_count);
+    pass_time(&t, 1); /* as soon as it has run out, not at the next beat */
+    CHECK_INT(PARTITIONS, tick(&t, 0).owned_count);
+    close_team(&t);
+}
+
+/* --- clocks ----------------------------------------------------------------------------------- */
+
+TEST(a_wall_clock_that_jumps_stops_nobody_for_long)
+{
+    team t;
+    const int64_t jumps[] = {3600 * SECOND, -3600 * SECOND, -7200 * SECOND, 5 * SECOND,
+                             -5 * SECOND};
+
+    open_team(&t);
+    hire(&t, 0);
+    hire(&t, 1);
+    work_for(&t, 8);
+    for (size_t i = 0; i < sizeof jumps / sizeof jumps[0]; i++) {
+        t.wall_us += jumps[i];
+        work_for(&t, 10);
+        CHECK_INT(2, tick(&t, 0).owned_count);
+        CHECK_INT(2, tick(&t, 1).owned_count);
+        append(&t, "s");
+        work_for(&t, 1);
+        CHECK_INT(0, pending(&t));
+    }
+    close_team(&t);
+}
+
+TEST(a_worker_stops_when_its_lease_is_over_by_its_own_clock)
+{
+    team t;
+    ef_holding held[PARTITIONS];
+
+    open_team(&t);
+    hire(&t, 0);
+    (void)tick(&t, 0);
+    t.mono_us += 10 * SECOND - 1; /* the wall clock stands still: the store would let it go on */
+    CHECK_INT(PARTITIONS, ef__crew_holdings(t.engines[0], held));
+    t.mono_us += 1;
+    CHECK_INT(0, ef__crew_holdings(t.engines[0], held));
+    close_team(&t);
+}
+
+TEST(long_work_keeps_its_leases_by_renewing_them_on_the_way)
+{
+    team t;
+    ef_holding held[PARTITIONS];
+    ef_tick found = {0};
+    int64_t token = 0;
+
+    open_team(&t);
+    hire(&t, 0);
+    (void)tick(&t, 0);
+    for (int s = 0; s < 60; s++) {
+        pass_time(&t, SECOND);
+        CHECK_STATUS(EF_OK, ef__crew_keep(t.engines[0], &found, &t.err), &t.err);
+    }
+    CHECK_INT(PARTITIONS, ef__crew_holdings(t.engines[0], held));
+    CHECK_INT(0, found.lost_count);
+    CHECK_INT(PARTITIONS, held_by(&t, "w0", &token));
+    CHECK_INT(1, token);
+    close_team(&t);
+}
+
+TEST(a_recheck_drops_what_has_passed_on_and_keeps_the_rest)
+{
+    team t;
+    ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = 1};
+    ef_holding held[PARTITIONS];
+    ef_tick found = {0};
+    int64_t token;
+
+    open_team(&t);
+    hire(&t, 0);
+    (void)tick(&t, 0);
+    CHECK_STATUS(EF_OK, ef_lease_release(t.journal, &key, 1, &t.err), &t.err);
+    CHECK_STATUS(EF_OK,
+                 ef_lease_acquire(t.journal, &key, EF_STR("other"), 9000, &token, NULL, &t.err),
+                 &t.err);
+    CHECK_STATUS(EF_OK, ef__crew_recheck(t.engines[0], &found, &t.err), &t.err);
+    CHECK_INT(1, found.lost_count);
+    CHECK_INT(PARTITIONS - 1, ef__crew_holdings(t.engines[0], held));
+    CHECK_INT(1, held[0].token);
+    CHECK_INT(2, held[1].partition);
+    close_team(&t);
+}
+
+/* A journal that was put back from a copy gives out tokens that the views have seen. */
+TEST(a_view_store_that_has_seen_higher_tokens_is_caught_up_with)
+{
+    team t;
+    ef_holding held[PARTITIONS];
+    ef_tick found = {0};
+
+    open_team(&t);
+    hire(&t, 0);
+    (void)tick(&t, 0);
+    for (int i = 0; i < 5; i++) {
+        CHECK_STATUS(EF_OK, ef__crew_recheck(t.engines[0], &found, &t.err), &t.err);
+        CHECK_INT(0, tick(&t, 0).owned_count); /* nobody spins */
+        pass_time(&t, SECOND / 20);
+        CHECK_INT(PARTITIONS, tick(&t, 0).owned_count);
+    }
+    CHECK_INT(PARTITIONS, ef__crew_holdings(t.engines[0], held));
+    CHECK_INT(6, held[0].token);
+    CHECK_INT(0, found.lost_count);
+    close_team(&t);
+}
+
+/* --- the number of partitions ----------------------------------------------------------------- */
+
+TEST(workers_follow_a_raised_count_with_rows_waiting)
+{
+    team t;
+
+    open_team(&t);
+    hire(&t, 0);
+    hire(&t, 1);
+    work_for(&t, 8);
+    for (int i = 0; i < 20; i++) {
+        char stream[16];
+        (void)snprintf(stream, sizeof stream, "s%d", i);
+        append(&t, stream);
+        if (i == 9)
+            set_partitions(&t, 32);
+    }
+    work_for(&t, 8);
+    CHECK_INT(16, tick(&t, 0).owned_count);
+    CHECK_INT(16, tick(&t, 1).owned_count);
+    CHECK_INT(0, pending(&t));
+    close_team(&t);
+}
+
+TEST(workers_follow_a_lowered_count_and_nothing_is_stranded)
+{
+    team t;
+
+    open_team(&t);
+    hire(&t, 0);
+    hire(&t, 1);
+    work_for(&t, 8);
+    append(&t, "s");
+    work_for(&t, 1);
+    set_partitions(&t, 1);
+    for (int i = 0; i < 20; i++) {
+        char stream[16];
+        (void)snprintf(stream, sizeof stream, "s%d", i);
+        append(&t, stream);
+    }
+    work_for(&t, 8);
+    CHECK_INT(1, tick(&t, 0).owned_count);
+    CHECK_INT(0, tick(&t, 1).owned_count);
+    CHECK_INT(0, tick(&t, 1).desired_count);
+    CHECK_INT(0, pending(&t));
+    close_team(&t);
+}
+
+/* Every stream of a projection is folded in order and once while the count goes up and down. */
+TEST(streams_that_move_to_another_partition_keep_their_order)
+{
+    team t;
+    ef_projection_list projections = {0};
+    ef_text report = {0};
+    ef_view_list views = {0};
+    const int32_t counts[] = {7, 16, 3, 5};
+
+    open_team(&t);
+    hire(&t, 0);
+    hire(&t, 1);
+    CHECK_STATUS(EF_OK,
+                 ef_projection_deploy(t.engines[0], "t.fold", ef_str_from(COUNTS), &projections,
+                                      &report, &t.err),
+                 &t.err);
+    work_for(&t, 8);
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        if (counts[c] < 16)
+            work_for(&t, 12); /* lowering needs what waits to be worked off */
+        for (int i = 0; i < 30; i++) {
+            char stream[16];
+            (void)snprintf(stream, sizeof stream, "s%d", i % 10);
+            append(&t, stream);
+            if (i == 15 && counts[c] == 16)
+                set_partitions(&t, counts[c]);
+        }
+        work_for(&t, 12);
+        set_partitions(&t, counts[c]);
+    }
+    work_for(&t, 60);
+    CHECK_INT(0, pending(&t));
+    CHECK_STATUS(
+        EF_OK,
+        ef_view_get(t.engines[0], EF_STR("counts"), (ef_str){0}, EF_STR("a"), NULL, &views, &t.err),
+        &t.err);
+    CHECK_STR("{\"n\":120}", views.items[0].data);
+    ef_view_list_release(&views);
+    ef_projection_list_release(&projections);
+    ef_text_release(&report);
+    close_team(&t);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST_CASE(one_worker_leases_all_partitions),
+        TEST_CASE(a_beat_is_one_commit_and_between_beats_there_is_none),
+        TEST_CASE(leases_are_kept_for_as_long_as_the_worker_ticks),
+        TEST_CASE(a_worker_that_is_closed_leaves_no_lease_and_no_row),
+        TEST_CASE(a_worker_that_slept_past_its_leases_takes_them_anew),
+        TEST_CASE(a_worker_that_was_purged_joins_again),
+        TEST_CASE(a_worker_that_joins_gets_its_share_within_two_beats),
+        TEST_CASE(what_is_no_longer_a_target_is_given_back),
+        TEST_CASE(a_worker_that_leaves_is_replaced_within_two_beats),
+        TEST_CASE(a_worker_that_died_is_replaced_when_its_heartbeat_ends),
+        TEST_CASE(with_more_workers_than_partitions_some_hold_nothing_and_take_nothing),
+        TEST_CASE(a_worker_that_woke_late_does_not_work_on_what_passed_on),
+        TEST_CASE(a_name_that_comes_twice_is_told_apart_by_its_token),
+        TEST_CASE(stale_workers_are_purged_once_per_five_minutes_by_all_of_them),
+        TEST_CASE(a_single_worker_takes_all_under_one_name_and_has_no_heartbeat),
+        TEST_CASE(a_single_worker_that_is_started_again_goes_on_at_once),
+        TEST_CASE(a_single_worker_leaves_others_their_partitions_until_they_run_out),
+        TEST_CASE(a_wall_clock_that_jumps_stops_nobody_for_long),
+        TEST_CASE(a_worker_stops_when_its_lease_is_over_by_its_own_clock),
+        TEST_CASE(long_work_keeps_its_leases_by_renewing_them_on_the_way),
+        TEST_CASE(a_recheck_drops_what_has_passed_on_and_keeps_the_rest),
+        TEST_CASE(a_view_store_that_has_seen_higher_tokens_is_caught_up_with),
+        TEST_CASE(workers_follow_a_raised_count_with_rows_waiting),
+        TEST_CASE(workers_follow_a_lowered_count_and_nothing_is_stranded),
+        TEST_CASE(streams_that_move_to_another_partition_keep_their_order),
+    };
+
+    g_backend = argc > 1 ? argv[1] : "memory";
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,223 @@
+/*
+ * test_gaps.c - events that a projection lacks: found, told from what is only late, and brought.
+ */
+#include "engine_fixture.h"
+
+#include "../../src/engine/engine_priv.h"
+
+static const char SUMS[] = "projection sums version 1\n"
+                           "  view data.of\n"
+                           "on added\n"
+                           "  n += 1\n"
+                           "  sum += 1 / data.good\n";
+
+#define GOOD "{\"of\":\"a\",\"good\":1}"
+#define BAD "{\"of\":\"a\",\"good\":0}"
+
+/* Without an outbox: what is appended past the engine is a gap. */
+static void start(fixture *f)
+{
+    fixture_open(f, EF_MODE_INLINE_APPLY_ONLY);
+    deploy(f, SUMS);
+    drain(f);
+}
+
+static void append_past(fixture *f, const char *stream, const char *data)
+{
+    ef_new_event event = {
+        .stream = ef_str_from(stream), .type = EF_STR("added"), .data = ef_str_from(data)};
+    ef_place place;
+
+    OK(ef_journal_append(f->journal, &event, 1, &place, &f->err));
+}
+
+static size_t gap_count(fixture *f)
+{
+    ef_gap_list gaps = {0};
+    size_t count;
+
+    OK(ef_gap_ls(f->engine, &gaps, &f->err));
+    count = gaps.count;
+    ef_gap_list_release(&gaps);
+    return count;
+}
+
+static void a_gap_is_found_with_where_it_begins_and_ends(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_gap_list gaps = {0};
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", GOOD);
+    append(f, "whole", "added", GOOD);
+    append_past(f, "s", GOOD);
+    append_past(f, "s", GOOD);
+    OK(ef_gap_ls(f->engine, &gaps, &f->err));
+    CHECK_INT(1, gaps.count);
+    CHECK_STR("sums", gaps.items[0].projection);
+    CHECK_STR("s", gaps.items[0].stream);
+    CHECK_INT(1, gaps.items[0].applied_seq);
+    CHECK_INT(2, gaps.items[0].expected_next_seq);
+    CHECK_INT(3, gaps.items[0].journal_seq);
+    CHECK_INT(0, gaps.items[0].replayed);
+    ef_gap_list_release(&gaps);
+    CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
+    fixture_close(f);
+}
+
+static void a_gap_is_repaired_through_the_same_apply(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_gap_list gaps = {0};
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", GOOD);
+    append_past(f, "s", GOOD);
+    append_past(f, "new", GOOD);
+    OK(ef_gap_repair(f->engine, &gaps, &f->err));
+    CHECK_INT(2, gaps.count);
+    CHECK_INT(1, gaps.items[0].replayed);
+    CHECK_INT(1, gaps.items[1].replayed);
+    CHECK_TEXT("{\"n\":3,\"sum\":3}", view_data(f, "sums", "a"));
+    check_accounts(f, "sums", "live", 0);
+    OK(ef_gap_repair(f->engine, &gaps, &f->err));
+    CHECK_INT(0, gaps.count);
+    CHECK_TEXT("{\"n\":3,\"sum\":3}", view_data(f, "sums", "a"));
+    ef_gap_list_release(&gaps);
+    fixture_close(f);
+}
+
+static void a_gap_of_more_than_one_batch_is_closed(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_gap_list gaps = {0};
+
+    (void)state;
+    start(f);
+    for (int i = 0; i < 2100; i++)
+        append_past(f, "s", GOOD);
+    OK(ef_gap_repair(f->engine, &gaps, &f->err));
+    CHECK_INT(1, gaps.count);
+    CHECK_INT(2100, gaps.items[0].replayed);
+    CHECK_TEXT("{\"n\":2100,\"sum\":2100}", view_data(f, "sums", "a"));
+    ef_gap_list_release(&gaps);
+    fixture_close(f);
+}
+
+static void a_repair_that_meets_a_bad_event_says_what_is_left(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_gap_list gaps = {0};
+
+    (void)state;
+    start(f);
+    append_past(f, "s", GOOD);
+    append_past(f, "s", BAD);
+    append_past(f, "s", GOOD);
+    OK(ef_gap_repair(f->engine, &gaps, &f->err));
+    CHECK_INT(1, gaps.items[0].replayed);
+    CHECK_INT(3, gaps.items[0].journal_seq);
+    CHECK_INT(1, summary_of(f, "sums").failed);
+    ef_gap_list_release(&gaps);
+    CHECK_INT(0, gap_count(f)); /* now it waits in the lane */
+    fixture_close(f);
+}
+
+static void what_is_only_late_is_no_gap(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, SUMS);
+    drain(f);
+    append(f, "s", "added", GOOD);
+    append(f, "t", "added", BAD);
+    append(f, "t", "added", GOOD);
+    CHECK_INT(0, gap_count(f)); /* queued */
+    drain(f);
+    CHECK_INT(0, gap_count(f)); /* failed, and behind it */
+    CHECK_TEXT("{\"n\":1,\"sum\":1}", view_data(f, "sums", "a"));
+    fixture_close(f);
+}
+
+static void events_that_no_program_wants_are_no_gap(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    OK(ef_type_set(f->journal,
+                   &(ef_type){.name = EF_STR("audited"), .intent = EF_INTENT_AUDIT_ONLY}, &f->err));
+    append(f, "s", "added", GOOD);
+    append(f, "s", "audited", "{}");
+    append(f, "s", "nobodys", "{}");
+    append(f, "s", "added", GOOD);
+    CHECK_INT(0, gap_count(f));
+    CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
+    fixture_close(f);
+}
+
+static void a_worker_closes_gaps_when_it_starts(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_tick t = {.more = true};
+
+    (void)state;
+    if (strcmp(fixture_backend, "memory") == 0)
+        return; /* views in memory end with their engine */
+    start(f);
+    append(f, "s", "added", GOOD);
+    append_past(f, "s", GOOD);
+    drain(f);
+    CHECK_TEXT("{\"n\":1,\"sum\":1}", view_data(f, "sums", "a"));
+    ef_engine_close(f->engine);
+    f->engine = fixture_engine(f, "w1");
+    for (int i = 0; i < 20 && t.more; i++)
+        t = tick(f);
+    drain(f);
+    CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
+    check_accounts(f, "sums", "live", 0);
+    fixture_close(f);
+}
+
+static void an_exception_is_tried_again_at_once(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_outbox_act act = {.stream = EF_STR("s"), .seq = 1, .who = EF_STR("ana")};
+    ef_row_list rows = {0};
+
+    (void)state;
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, SUMS);
+    drain(f);
+    append(f, "s", "added", BAD);
+    REFUSED(EF_NOT_FOUND, ef_outbox_replay(f->engine, &act, &rows, &f->err));
+    drain(f);
+    OK(ef_outbox_replay(f->engine, &act, &rows, &f->err));
+    CHECK_INT(1, rows.count);
+    CHECK_INT(2, rows.items[0].attempt_count);
+    CHECK_INT(EF_ROW_FAILED, rows.items[0].status);
+    ef_row_list_release(&rows);
+    fixture_close(f);
+}
+
+int main(int argc, char **argv)
+{
+    struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_gap_is_found_with_where_it_begins_and_ends),
+        cmocka_unit_test(a_gap_is_repaired_through_the_same_apply),
+        cmocka_unit_test(a_gap_of_more_than_one_batch_is_closed),
+        cmocka_unit_test(a_repair_that_meets_a_bad_event_says_what_is_left),
+        cmocka_unit_test(what_is_only_late_is_no_gap),
+        cmocka_unit_test(events_that_no_program_wants_are_no_gap),
+        cmocka_unit_test(a_worker_closes_gaps_when_it_starts),
+        cmocka_unit_test(an_exception_is_tried_again_at_once),
+    };
+
+    fixture_backend = argc > 1 ? argv[1] : "memory";
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

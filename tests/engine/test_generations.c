@@ -1,0 +1,482 @@
+/*
+ * test_generations.c - a projection built anew: beside the old one, in place, compared, switched,
+ * taken back and retired, while work goes on.
+ */
+#include "engine_fixture.h"
+
+#include "../../src/engine/engine_priv.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static const char SUMS[] = "projection sums version 1\n"
+                           "  view data.of\n"
+                           "on added\n"
+                           "  n += 1\n"
+                           "  sum += 1 / data.good\n";
+
+static const char SUMS_2[] = "projection sums version 2\n"
+                             "  view data.of\n"
+                             "on added\n"
+                             "  n += 2\n";
+
+static const char LOGGED[] = "projection logged version 1\n"
+                             "  view data.of\n"
+                             "  order by log\n"
+                             "on added\n"
+                             "  n += 1\n";
+
+#define GOOD "{\"of\":\"a\",\"good\":1}"
+#define BAD "{\"of\":\"a\",\"good\":0}"
+
+static void start(fixture *f)
+{
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, SUMS);
+    drain(f);
+    append(f, "s", "added", GOOD);
+    append(f, "t", "added", GOOD);
+    drain(f);
+}
+
+/* What there is to say about one generation. */
+typedef struct build {
+    bool there, routed;
+    char state[16], digest[33];
+    int64_t views, unaccounted, lag;
+    int32_t version;
+} build;
+
+static build build_of(fixture *f, const char *name, int32_t number)
+{
+    ef_projection_list list = {0};
+    build b = {0};
+
+    OK(ef_projection_ls(f->engine, ef_str_from(name), &list, &f->err));
+    for (size_t i = 0; i < list.count; i++) {
+        const ef_projection *p = &list.items[i];
+        if (p->generation != number)
+            continue;
+        b = (build){.there = true,
+                    .routed = p->routed,
+                    .views = p->views,
+                    .unaccounted = p->unaccounted,
+                    .lag = p->lag_events,
+                    .version = p->version};
+        (void)snprintf(b.state, sizeof b.state, "%.*s", EF_STR_ARG(p->state));
+        (void)snprintf(b.digest, sizeof b.digest, "%s", p->digest);
+    }
+    ef_projection_list_release(&list);
+    return b;
+}
+
+static void rebuild(fixture *f, const char *name, bool in_place, char id[64])
+{
+    ef_run_list runs = {0};
+
+    OK(ef_projection_rebuild(
+        f->engine,
+        &(ef_rebuild){.projection = ef_str_from(name), .in_place = in_place, .who = EF_STR("ana")},
+        &runs, &f->err));
+    (void)snprintf(id, 64, "%.*s", EF_STR_ARG(runs.items[0].id));
+    ef_run_list_release(&runs);
+}
+
+/* Stops driving after so many steps; or never, below 0. */
+static bool count_down(void *context, const ef_run *run, bool idle)
+{
+    int *left = context;
+
+    (void)run;
+    (void)idle;
+    return *left < 0 || (*left)-- > 1;
+}
+
+static ef_run_state drive(fixture *f, const char *id, int steps)
+{
+    ef_run_list runs = {0};
+    ef_run_state state;
+
+    OK(ef_engine_run(f->engine, ef_str_from(id),
+                     &(ef_run_options){.progress = count_down, .context = &steps}, &runs, &f->err));
+    state = runs.items[0].state;
+    ef_run_list_release(&runs);
+    return state;
+}
+
+static ef_verdict verdict_of(fixture *f, const char *id)
+{
+    ef_run_list runs = {0};
+    ef_verdict verdict;
+
+    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    OK(ef_run_verdict(&runs.items[0], &verdict, &f->err));
+    verdict.examples = (ef_str){0}; /* it is the run's */
+    ef_run_list_release(&runs);
+    return verdict;
+}
+
+static ef_status route(fixture *f, const char *verb, int32_t version, int32_t generation)
+{
+    ef_route to = {.projection = EF_STR("sums"),
+                   .version = version,
+                   .generation = generation,
+                   .who = EF_STR("ana")};
+
+    if (strcmp(verb, "switch") == 0)
+        return ef_projection_switch(f->engine, &to, &f->err);
+    if (strcmp(verb, "rollback") == 0)
+        return ef_projection_rollback(f->engine, &to, &f->err);
+    return ef_projection_retire(f->engine, &to, NULL, &f->err);
+}
+
+/* --- rebuild ---------------------------------------------------------------------------------- */
+
+static void a_rebuild_makes_the_same_beside_and_switches_to_it(void **state)
+{
+    fixture fx, *f = &fx;
+    char id[64];
+
+    (void)state;
+    start(f);
+    rebuild(f, "sums", false, id);
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    build old = build_of(f, "sums", 1), made = build_of(f, "sums", 2);
+    CHECK(made.routed && !old.routed);
+    CHECK_TEXT("live", made.state);
+    CHECK_TEXT("live", old.state);
+    CHECK_TEXT(old.digest, made.digest);
+    CHECK_INT(0, made.unaccounted);
+    ef_verdict v = verdict_of(f, id);
+    CHECK(v.compared);
+    CHECK_INT(1, v.views);
+    CHECK_INT(0, v.differences);
+    fixture_close(f);
+}
+
+static int64_t count_in(const char *data)
+{
+    CHECK(strncmp(data, "{\"n\":", 5) == 0);
+    return strtoll(data + 5, NULL, 10);
+}
+
+static void
+readers_see_whole_data_while_it_is_rebuilt_and_nothing_is_skipped_or_doubled(void **state)
+{
+    fixture fx, *f = &fx;
+    char id[64], expected[64];
+    int64_t n = 2;
+
+    (void)state;
+    start(f);
+    rebuild(f, "sums", false, id);
+    for (int i = 0; i < 200 && !build_of(f, "sums", 2).routed; i++) {
+        append(f, i % 2 ? "s" : "u", "added", GOOD);
+        n++;
+        if (i % 3 == 0)
+            (void)drive(f, id, 1);
+        else
+            tick(f);
+        CHECK(count_in(view_data(f, "sums", "a")) >= 2); /* never less than what was there */
+    }
+    drain(f);
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    (void)snprintf(expected, sizeof expected, "{\"n\":%" PRId64 ",\"sum\":%" PRId64 "}", n, n);
+    CHECK_TEXT(expected, view_data(f, "sums", "a"));
+    CHECK_TEXT(build_of(f, "sums", 1).digest, build_of(f, "sums", 2).digest);
+    CHECK_INT(0, build_of(f, "sums", 2).unaccounted);
+    fixture_close(f);
+}
+
+static void a_rebuild_in_place_starts_from_nothing(void **state)
+{
+    fixture fx, *f = &fx;
+    char id[64], digest[33];
+
+    (void)state;
+    start(f);
+    memcpy(digest, build_of(f, "sums", 1).digest, sizeof digest);
+    rebuild(f, "sums", true, id);
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    CHECK(!build_of(f, "sums", 2).there);
+    CHECK_TEXT(digest, build_of(f, "sums", 1).digest);
+    CHECK_INT(0, build_of(f, "sums", 1).unaccounted);
+    fixture_close(f);
+}
+
+static void what_is_dead_is_tried_anew_and_does_not_hold_back_a_rebuilt_projection(void **state)
+{
+    fixture fx, *f = &fx;
+    char id[64];
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", BAD);
+    append(f, "s", "added", GOOD);
+    for (int i = 0; i < 200 && !summary_of(f, "sums").dead; i++) {
+        drain(f);
+        pass_time(f, 20 * SECOND);
+    }
+    CHECK_INT(1, summary_of(f, "sums").dead);
+    rebuild(f, "sums", true, id);
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    CHECK_INT(0, summary_of(f, "sums").dead);
+    drain(f);
+    CHECK_INT(1, summary_of(f, "sums").failed);
+    CHECK_INT(1, summary_of(f, "sums").pending);
+    check_accounts(f, "sums", "live", 2);
+    fixture_close(f);
+}
+
+static void what_was_skipped_is_skipped_in_the_new_one_too(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_row_list rows = {0};
+    char id[64];
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", BAD);
+    append(f, "s", "added", GOOD);
+    drain(f);
+    OK(ef_outbox_skip(f->journal,
+                      &(ef_outbox_act){.stream = EF_STR("s"),
+                                       .seq = 2,
+                                       .lane = EF_STR("sums"),
+                                       .who = EF_STR("ana"),
+                                       .reason = EF_STR("a typo")},
+                      &rows, &f->err));
+    ef_row_list_release(&rows);
+    drain(f);
+    CHECK_TEXT("{\"n\":3,\"sum\":3}", view_data(f, "sums", "a"));
+    rebuild(f, "sums", false, id);
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    drain(f);
+    CHECK_TEXT("{\"n\":3,\"sum\":3}", view_data(f, "sums", "a"));
+    CHECK_INT(0, verdict_of(f, id).differences);
+    CHECK_INT(0, build_of(f, "sums", 2).unaccounted);
+    fixture_close(f);
+}
+
+static void one_in_the_order_of_the_log_is_rebuilt_too(void **state)
+{
+    fixture fx, *f = &fx;
+    char id[64];
+
+    (void)state;
+    start(f);
+    deploy(f, LOGGED);
+    drain(f);
+    rebuild(f, "logged", false, id);
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    CHECK(build_of(f, "logged", 2).routed);
+    CHECK_TEXT(build_of(f, "logged", 1).digest, build_of(f, "logged", 2).digest);
+    fixture_close(f);
+}
+
+static void a_cancelled_rebuild_leaves_nothing_half_built(void **state)
+{
+    fixture fx, *f = &fx;
+    char id[64];
+
+    (void)state;
+    start(f);
+    rebuild(f, "sums", false, id);
+    CHECK_INT(EF_RUN_RUNNING, drive(f, id, 2));
+    CHECK(build_of(f, "sums", 2).there);
+    OK(ef_run_cancel(f->journal, ef_str_from(id), &f->err));
+    CHECK_INT(EF_RUN_CANCELLED, drive(f, id, -1));
+    CHECK(!build_of(f, "sums", 2).there);
+    CHECK(build_of(f, "sums", 1).routed);
+    REFUSED(EF_CONFLICT, ef_run_cancel(f->journal, ef_str_from(id), &f->err));
+    fixture_close(f);
+}
+
+/* --- verify ------------------------------------------------------------------------------------
+ */
+
+static void verify(fixture *f, char id[64])
+{
+    ef_run_list runs = {0};
+
+    OK(ef_projection_verify(f->engine, EF_STR("sums"), EF_STR("ana"), (ef_str){0}, &runs, &f->err));
+    (void)snprintf(id, 64, "%.*s", EF_STR_ARG(runs.items[0].id));
+    ef_run_list_release(&runs);
+}
+
+static void a_verification_finds_no_drift_and_leaves_no_trace(void **state)
+{
+    fixture fx, *f = &fx;
+    char id[64];
+
+    (void)state;
+    start(f);
+    verify(f, id);
+    append(f, "s", "added", GOOD); /* the queue has yet to bring it */
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    ef_verdict v = verdict_of(f, id);
+    CHECK(v.compared);
+    CHECK_INT(0, v.differences);
+    CHECK(!build_of(f, "sums", 2).there);
+    fixture_close(f);
+}
+
+/* Change a view behind the engine's back: by a commit that no event stands behind. */
+static void tamper(fixture *f)
+{
+    ef_views *views = f->engine->views;
+    ef__generation_list list = {0};
+    ef__arena arena = EF__ARENA_INIT(1 << 20);
+    ef__view view;
+    bool found;
+
+    OK(ef__room_ready(&list.room, &f->err));
+    OK(views->ops->generation_ls(views, EF_STR("sums"), &list, &f->err));
+    OK(views->ops->view_get(views, list.items[0].id, (ef_str){0}, EF_STR("a"), &arena, &view,
+                            &found, &f->err));
+    CHECK(found);
+    ef__view_change change = {.view = view};
+    memcpy(change.before, view.digest, sizeof change.before);
+    change.view.data = EF_STR("{\"n\":99}");
+    OK(views->ops->commit(
+        views,
+        &(ef__views_commit){.generations = &(ef__generation_change){.generation = list.items[0].id,
+                                                                    .era = list.items[0].era,
+                                                                    .views = &change,
+                                                                    .view_count = 1},
+                            .generation_count = 1},
+        &f->err));
+    ef__arena_release(&arena);
+    ef__generation_list_release(&list);
+}
+
+static void a_verification_names_the_views_that_drifted(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_run_list runs = {0};
+    ef_verdict v;
+    char id[64];
+
+    (void)state;
+    start(f);
+    tamper(f);
+    verify(f, id);
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    OK(ef_run_verdict(&runs.items[0], &v, &f->err));
+    CHECK_INT(1, v.differences);
+    CHECK_STR("[{\"tenant\":\"\",\"view_id\":\"a\"}]", v.examples);
+    ef_run_list_release(&runs);
+    CHECK(!build_of(f, "sums", 2).there);
+    fixture_close(f);
+}
+
+/* --- the route ---------------------------------------------------------------------------------
+ */
+
+static void a_switch_goes_to_what_is_live_and_back(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    deploy(f, SUMS_2);
+    REFUSED(EF_CONFLICT, route(f, "switch", 2, 0));
+    CHECK(strstr(f->err.text, "lacks 2 events") != NULL);
+    REFUSED(EF_NOT_FOUND, route(f, "rollback", 0, 0));
+    drain(f);
+    OK(route(f, "switch", 2, 0));
+    CHECK_TEXT("{\"n\":4}", view_data(f, "sums", "a"));
+    REFUSED(EF_CONFLICT, route(f, "switch", 2, 0));
+    append(f, "s", "added", GOOD);
+    drain(f);
+    OK(route(f, "rollback", 0, 0));
+    CHECK_TEXT("{\"n\":3,\"sum\":3}", view_data(f, "sums", "a"));
+    OK(route(f, "rollback", 0, 0));
+    CHECK_TEXT("{\"n\":6}", view_data(f, "sums", "a"));
+    REFUSED(EF_NOT_FOUND, route(f, "switch", 7, 0));
+    REFUSED(EF_BAD_INPUT, route(f, "switch", 1, 1));
+    fixture_close(f);
+}
+
+static void what_is_routed_is_not_retired_and_what_is_retired_is_gone(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    deploy(f, SUMS_2);
+    drain(f);
+    REFUSED(EF_CONFLICT, route(f, "retire", 1, 0));
+    REFUSED(EF_CONFLICT, route(f, "retire", 0, 1));
+    OK(route(f, "switch", 2, 0));
+    OK(route(f, "retire", 1, 0));
+    CHECK(!build_of(f, "sums", 1).there);
+    REFUSED(EF_NOT_FOUND, route(f, "retire", 1, 0));
+    REFUSED(EF_NOT_FOUND, route(f, "rollback", 0, 0));
+    append(f, "s", "added", GOOD);
+    drain(f);
+    CHECK_TEXT("{\"n\":6}", view_data(f, "sums", "a"));
+    fixture_close(f);
+}
+
+typedef struct seen {
+    int count;
+    char left[64], right[64];
+} seen;
+
+static bool note_difference(void *context, const ef_difference *d)
+{
+    seen *s = context;
+
+    s->count++;
+    (void)snprintf(s->left, sizeof s->left, "%.*s", EF_STR_ARG(d->left));
+    (void)snprintf(s->right, sizeof s->right, "%.*s", EF_STR_ARG(d->right));
+    return true;
+}
+
+static void a_diff_shows_both_sides(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_route one = {.projection = EF_STR("sums"), .version = 1},
+             two = {.projection = EF_STR("sums"), .version = 2};
+    ef_diff diff;
+    seen s = {0};
+
+    (void)state;
+    start(f);
+    deploy(f, SUMS_2);
+    drain(f);
+    OK(ef_projection_diff(f->engine, &one, &two, note_difference, &s, &diff, &f->err));
+    CHECK_INT(1, diff.different);
+    CHECK_INT(1, diff.views);
+    CHECK_INT(1, s.count);
+    CHECK_TEXT("{\"n\":2,\"sum\":2}", s.left);
+    CHECK_TEXT("{\"n\":4}", s.right);
+    OK(ef_projection_diff(f->engine, &one, &one, note_difference, &s, &diff, &f->err));
+    CHECK_INT(0, diff.different + diff.left_only + diff.right_only);
+    fixture_close(f);
+}
+
+int main(int argc, char **argv)
+{
+    struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rebuild_makes_the_same_beside_and_switches_to_it),
+        cmocka_unit_test(
+            readers_see_whole_data_while_it_is_rebuilt_and_nothing_is_skipped_or_doubled),
+        cmocka_unit_test(a_rebuild_in_place_starts_from_nothing),
+        cmocka_unit_test(what_is_dead_is_tried_anew_and_does_not_hold_back_a_rebuilt_projection),
+        cmocka_unit_test(what_was_skipped_is_skipped_in_the_new_one_too),
+        cmocka_unit_test(one_in_the_order_of_the_log_is_rebuilt_too),
+        cmocka_unit_test(a_cancelled_rebuild_leaves_nothing_half_built),
+        cmocka_unit_test(a_verification_finds_no_drift_and_leaves_no_trace),
+        cmocka_unit_test(a_verification_names_the_views_that_drifted),
+        cmocka_unit_test(a_switch_goes_to_what_is_live_and_back),
+        cmocka_unit_test(what_is_routed_is_not_retired_and_what_is_retired_is_gone),
+        cmocka_unit_test(a_diff_shows_both_sides),
+    };
+
+    fixture_backend = argc > 1 ? argv[1] : "memory";
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

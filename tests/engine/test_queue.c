@@ -1,0 +1,263 @@
+/*
+ * test_queue.c - the queue driver: what fails, waits, dies, comes back, and what a process that
+ * ended leaves behind.
+ */
+#include "engine_fixture.h"
+
+#include "../../src/engine/engine_priv.h"
+
+/* Fails on an event with bad set. */
+static const char SUMS[] = "projection sums version 1\n"
+                           "  view data.of\n"
+                           "on added\n"
+                           "  n += 1\n"
+                           "  sum += 1 / data.good\n";
+
+static const char COUNTS[] = "projection counts version 1\n"
+                             "  view type\n"
+                             "on *\n"
+                             "  n += 1\n";
+
+#define GOOD "{\"of\":\"a\",\"good\":1}"
+#define BAD "{\"of\":\"a\",\"good\":0}"
+
+static void start(fixture *f)
+{
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, SUMS);
+    deploy(f, COUNTS);
+    drain(f);
+}
+
+static void what_fails_holds_back_its_own_stream_in_its_own_projection(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", GOOD);
+    append(f, "s", "added", BAD);
+    append(f, "s", "added", GOOD);
+    append(f, "other", "added", GOOD);
+    drain(f);
+    CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
+    CHECK_TEXT("{\"n\":4}", view_data(f, "counts", "added"));
+    CHECK_INT(1, summary_of(f, "sums").failed);
+    CHECK_INT(1, summary_of(f, "sums").pending);
+    CHECK_INT(0, summary_of(f, "*").pending);
+    check_accounts(f, "sums", "live", 2);
+    check_accounts(f, "counts", "live", 0);
+    fixture_close(f);
+}
+
+/* What is tried again, second by second, until it is dead; the times it was tried at. */
+static int64_t seconds_until_dead(fixture *f)
+{
+    for (int64_t s = 0; s < 1000; s++) {
+        if (summary_of(f, "sums").dead)
+            return s;
+        pass_time(f, SECOND);
+        drain(f);
+    }
+    return -1;
+}
+
+static void it_is_dead_at_the_eighth_failure_and_blocks_what_is_behind(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", BAD);
+    append(f, "s", "added", GOOD);
+    CHECK_INT(1, drain(f).failed);
+    /* 1 + 2 + 4 + 8 + 16 + 32 + 64 */
+    CHECK_INT(127, seconds_until_dead(f));
+    CHECK_INT(1, summary_of(f, "sums").blocked);
+    pass_time(f, 10000 * SECOND);
+    CHECK_INT(0, drain(f).claimed);
+    append(f, "s", "added", GOOD);
+    append(f, "t", "added", GOOD);
+    drain(f);
+    CHECK_TEXT("{\"n\":1,\"sum\":1}", view_data(f, "sums", "a"));
+    CHECK_INT(2, summary_of(f, "sums").blocked);
+    check_accounts(f, "sums", "live", 3);
+    fixture_close(f);
+}
+
+static void kill_head(fixture *f, int behind)
+{
+    append(f, "s", "added", BAD);
+    for (int i = 0; i < behind; i++)
+        append(f, "s", "added", GOOD);
+    drain(f);
+    CHECK(seconds_until_dead(f) > 0);
+}
+
+static void a_skip_frees_the_stream_and_its_order_is_kept(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_row_list rows = {0};
+
+    (void)state;
+    start(f);
+    kill_head(f, 300);
+    OK(ef_outbox_skip(f->journal,
+                      &(ef_outbox_act){.stream = EF_STR("s"),
+                                       .seq = 1,
+                                       .lane = EF_STR("sums"),
+                                       .who = EF_STR("ana"),
+                                       .reason = EF_STR("made by a test")},
+                      &rows, &f->err));
+    ef_row_list_release(&rows);
+    drain(f);
+    CHECK_TEXT("{\"n\":300,\"sum\":300}", view_data(f, "sums", "a"));
+    CHECK_INT(0, summary_of(f, "sums").pending);
+    check_accounts(f, "sums", "live", 0);
+    fixture_close(f);
+}
+
+static void a_requeue_tries_anew_from_no_attempts(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_row_list rows = {0};
+
+    (void)state;
+    start(f);
+    kill_head(f, 1);
+    OK(ef_outbox_requeue_dead(f->journal, EF_STR("sums"), EF_STR("ana"), 10, &rows, &f->err));
+    CHECK_INT(1, rows.count);
+    ef_row_list_release(&rows);
+    CHECK_INT(1, drain(f).failed);
+    CHECK_INT(1, summary_of(f, "sums").failed);
+    CHECK_INT(127, seconds_until_dead(f));
+    fixture_close(f);
+}
+
+static void a_backlog_is_taken_in_growing_batches(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_work_options options = {.batch = 10};
+    ef_tick t = {.more = true};
+    int ticks = 0;
+
+    (void)state;
+    start(f);
+    for (int i = 0; i < 500; i++)
+        append(f, "s", "added", GOOD);
+    for (; t.more && ticks < 100; ticks++)
+        OK(ef_engine_work(f->engine, &options, &t, &f->err));
+    CHECK_TEXT("{\"n\":500,\"sum\":500}", view_data(f, "sums", "a"));
+    CHECK(ticks < 20);
+    fixture_close(f);
+}
+
+/* --- what a process that ended leaves in hand -------------------------------------------------- */
+
+/* Take a batch as a worker would that then ends: the lease runs out. */
+static void take_and_vanish(fixture *f, size_t limit)
+{
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_holding held[64];
+    int64_t until_us;
+
+    pass_time(f, 11 * SECOND);
+    for (int32_t p = 0; p < f->engine->crew.partitions; p++) {
+        held[p] = (ef_holding){.partition = p};
+        OK(ef_lease_acquire(f->journal,
+                            &(ef_lease_key){.kind = EF_LEASE_PARTITION, .partition = p},
+                            EF_STR("ghost"), 10000, &held[p].token, &until_us, &f->err));
+    }
+    OK(ef_outbox_take(f->journal, EF_STR("*"), held, (size_t)f->engine->crew.partitions, limit,
+                      &batch, &f->err));
+    CHECK_INT(limit, batch.count);
+    ef_taken_batch_release(&batch);
+    pass_time(f, 11 * SECOND);
+}
+
+static void what_was_in_hand_is_tried_with_care_and_nothing_is_lost(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_tick t;
+
+    (void)state;
+    start(f);
+    for (int i = 0; i < 100; i++)
+        append(f, i % 2 ? "s" : "t", "added", GOOD);
+    take_and_vanish(f, 90);
+    t = tick(f);
+    CHECK(t.claimed == 1 || t.claimed == EF_SUSPECT_PIECE);
+    drain(f);
+    CHECK_TEXT("{\"n\":100,\"sum\":100}", view_data(f, "sums", "a"));
+    CHECK_TEXT("{\"n\":100}", view_data(f, "counts", "added"));
+    CHECK_INT(0, summary_of(f, "sums").pending);
+    CHECK_INT(0, summary_of(f, "sums").failed);
+    check_accounts(f, "sums", "live", 0);
+    fixture_close(f);
+}
+
+static void one_that_was_alone_in_hand_counts_an_attempt_in_every_projection_that_lacks_it(
+    void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", BAD);
+    append(f, "s", "added", GOOD);
+    take_and_vanish(f, 1);
+    drain(f);
+    CHECK_TEXT("{\"n\":2}", view_data(f, "counts", "added"));
+    CHECK_INT(0, summary_of(f, "counts").pending);
+    CHECK_INT(1, summary_of(f, "sums").failed);
+    CHECK_INT(1, summary_of(f, "sums").pending);
+    /* One attempt when it was set aside, one that failed at once, six more. */
+    CHECK(seconds_until_dead(f) < 127);
+    fixture_close(f);
+}
+
+/* --- several workers --------------------------------------------------------------------------- */
+
+static void a_worker_that_lost_its_leases_changes_nothing_and_goes_on(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_tick t;
+    ef_engine *second;
+
+    (void)state;
+    if (strcmp(fixture_backend, "memory") == 0)
+        return; /* stores in memory belong to one engine; the simulator has several on them */
+    start(f);
+    append(f, "s", "added", GOOD);
+    pass_time(f, 60 * SECOND); /* the first is paused so long */
+    second = fixture_engine(f, "w1");
+    OK(ef_engine_work(second, NULL, &t, &f->err));
+    CHECK_INT(1, t.claimed);
+    append(f, "s", "added", GOOD);
+    CHECK_INT(0, tick(f).claimed);
+    OK(ef_engine_work(second, NULL, &t, &f->err));
+    CHECK_INT(1, t.claimed);
+    ef_engine_close(second);
+    drain(f);
+    CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
+    fixture_close(f);
+}
+
+int main(int argc, char **argv)
+{
+    struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_fails_holds_back_its_own_stream_in_its_own_projection),
+        cmocka_unit_test(it_is_dead_at_the_eighth_failure_and_blocks_what_is_behind),
+        cmocka_unit_test(a_skip_frees_the_stream_and_its_order_is_kept),
+        cmocka_unit_test(a_requeue_tries_anew_from_no_attempts),
+        cmocka_unit_test(a_backlog_is_taken_in_growing_batches),
+        cmocka_unit_test(what_was_in_hand_is_tried_with_care_and_nothing_is_lost),
+        cmocka_unit_test(
+            one_that_was_alone_in_hand_counts_an_attempt_in_every_projection_that_lacks_it),
+        cmocka_unit_test(a_worker_that_lost_its_leases_changes_nothing_and_goes_on),
+    };
+
+    fixture_backend = argc > 1 ? argv[1] : "memory";
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

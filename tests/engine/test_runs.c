@@ -1,0 +1,387 @@
+/*
+ * test_runs.c - runs: one a scope, driven by one, gone on with by another; and replays.
+ */
+#include "engine_fixture.h"
+
+#include "../../src/engine/engine_priv.h"
+
+static const char SUMS[] = "projection sums version 1\n"
+                           "  view data.of\n"
+                           "on added\n"
+                           "  n += 1\n"
+                           "  sum += 1 / data.good\n";
+
+#define GOOD "{\"of\":\"a\",\"good\":1}"
+#define BAD "{\"of\":\"a\",\"good\":0}"
+
+static void start(fixture *f)
+{
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, SUMS);
+    drain(f);
+}
+
+/* Events that the projection lacks: without an outbox, appended past the engine. */
+static void start_with_gap(fixture *f, int events)
+{
+    fixture_open(f, EF_MODE_INLINE_APPLY_ONLY);
+    deploy(f, SUMS);
+    drain(f);
+    for (int i = 0; i < events; i++) {
+        ef_new_event event = {.stream = EF_STR("s"), .type = EF_STR("added"), .data = EF_STR(GOOD)};
+        ef_place place;
+        OK(ef_journal_append(f->journal, &event, 1, &place, &f->err));
+    }
+}
+
+static ef_status try_replay(fixture *f, const ef_replay *replay, char id[64])
+{
+    ef_run_list runs = {0};
+    ef_status st = ef_replay_request(f->engine, replay, &runs, &f->err);
+
+    if (st == EF_OK)
+        (void)snprintf(id, 64, "%.*s", EF_STR_ARG(runs.items[0].id));
+    ef_run_list_release(&runs);
+    return st;
+}
+
+static bool one_step(void *context, const ef_run *run, bool idle)
+{
+    int *left = context;
+
+    (void)run;
+    (void)idle;
+    return *left < 0 || (*left)-- > 1;
+}
+
+static ef_run_state drive(fixture *f, const char *id, int steps)
+{
+    ef_run_list runs = {0};
+    ef_run_state state;
+
+    OK(ef_engine_run(f->engine, ef_str_from(id),
+                     &(ef_run_options){.progress = one_step, .context = &steps}, &runs, &f->err));
+    state = runs.items[0].state;
+    ef_run_list_release(&runs);
+    return state;
+}
+
+static ef_replayed replayed(fixture *f, const char *id)
+{
+    ef_run_list runs = {0};
+    ef_replayed r;
+
+    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    OK(ef_run_replayed(&runs.items[0], &r, &f->err));
+    ef_run_list_release(&runs);
+    return r;
+}
+
+/* --- one a scope -------------------------------------------------------------------------------
+ */
+
+static void one_over_all_and_single_ones_keep_each_other_out(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_run_list runs = {0};
+    char all[64], one[64];
+
+    (void)state;
+    start(f);
+    OK(try_replay(f, &(ef_replay){.any_tenant = true}, all));
+    REFUSED(EF_EXISTS,
+            try_replay(f, &(ef_replay){.any_tenant = true, .projection = EF_STR("sums")}, one));
+    REFUSED(EF_EXISTS, try_replay(f, &(ef_replay){.any_tenant = true}, one));
+    OK(ef_run_cancel(f->journal, ef_str_from(all), &f->err));
+    OK(try_replay(f, &(ef_replay){.any_tenant = true, .projection = EF_STR("sums")}, one));
+    REFUSED(EF_EXISTS, try_replay(f, &(ef_replay){.any_tenant = true}, all));
+    REFUSED(EF_EXISTS, ef_projection_rebuild(f->engine, &(ef_rebuild){.projection = EF_STR("sums")},
+                                             &runs, &f->err));
+    ef_run_list_release(&runs);
+    fixture_close(f);
+}
+
+static void a_worker_drives_what_is_queued(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_run_list runs = {0};
+    char id[64];
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", GOOD);
+    drain(f);
+    OK(ef_projection_rebuild(f->engine, &(ef_rebuild){.projection = EF_STR("sums")}, &runs,
+                             &f->err));
+    (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
+    for (int i = 0; i < 20; i++)
+        tick(f);
+    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    CHECK_INT(EF_RUN_COMPLETED, runs.items[0].state);
+    CHECK_INT(1, runs.items[0].processed);
+    CHECK(runs.items[0].finished_us > 0);
+    ef_run_list_release(&runs);
+    fixture_close(f);
+}
+
+/* --- replay ------------------------------------------------------------------------------------
+ */
+
+static void what_is_applied_already_is_a_duplicate(void **state)
+{
+    fixture fx, *f = &fx;
+    char id[64];
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", GOOD);
+    append(f, "s", "other", "{}");
+    drain(f);
+    OK(try_replay(f, &(ef_replay){.any_tenant = true}, id));
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    CHECK_INT(2, replayed(f, id).events);
+    CHECK_INT(2, replayed(f, id).duplicates);
+    CHECK_INT(0, replayed(f, id).applied);
+    CHECK_TEXT("{\"n\":1,\"sum\":1}", view_data(f, "sums", "a"));
+    fixture_close(f);
+}
+
+static void what_is_missing_is_applied(void **state)
+{
+    fixture fx, *f = &fx;
+    char id[64];
+
+    (void)state;
+    start_with_gap(f, 5);
+    OK(try_replay(f, &(ef_replay){.stream = EF_STR("s"), .until_seq = 3}, id));
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    CHECK_INT(3, replayed(f, id).applied);
+    CHECK_TEXT("{\"n\":3,\"sum\":3}", view_data(f, "sums", "a"));
+    OK(try_replay(f, &(ef_replay){.any_tenant = true}, id));
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    CHECK_INT(2, replayed(f, id).applied);
+    CHECK_INT(3, replayed(f, id).duplicates);
+    fixture_close(f);
+}
+
+static void what_fails_is_filed_with_what_waits_behind_it(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_new_event bad = {.stream = EF_STR("s"), .type = EF_STR("added"), .data = EF_STR(BAD)};
+    ef_place place;
+    char id[64];
+
+    (void)state;
+    start_with_gap(f, 1);
+    OK(ef_journal_append(f->journal, &bad, 1, &place, &f->err));
+    bad.data = EF_STR(GOOD);
+    OK(ef_journal_append(f->journal, &bad, 1, &place, &f->err));
+    OK(try_replay(f, &(ef_replay){.any_tenant = true}, id));
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    CHECK_INT(1, replayed(f, id).applied);
+    CHECK_INT(1, replayed(f, id).failed);
+    CHECK_INT(1, replayed(f, id).deferred);
+    CHECK_INT(1, summary_of(f, "sums").failed);
+    CHECK_INT(1, summary_of(f, "sums").pending);
+    fixture_close(f);
+}
+
+static int64_t fitting(fixture *f, ef_replay replay)
+{
+    ef_replayed r;
+
+    OK(ef_replay_look(f->engine, &replay, false, NULL, NULL, &r, &f->err));
+    return r.events;
+}
+
+static void bounds_are_inclusive_and_an_empty_window_is_no_error(void **state)
+{
+    fixture fx, *f = &fx;
+    int64_t began_us;
+    char id[64];
+
+    (void)state;
+    start(f);
+    began_us = atomic_load(&f->now_us);
+    for (int i = 0; i < 5; i++) {
+        append(f, i < 3 ? "s" : "t", i % 2 ? "odd.one" : "added", GOOD);
+        pass_time(f, SECOND);
+    }
+    CHECK_INT(5, fitting(f, (ef_replay){.any_tenant = true}));
+    CHECK_INT(3, fitting(f, (ef_replay){.any_tenant = true, .from = 2, .to = 4}));
+    CHECK_INT(1, fitting(f, (ef_replay){.any_tenant = true, .from = 4, .to = 4}));
+    CHECK_INT(3, fitting(f, (ef_replay){.stream = EF_STR("s")}));
+    CHECK_INT(1, fitting(f, (ef_replay){.stream = EF_STR("s"), .after_seq = 1, .until_seq = 2}));
+    CHECK_INT(2, fitting(f, (ef_replay){.any_tenant = true, .type = EF_STR("odd*")}));
+    CHECK_INT(2, fitting(f, (ef_replay){.any_tenant = true,
+                                        .from_us = began_us + SECOND,
+                                        .to_us = began_us + 2 * SECOND}));
+    CHECK_INT(0, fitting(f, (ef_replay){.stream = EF_STR("nowhere")}));
+    OK(try_replay(f, &(ef_replay){.stream = EF_STR("nowhere")}, id));
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    CHECK_INT(0, replayed(f, id).events);
+    fixture_close(f);
+}
+
+static void a_window_that_cannot_be_is_refused(void **state)
+{
+    fixture fx, *f = &fx;
+    char id[64];
+
+    (void)state;
+    start(f);
+    REFUSED(EF_BAD_INPUT, try_replay(f, &(ef_replay){.any_tenant = true, .from = 5, .to = 4}, id));
+    REFUSED(EF_BAD_INPUT,
+            try_replay(f, &(ef_replay){.any_tenant = true, .from_us = 5, .to_us = 4}, id));
+    REFUSED(EF_BAD_INPUT,
+            try_replay(f, &(ef_replay){.stream = EF_STR("s"), .after_seq = 2, .until_seq = 2}, id));
+    REFUSED(EF_BAD_INPUT, try_replay(f, &(ef_replay){.any_tenant = true, .after_seq = 2}, id));
+    REFUSED(EF_NOT_FOUND,
+            try_replay(f, &(ef_replay){.any_tenant = true, .projection = EF_STR("none")}, id));
+    fixture_close(f);
+}
+
+static void count_failure(void *context, ef_str projection, const ef_event *event, ef_str message)
+{
+    CHECK_STR("sums", projection);
+    CHECK(message.len > 0);
+    *(int64_t *)context = event->seq;
+}
+
+static void a_validation_folds_and_changes_nothing(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_replayed r;
+    int64_t failed_at = 0;
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", GOOD);
+    append(f, "s", "added", BAD);
+    OK(ef_replay_look(f->engine, &(ef_replay){.any_tenant = true, .from = 2}, true, count_failure,
+                      &failed_at, &r, &f->err));
+    CHECK_INT(2, failed_at);
+    CHECK_INT(1, r.failed);
+    CHECK_INT(1, r.events);
+    CHECK_TEXT("", view_data(f, "sums", "a"));
+    fixture_close(f);
+}
+
+/* --- crashes and cancelling ------------------------------------------------------------------- */
+
+static void another_worker_goes_on_where_one_has_vanished(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_run_list runs = {0};
+    char id[64];
+
+    (void)state;
+    if (strcmp(fixture_backend, "memory") == 0)
+        return; /* views in memory end with their engine */
+    start_with_gap(f, 2500);
+    OK(try_replay(f, &(ef_replay){.any_tenant = true}, id));
+    CHECK_INT(EF_RUN_RUNNING, drive(f, id, 2));
+    CHECK_INT(1000, replayed(f, id).applied);
+    ef__engine_abandon(f->engine);
+    f->engine = fixture_engine(f, "w1");
+    CHECK_INT(EF_RUN_RUNNING, drive(f, id, 3)); /* the lease of the first still lives */
+    CHECK_INT(1000, replayed(f, id).applied);
+    pass_time(f, 60 * SECOND);
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    CHECK_INT(2500, replayed(f, id).applied);
+    CHECK_TEXT("{\"n\":2500,\"sum\":2500}", view_data(f, "sums", "a"));
+    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    CHECK_INT(2500, runs.items[0].processed);
+    CHECK_INT(2500, runs.items[0].total);
+    ef_run_list_release(&runs);
+    fixture_close(f);
+}
+
+static void a_rebuild_goes_on_after_its_worker_has_vanished_and_none_is_built_twice(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_run_list runs = {0};
+    ef_projection_list list = {0};
+    char id[64];
+
+    (void)state;
+    if (strcmp(fixture_backend, "memory") == 0)
+        return;
+    for (int steps = 1; steps < 6; steps++) {
+        start(f);
+        append(f, "s", "added", GOOD);
+        drain(f);
+        OK(ef_projection_rebuild(f->engine, &(ef_rebuild){.projection = EF_STR("sums")}, &runs,
+                                 &f->err));
+        (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
+        (void)drive(f, id, steps);
+        ef__engine_abandon(f->engine);
+        pass_time(f, 60 * SECOND);
+        f->engine = fixture_engine(f, "w1");
+        CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+        OK(ef_projection_ls(f->engine, EF_STR("sums"), &list, &f->err));
+        CHECK_INT(2, list.count);
+        CHECK(list.items[0].routed);
+        CHECK_INT(2, list.items[0].generation);
+        CHECK_TEXT(list.items[0].digest, list.items[1].digest);
+        ef_projection_list_release(&list);
+        ef_run_list_release(&runs);
+        fixture_close(f);
+    }
+}
+
+static void a_cancelled_replay_keeps_what_it_has_committed(void **state)
+{
+    fixture fx, *f = &fx;
+    char id[64];
+
+    (void)state;
+    start_with_gap(f, 1500);
+    OK(try_replay(f, &(ef_replay){.any_tenant = true}, id));
+    CHECK_INT(EF_RUN_RUNNING, drive(f, id, 2));
+    OK(ef_run_cancel(f->journal, ef_str_from(id), &f->err));
+    CHECK_INT(EF_RUN_CANCELLED, drive(f, id, -1));
+    CHECK_TEXT("{\"n\":1000,\"sum\":1000}", view_data(f, "sums", "a"));
+    fixture_close(f);
+}
+
+static void a_run_that_cannot_be_gone_on_with_fails_with_the_reason(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_run_list runs = {0};
+    char id[64];
+
+    (void)state;
+    start(f);
+    OK(ef_run_request(f->journal,
+                      &(ef_run){.mode = EF_RUN_SEED, .projection = EF_STR("sums"), .total = -1},
+                      &runs, &f->err));
+    (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
+    CHECK_INT(EF_RUN_FAILED, drive(f, id, -1));
+    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    CHECK(runs.items[0].error.len > 0);
+    ef_run_list_release(&runs);
+    fixture_close(f);
+}
+
+int main(int argc, char **argv)
+{
+    struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_over_all_and_single_ones_keep_each_other_out),
+        cmocka_unit_test(a_worker_drives_what_is_queued),
+        cmocka_unit_test(what_is_applied_already_is_a_duplicate),
+        cmocka_unit_test(what_is_missing_is_applied),
+        cmocka_unit_test(what_fails_is_filed_with_what_waits_behind_it),
+        cmocka_unit_test(bounds_are_inclusive_and_an_empty_window_is_no_error),
+        cmocka_unit_test(a_window_that_cannot_be_is_refused),
+        cmocka_unit_test(a_validation_folds_and_changes_nothing),
+        cmocka_unit_test(another_worker_goes_on_where_one_has_vanished),
+        cmocka_unit_test(a_rebuild_goes_on_after_its_worker_has_vanished_and_none_is_built_twice),
+        cmocka_unit_test(a_cancelled_replay_keeps_what_it_has_committed),
+        cmocka_unit_test(a_run_that_cannot_be_gone_on_with_fails_with_the_reason),
+    };
+
+    fixture_backend = argc > 1 ? argv[1] : "memory";
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

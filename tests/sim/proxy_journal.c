@@ -1,0 +1,423 @@
+/*
+ * proxy_journal.c - a journal as one worker sees it.
+ */
+#include "sim.h"
+
+#include <stdlib.h>
+
+static hand *hand_of(ef_journal *journal)
+{
+    return ((proxy_journal *)journal)->hand;
+}
+
+/* A call that changes nothing the oracle looks at: `call` with these arguments. */
+#define PASS_ON(op, write, ...)                                                                    \
+    hand *h = hand_of(journal);                                                                    \
+    ef_journal *inner = h->sim->journal;                                                           \
+    ef_status st = gate_before(h, #op, write, err);                                                \
+    if (st != EF_OK)                                                                               \
+        return st;                                                                                 \
+    st = inner->ops->op(inner, __VA_ARGS__);                                                       \
+    return gate_after(h, #op, write, st, err)
+
+/* --- events ------------------------------------------------------------------------------------
+ */
+
+static void proxy_close(ef_journal *journal)
+{
+    (void)journal; /* the store stays */
+}
+
+static void show_appended(sim *s, const ef__arrival *events, size_t count, const ef_place *places)
+{
+    for (size_t i = 0; i < count; i++) {
+        char id[16];
+        offer *o;
+        (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(events[i].event.id));
+        o = &s->offers[strtol(id + 1, NULL, 10)];
+        o->known = true;
+        o->event.seq = places[i].seq;
+        o->event.position = places[i].position;
+        oracle_appended(&s->oracle, &o->event, places[i].duplicate);
+    }
+}
+
+static ef_status proxy_append(ef_journal *journal, const ef__arrival *events, size_t count,
+                              ef_place *out, ef_error *err)
+{
+    hand *h = hand_of(journal);
+    ef_journal *inner = h->sim->journal;
+    ef_status st = gate_before(h, "append", true, err);
+
+    if (st != EF_OK)
+        return st;
+    inner->options.outbox_off = h->sim->cheat == CHEAT_LOSE_ROW;
+    st = inner->ops->append(inner, events, count, out, err);
+    if (st == EF_OK)
+        show_appended(h->sim, events, count, out);
+    look_at_rows(
+        h->sim,
+        &(sim_deed){.call = "append", .who = h->name, .turn = h->turn, .refused = st != EF_OK},
+        true);
+    return gate_after(h, "append", true, st, err);
+}
+
+static ef_status proxy_read_stream(ef_journal *journal, ef_str tenant, ef_str stream,
+                                   int64_t from_seq, size_t limit, ef_batch *out, ef_error *err)
+{
+    PASS_ON(read_stream, false, tenant, stream, from_seq, limit, out, err);
+}
+
+static ef_status proxy_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out,
+                                ef_error *err)
+{
+    hand *h = hand_of(journal);
+    ef_journal *inner = h->sim->journal;
+    ef_log_query shorter = *query;
+    ef_status st = gate_before(h, "read_log", false, err);
+
+    if (st != EF_OK)
+        return st;
+    /* A batch may always be shorter than asked for. */
+    if (shorter.limit > 8)
+        shorter.limit = (size_t)random_between(&h->sim->random, 1, 8);
+    st = inner->ops->read_log(inner, &shorter, out, err);
+    if (h->sim->cheat == CHEAT_LOSE_EVENT && st == EF_OK && out->count > 1 &&
+        random_chance(&h->sim->random, 300)) {
+        out->events++;
+        out->count--;
+    }
+    return gate_after(h, "read_log", false, st, err);
+}
+
+static ef_status proxy_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
+                               ef_error *err)
+{
+    PASS_ON(read_id, false, tenant, id, out, err);
+}
+
+static ef_status proxy_wait(ef_journal *journal, int64_t after, int64_t timeout_ms, ef_error *err)
+{
+    (void)timeout_ms; /* nobody waits here */
+    PASS_ON(wait, false, after, 0, err);
+}
+
+static ef_status proxy_head(ef_journal *journal, ef_head *out, ef_error *err)
+{
+    PASS_ON(head, false, out, err);
+}
+
+static ef_status proxy_stream_head(ef_journal *journal, ef_str tenant, ef_str stream,
+                                   int64_t *out_seq, int64_t *out_position, ef_error *err)
+{
+    PASS_ON(stream_head, false, tenant, stream, out_seq, out_position, err);
+}
+
+static ef_status proxy_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
+                                 size_t limit, ef_stream_list *out, ef_error *err)
+{
+    PASS_ON(stream_ls, false, tenant, any_tenant, after, limit, out, err);
+}
+
+static ef_status proxy_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
+{
+    PASS_ON(type_set, true, type, err);
+}
+
+static ef_status proxy_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err)
+{
+    PASS_ON(type_ls, false, only, out, err);
+}
+
+static ef_status proxy_verify(ef_journal *journal, int64_t from,
+                              bool (*progress)(void *context, int64_t done, int64_t total),
+                              void *context, ef_verify_result *out, ef_error *err)
+{
+    PASS_ON(verify, false, from, progress, context, out, err);
+}
+
+static ef_status proxy_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
+{
+    PASS_ON(facts, false, out, err);
+}
+
+/* --- the outbox --------------------------------------------------------------------------------
+ */
+
+static ef_status proxy_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
+{
+    PASS_ON(lane_set, true, lane, err);
+}
+
+static ef_status proxy_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
+{
+    PASS_ON(lane_ls, false, out, err);
+}
+
+static ef_status proxy_take(ef_journal *journal, ef_str lane, bool due_exceptions,
+                            const ef_holding *held, size_t held_count, size_t limit,
+                            ef_taken_batch *out, ef_error *err)
+{
+    PASS_ON(take, true, lane, due_exceptions, held, held_count, limit, out, err);
+}
+
+static sim_deed mark_act(const hand *h, const ef_holding *held, size_t held_count)
+{
+    sim_deed a = {.call = "mark", .who = h->name, .turn = h->turn};
+
+    for (size_t i = 0; i < held_count && i < sizeof a.fences / sizeof a.fences[0]; i++) {
+        (void)snprintf(a.fences[i].scope, sizeof a.fences[i].scope, "partition/%d",
+                       (int)held[i].partition);
+        a.fences[i].token = held[i].token;
+        a.fence_count++;
+    }
+    return a;
+}
+
+/* The same mark with tokens that are live. */
+static ef_status forge_mark(sim *s, ef_str lane, const ef_holding *held, size_t held_count,
+                            const ef_exception *exceptions, size_t exception_count, ef_error *err)
+{
+    ef_holding forged[8];
+    ef_taken_batch taken = EF_TAKEN_BATCH_INIT;
+    ef_status st;
+
+    for (size_t i = 0; i < held_count; i++) {
+        forged[i] = held[i];
+        for (int l = 0; l < s->oracle.leases.count; l++)
+            if (s->oracle.leases.items[l].partition == held[i].partition)
+                forged[i].token = s->oracle.leases.items[l].token;
+    }
+    st = ef_outbox_take(s->journal, lane, forged, held_count, 100, &taken, err);
+    ef_taken_batch_release(&taken);
+    return st == EF_OK ? s->journal->ops->mark(s->journal, lane, forged, held_count, exceptions,
+                                               exception_count, err)
+                       : st;
+}
+
+static ef_status do_mark(sim *s, ef_str lane, const ef_holding *held, size_t held_count,
+                         const ef_exception *exceptions, size_t exception_count, ef_error *err)
+{
+    ef_exception done[SIM_EVENTS];
+    ef_status st;
+
+    if (s->cheat == CHEAT_DROP_EXCEPTIONS)
+        exception_count = 0;
+    if (s->cheat == CHEAT_DONE_EXCEPTIONS && held_count == 1 && exception_count == 1) {
+        done[0] = exceptions[0];
+        done[0].status = EF_ROW_DONE;
+        exceptions = done;
+    }
+    st =
+        s->journal->ops->mark(s->journal, lane, held, held_count, exceptions, exception_count, err);
+    if (st == EF_LEASE_LOST && s->cheat == CHEAT_FORGE_MARK)
+        st = forge_mark(s, lane, held, held_count, exceptions, exception_count, err);
+    return st;
+}
+
+static ef_status proxy_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
+                            size_t held_count, const ef_exception *exceptions,
+                            size_t exception_count, ef_error *err)
+{
+    hand *h = hand_of(journal);
+    sim_deed a = mark_act(h, held, held_count);
+    ef_status st = gate_before(h, "mark", true, err);
+
+    if (st != EF_OK)
+        return st;
+    st = do_mark(h->sim, lane, held, held_count, exceptions, exception_count, err);
+    a.refused = st != EF_OK;
+    sim_note(h->sim, "  %s mark of lane %.*s, %zu exceptions: %s", h->name, EF_STR_ARG(lane),
+             exception_count, ef_status_name(st));
+    if (st == EF_OK)
+        oracle_marked(&h->sim->oracle, &a, h->sim->wall_us);
+    look_at_rows(h->sim, &a, false);
+    return gate_after(h, "mark", true, st, err);
+}
+
+static ef_status proxy_outbox_ls(ef_journal *journal, const ef_outbox_query *query,
+                                 ef_row_list *out, ef_error *err)
+{
+    PASS_ON(outbox_ls, false, query, out, err);
+}
+
+static ef_status proxy_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
+                                        ef_outbox_summary *out, ef_error *err)
+{
+    PASS_ON(outbox_summarise, false, query, out, err);
+}
+
+/* An operator's act on rows. */
+#define OPERATE(op, ...)                                                                           \
+    hand *h = hand_of(journal);                                                                    \
+    ef_journal *inner = h->sim->journal;                                                           \
+    ef_status st = gate_before(h, #op, true, err);                                                 \
+    if (st != EF_OK)                                                                               \
+        return st;                                                                                 \
+    st = inner->ops->op(inner, __VA_ARGS__);                                                       \
+    look_at_rows(h->sim,                                                                           \
+                 &(struct sim_deed){.call = #op,                                                   \
+                                    .who = h->name,                                                \
+                                    .turn = h->turn,                                               \
+                                    .operates = true,                                              \
+                                    .refused = st != EF_OK},                                       \
+                 false);                                                                           \
+    return gate_after(h, #op, true, st, err)
+
+static ef_status proxy_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+                               ef_error *err)
+{
+    OPERATE(requeue, act, out, err);
+}
+
+static ef_status proxy_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
+                                    ef_row_list *out, ef_error *err)
+{
+    OPERATE(requeue_dead, lane, who, limit, out, err);
+}
+
+static ef_status proxy_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+                            ef_error *err)
+{
+    OPERATE(skip, act, out, err);
+}
+
+static ef_status proxy_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err)
+{
+    PASS_ON(act_ls, false, limit, out, err);
+}
+
+/* --- leases, workers, runs ---------------------------------------------------------------------
+ */
+
+static bool is_held_elsewhere(const ef_lease_call *calls, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (calls[i].status == EF_LEASE_HELD)
+            return true;
+    return false;
+}
+
+static ef_status proxy_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
+                                  const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
+{
+    hand *h = hand_of(journal);
+    sim *s = h->sim;
+    ef_status st = gate_before(h, "lease_many", true, err);
+
+    if (st != EF_OK) {
+        /* Giving back is tried once: what could not be given back runs out. */
+        for (size_t i = 0; i < count; i++)
+            h->unsure = h->unsure || calls[i].verb == EF_LEASE_RELEASE;
+        return st;
+    }
+    st = s->journal->ops->lease_many(s->journal, calls, count, worker, heartbeat_ms, err);
+    if (s->cheat == CHEAT_STEAL_LEASE && st == EF_OK && is_held_elsewhere(calls, count)) {
+        s->wall_us += 600000000; /* by the store's clock they have run out */
+        st = s->journal->ops->lease_many(s->journal, calls, count, worker, heartbeat_ms, err);
+        s->wall_us -= 600000000;
+    }
+    look_at_leases(
+        s,
+        &(sim_deed){.call = "lease_many", .who = h->name, .turn = h->turn, .refused = st != EF_OK});
+    return gate_after(h, "lease_many", true, st, err);
+}
+
+static ef_status proxy_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
+                                ef_error *err)
+{
+    PASS_ON(lease_ls, false, kind, out, err);
+}
+
+static ef_status proxy_worker_leave(ef_journal *journal, ef_str id, ef_error *err)
+{
+    PASS_ON(worker_leave, true, id, err);
+}
+
+static ef_status proxy_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
+                                    int64_t *out_purged, ef_error *err)
+{
+    PASS_ON(worker_purge, true, older_than_ms, interval_ms, out_purged, err);
+}
+
+static ef_status proxy_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
+{
+    PASS_ON(worker_ls, false, out, err);
+}
+
+static ef_status proxy_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err)
+{
+    PASS_ON(partition_ls, false, out, err);
+}
+
+static ef_status proxy_partition_sync(ef_journal *journal, const ef_partition_change *change,
+                                      ef_partition_changed *out, ef_error *err)
+{
+    hand *h = hand_of(journal);
+    ef_journal *inner = h->sim->journal;
+    sim_deed deed = {.call = "partition_sync", .who = h->name, .turn = h->turn, .operates = true};
+    ef_status st = gate_before(h, "partition_sync", true, err);
+
+    if (st != EF_OK)
+        return st;
+    st = inner->ops->partition_sync(inner, change, out, err);
+    deed.refused = st != EF_OK;
+    look_at_rows(h->sim, &deed, false);
+    look_at_leases(h->sim, &deed);
+    return gate_after(h, "partition_sync", true, st, err);
+}
+
+static ef_status proxy_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out,
+                                   ef_error *err)
+{
+    PASS_ON(run_request, true, run, out, err);
+}
+
+static ef_status proxy_run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
+                                  int64_t token, ef_error *err)
+{
+    PASS_ON(run_update, true, run, lease, token, err);
+}
+
+static ef_status proxy_run_ls(ef_journal *journal, ef_str only, bool open_only, size_t limit,
+                              ef_run_list *out, ef_error *err)
+{
+    PASS_ON(run_ls, false, only, open_only, limit, out, err);
+}
+
+const ef__journal_ops proxy_journal_ops = {
+    .name = "simulated",
+    .close = proxy_close,
+    .append = proxy_append,
+    .read_stream = proxy_read_stream,
+    .read_log = proxy_read_log,
+    .read_id = proxy_read_id,
+    .wait = proxy_wait,
+    .head = proxy_head,
+    .stream_head = proxy_stream_head,
+    .stream_ls = proxy_stream_ls,
+    .type_set = proxy_type_set,
+    .type_ls = proxy_type_ls,
+    .verify = proxy_verify,
+    .facts = proxy_facts,
+    .lane_set = proxy_lane_set,
+    .lane_ls = proxy_lane_ls,
+    .take = proxy_take,
+    .mark = proxy_mark,
+    .outbox_ls = proxy_outbox_ls,
+    .outbox_summarise = proxy_outbox_summarise,
+    .requeue = proxy_requeue,
+    .requeue_dead = proxy_requeue_dead,
+    .skip = proxy_skip,
+    .act_ls = proxy_act_ls,
+    .lease_many = proxy_lease_many,
+    .lease_ls = proxy_lease_ls,
+    .worker_leave = proxy_worker_leave,
+    .worker_purge = proxy_worker_purge,
+    .worker_ls = proxy_worker_ls,
+    .partition_ls = proxy_partition_ls,
+    .partition_sync = proxy_partition_sync,
+    .run_request = proxy_run_request,
+    .run_update = proxy_run_update,
+    .run_ls = proxy_run_ls,
+};

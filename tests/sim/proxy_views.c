@@ -1,0 +1,246 @@
+/*
+ * proxy_views.c - a view store as one worker sees it.
+ */
+#include "sim.h"
+
+static hand *hand_of(ef_views *views)
+{
+    return ((proxy_views *)views)->hand;
+}
+
+#define READ(op, ...)                                                                              \
+    hand *h = hand_of(views);                                                                      \
+    ef_views *inner = h->sim->views;                                                               \
+    ef_status st = gate_before(h, #op, false, err);                                                \
+    if (st != EF_OK)                                                                               \
+        return st;                                                                                 \
+    st = inner->ops->op(inner, __VA_ARGS__);                                                       \
+    return gate_after(h, #op, false, st, err)
+
+#define OPERATE(op, ...)                                                                           \
+    hand *h = hand_of(views);                                                                      \
+    ef_views *inner = h->sim->views;                                                               \
+    ef_status st = gate_before(h, #op, true, err);                                                 \
+    if (st != EF_OK)                                                                               \
+        return st;                                                                                 \
+    st = inner->ops->op(inner, __VA_ARGS__);                                                       \
+    look_at_views(h->sim, &(sim_deed){.call = #op,                                                 \
+                                      .who = h->name,                                              \
+                                      .turn = h->turn,                                             \
+                                      .operates = true,                                            \
+                                      .refused = st != EF_OK});                                    \
+    return gate_after(h, #op, true, st, err)
+
+static void proxy_close(ef_views *views)
+{
+    (void)views; /* the store stays */
+}
+
+static ef_status proxy_generation_add(ef_views *views, const ef__generation *generation,
+                                      int64_t *out_id, ef_error *err)
+{
+    OPERATE(generation_add, generation, out_id, err);
+}
+
+static ef_status proxy_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
+                                     ef_error *err)
+{
+    READ(generation_ls, only_name, out, err);
+}
+
+static ef_status proxy_generation_set_state(ef_views *views, int64_t id, ef__generation_state state,
+                                            ef_error *err)
+{
+    OPERATE(generation_set_state, id, state, err);
+}
+
+static ef_status proxy_generation_route(ef_views *views, int64_t id, ef_error *err)
+{
+    OPERATE(generation_route, id, err);
+}
+
+static ef_status proxy_generation_clear(ef_views *views, int64_t id, ef_error *err)
+{
+    OPERATE(generation_clear, id, err);
+}
+
+static ef_status proxy_generation_remove(ef_views *views, int64_t id, ef_error *err)
+{
+    OPERATE(generation_remove, id, err);
+}
+
+/* --- commits -----------------------------------------------------------------------------------
+ */
+
+static sim_deed commit_act(const hand *h, const ef__views_commit *commit)
+{
+    sim_deed a = {.call = "commit", .who = h->name, .turn = h->turn, .unfenced = h->folds_inline};
+
+    for (size_t i = 0; i < commit->fence_count && i < sizeof a.fences / sizeof a.fences[0]; i++) {
+        (void)snprintf(a.fences[i].scope, sizeof a.fences[i].scope, "%.*s",
+                       EF_STR_ARG(commit->fences[i].scope));
+        a.fences[i].token = commit->fences[i].token;
+        a.fence_count++;
+    }
+    for (size_t g = 0; g < commit->generation_count; g++)
+        a.unfenced = a.unfenced || commit->generations[g].cursor_after != 0;
+    return a;
+}
+
+/* The tokens of a commit, raised to what the store has seen. */
+static ef_status commit_forged(sim *s, ef__views_commit commit, ef_error *err)
+{
+    ef__fence forged[8];
+
+    for (size_t i = 0; i < commit.fence_count; i++) {
+        forged[i] = commit.fences[i];
+        (void)s->views->ops->fence_get(s->views, forged[i].scope, &forged[i].token, NULL);
+    }
+    commit.fences = forged;
+    return s->views->ops->commit(s->views, &commit, err);
+}
+
+static ef_status claim_the_head(void *context, int64_t *out_position, ef_error *err)
+{
+    const ef__views_commit *commit = context;
+
+    (void)err;
+    *out_position = commit->generations[0].cursor_after;
+    return EF_OK;
+}
+
+/* Only the counters: whatever else is in a commit would be compared and refused. */
+static void count_again(sim *s, const ef__views_commit *commit)
+{
+    ef__generation_change again = {.generation = commit->generations[0].generation,
+                                   .era = commit->generations[0].era,
+                                   .applied = commit->generations[0].applied};
+
+    (void)s->views->ops->commit(
+        s->views, &(ef__views_commit){.generations = &again, .generation_count = 1}, NULL);
+}
+
+static ef_status do_commit(sim *s, const ef__views_commit *commit, ef_error *err)
+{
+    ef__views_commit c = *commit;
+    ef__generation_change first;
+    ef_status st;
+
+    if (c.generation_count) {
+        first = c.generations[0];
+        if (s->cheat == CHEAT_LOSE_WATERMARK && c.generation_count == 1) {
+            first.watermark_count = 0;
+            c.generations = &first;
+        } else if (s->cheat == CHEAT_LOSE_VIEW && c.generation_count == 1 && first.view_count) {
+            first.view_count--;
+            c.generations = &first;
+        } else if (s->cheat == CHEAT_EARLY_LIVE && first.go_live) {
+            c.head = claim_the_head;
+            c.head_context = &c;
+        }
+    }
+    st = s->views->ops->commit(s->views, &c, err);
+    if (st == EF_LEASE_LOST && s->cheat == CHEAT_FORGE_TOKEN)
+        st = commit_forged(s, c, err);
+    if (st == EF_LEASE_LOST && s->cheat == CHEAT_DROP_FENCES) {
+        c.fence_count = 0;
+        st = s->views->ops->commit(s->views, &c, err);
+    }
+    if (st == EF_OK && s->cheat == CHEAT_COMMIT_TWICE && c.generation_count)
+        count_again(s, &c);
+    return st;
+}
+
+static void note_commit(const hand *h, const sim_deed *deed, ef_status st)
+{
+    char tokens[96] = "no token";
+    size_t used = 0;
+
+    for (int i = 0; i < deed->fence_count && used < sizeof tokens; i++)
+        used += (size_t)snprintf(tokens + used, sizeof tokens - used, "%s%s token %d",
+                                 i ? ", " : "", deed->fences[i].scope, (int)deed->fences[i].token);
+    sim_note(h->sim, "  %s commit under %s: %s", h->name, tokens, ef_status_name(st));
+}
+
+static ef_status proxy_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)
+{
+    hand *h = hand_of(views);
+    sim_deed a = commit_act(h, commit);
+    ef_status st = gate_before(h, "commit", true, err);
+
+    if (st != EF_OK)
+        return st;
+    h->in_commit = true;
+    st = do_commit(h->sim, commit, err);
+    h->in_commit = false;
+    a.refused = st != EF_OK;
+    note_commit(h, &a, st);
+    look_at_views(h->sim, &a);
+    return gate_after(h, "commit", true, st, err);
+}
+
+/* --- reading -----------------------------------------------------------------------------------
+ */
+
+static ef_status proxy_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
+                                ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
+{
+    READ(view_get, generation, tenant, id, arena, out, out_found, err);
+}
+
+static ef_status proxy_view_scan(ef_views *views, const ef__view_scan *scan,
+                                 bool (*each)(void *context, ef_str key, const ef__view *view),
+                                 void *context, ef_error *err)
+{
+    READ(view_scan, scan, each, context, err);
+}
+
+static ef_status proxy_watermark_get(ef_views *views, int64_t generation, ef_str tenant,
+                                     ef_str stream, ef__watermark *out, bool *out_found,
+                                     ef_error *err)
+{
+    READ(watermark_get, generation, tenant, stream, out, out_found, err);
+}
+
+static ef_status proxy_watermark_scan(ef_views *views, int64_t generation,
+                                      bool (*each)(void *context, ef_str tenant, ef_str stream,
+                                                   const ef__watermark *watermark),
+                                      void *context, ef_error *err)
+{
+    READ(watermark_scan, generation, each, context, err);
+}
+
+static ef_status proxy_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
+                                  ef__failure_list *out, ef_error *err)
+{
+    READ(failure_ls, generation, open_only, limit, out, err);
+}
+
+static ef_status proxy_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err)
+{
+    READ(fence_get, scope, out_token, err);
+}
+
+static ef_status proxy_live_set_get(ef_views *views, int64_t *out, ef_error *err)
+{
+    READ(live_set_get, out, err);
+}
+
+const ef__views_ops proxy_views_ops = {
+    .name = "simulated",
+    .close = proxy_close,
+    .generation_add = proxy_generation_add,
+    .generation_ls = proxy_generation_ls,
+    .generation_set_state = proxy_generation_set_state,
+    .generation_route = proxy_generation_route,
+    .generation_clear = proxy_generation_clear,
+    .generation_remove = proxy_generation_remove,
+    .commit = proxy_commit,
+    .view_get = proxy_view_get,
+    .view_scan = proxy_view_scan,
+    .watermark_get = proxy_watermark_get,
+    .watermark_scan = proxy_watermark_scan,
+    .failure_ls = proxy_failure_ls,
+    .fence_get = proxy_fence_get,
+    .live_set_get = proxy_live_set_get,
+};

@@ -1,0 +1,281 @@
+/*
+ * world.c - a world from its beginning to its end: trouble first, then calm, then the accounts.
+ */
+#include "sim.h"
+
+#include <inttypes.h>
+
+enum { SETTLE_ROUNDS = 400 };
+
+static int64_t store_wall_us(void *context)
+{
+    return ((const sim *)context)->wall_us;
+}
+
+static int64_t store_mono_us(void *context)
+{
+    return ((const sim *)context)->mono_us;
+}
+
+/* Not everything goes wrong in every world: faults that come alone show other mistakes. */
+static void choose(sim *s)
+{
+    static const int REFUSE[] = {0, 0, 2, 10, 30}, LOSE[] = {0, 0, 10, 60}, CRASH[] = {0, 0, 1, 4},
+                     PAUSE[] = {0, 2, 8, 20}, JUMP[] = {0, 0, 10}, BAD[] = {0, 80, 250};
+    static const int LEASE_MS[] = {1000, 3000, 10000};
+
+    s->trouble = (trouble){.refuse = REFUSE[random_below(&s->random, 5)],
+                           .lose = LOSE[random_below(&s->random, 4)],
+                           .crash = CRASH[random_below(&s->random, 4)],
+                           .pause = PAUSE[random_below(&s->random, 4)],
+                           .jump = JUMP[random_below(&s->random, 3)]};
+    s->bad_permille = BAD[random_below(&s->random, 3)];
+    s->lease_ms = LEASE_MS[random_below(&s->random, 3)];
+    s->workers = random_between(&s->random, 2, SIM_WORKERS);
+    s->partitions = random_between(&s->random, 1, 4);
+    s->streams = random_between(&s->random, 3, SIM_STREAMS);
+    s->batch = (size_t)random_between(&s->random, 1, 8);
+    s->folds_inline = random_chance(&s->random, 150);
+}
+
+static bool begin(sim *s)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_status st;
+
+    s->wall_us = INT64_C(1700000000000000);
+    s->mono_us = 1000000;
+    s->clock = (ef_clock){store_wall_us, store_mono_us, s};
+    st = ef_journal_open(
+        &(ef_journal_options){
+            .url = "memory:", .create = true, .partitions = s->partitions, .clock = &s->clock},
+        &s->journal, &err);
+    if (st == EF_OK)
+        st = ef__views_open(
+            &(ef__views_options){.url = "memory:", .create = true, .clock = &s->clock}, &s->views,
+            &err);
+    if (st != EF_OK)
+        oracle_wrong(&s->oracle, "the stores cannot be opened: %s", err.text);
+    for (int i = 0; i < SIM_HANDS && st == EF_OK; i++) {
+        hand *h = &s->hands[i];
+        *h = (hand){.sim = s, .index = i, .name = "thief"};
+        h->journal = (proxy_journal){.base = *s->journal, .hand = h};
+        h->journal.base.ops = &proxy_journal_ops;
+        h->views = (proxy_views){.base = *s->views, .hand = h};
+        h->views.base.ops = &proxy_views_ops;
+    }
+    return st == EF_OK;
+}
+
+static void end(sim *s)
+{
+    for (int i = 0; i < SIM_HANDS; i++)
+        if (s->hands[i].engine)
+            ef__engine_abandon(s->hands[i].engine);
+    if (s->views)
+        ef__views_close(s->views);
+    ef_journal_close(s->journal);
+}
+
+/* --- calm --------------------------------------------------------------------------------------
+ */
+
+/* The programs that fail on some events give way to ones that do not: in half of the worlds the old
+ * generation is retired, in the others an operator skips what it cannot digest. */
+static void replace(sim *s, int name, bool retire)
+{
+    hand *h = &s->hands[SIM_OUTSIDER];
+    sim_rule fixed = rule_fixed(name);
+    int64_t newest = 0;
+
+    if (s->rules[name] == fixed && name < 2)
+        return;
+    sim_deploy(s, name, fixed, s->version[name] + 1);
+    for (int i = 0; i < s->oracle.generation_count; i++)
+        if (s->oracle.generations[i].seen.name == name && s->oracle.generations[i].rule == fixed &&
+            s->oracle.generations[i].seen.id > newest)
+            newest = s->oracle.generations[i].seen.id;
+    (void)h->views.base.ops->generation_route(&h->views.base, newest, NULL);
+    for (int i = s->oracle.generation_count - 1; i >= 0; i--) {
+        const oracle_generation *g = &s->oracle.generations[i];
+        if ((g->rule == RULE_PICKY && retire) || g->rule == RULE_LEDGER_PICKY)
+            (void)h->views.base.ops->generation_remove(&h->views.base, g->seen.id, NULL);
+    }
+}
+
+static void resume_all(sim *s)
+{
+    hand *h = &s->hands[SIM_OPERATOR];
+
+    hand_open(h);
+    for (int name = 0; name < RULE_NAMES && !sim_failed(s); name++) {
+        ef_error err = EF_ERROR_INIT;
+        ef_status st;
+        if (!s->version[name])
+            continue;
+        hand_enter(h);
+        st = ef_projection_resume(h->engine, ef_str_from(rule_name(name)), &err);
+        hand_leave(h, "resume", st == EF_NOT_FOUND ? EF_OK : st, &err);
+    }
+}
+
+static void everybody_works(sim *s)
+{
+    for (int w = 0; w < s->workers && !sim_failed(s); w++) {
+        hand_open(&s->hands[w]);
+        hand_tick(&s->hands[w]);
+    }
+}
+
+/* Runs that are open; with `cancel` an operator cancels them. */
+static size_t open_runs(sim *s, bool cancel)
+{
+    ef_run_list list = {0};
+    size_t count;
+
+    if (ef_run_ls(s->journal, true, 100, &list, NULL) != EF_OK)
+        oracle_wrong(&s->oracle, "the runs cannot be listed");
+    count = list.count;
+    for (size_t i = 0; cancel && i < list.count; i++)
+        (void)ef_run_cancel(s->journal, list.items[i].id, NULL);
+    ef_run_list_release(&list);
+    return count;
+}
+
+/* Some runs cannot end while their program fails on an event; those are cancelled. */
+static void end_runs(sim *s)
+{
+    for (int round = 0; round < 80 && open_runs(s, round == 40) && !sim_failed(s); round++) {
+        everybody_works(s);
+        sim_advance(s, 1000000);
+    }
+    if (!sim_failed(s) && open_runs(s, false))
+        oracle_wrong(&s->oracle, "a run that was cancelled is still open");
+}
+
+static void skip_what_is_bad(sim *s)
+{
+    for (int lane = 1; lane < LOOK_LANES; lane++)
+        for (int64_t p = 1; p <= s->oracle.head && !sim_failed(s); p++)
+            if (s->oracle.rows.at[lane][p].there && s->oracle.events[p].bad &&
+                !s->oracle.rows.at[lane][p].skip)
+                sim_skip(s, &s->hands[SIM_OUTSIDER], lane, p);
+}
+
+/* Everybody works and time goes by, until there is nothing left to do. */
+static void settle(sim *s, bool skip)
+{
+    char why[200] = "";
+
+    for (int round = 0; round < SETTLE_ROUNDS && !sim_failed(s); round++) {
+        everybody_works(s);
+        if (sim_failed(s) || oracle_settled(&s->oracle, why, sizeof why))
+            return;
+        if (round % 8 == 7) {
+            sim_requeue_dead(s, &s->hands[SIM_OUTSIDER]);
+            if (skip)
+                skip_what_is_bad(s);
+        }
+        sim_advance(s, round < 20 ? 500000 : 5000000);
+    }
+    oracle_wrong(&s->oracle, "no progress: after %d rounds without faults %s", SETTLE_ROUNDS, why);
+}
+
+/* --- the accounts ------------------------------------------------------------------------------
+ */
+
+static void check_accounts(sim *s)
+{
+    hand *h = &s->hands[SIM_OPERATOR];
+    ef_projection_list list = {0};
+    ef_error err = EF_ERROR_INIT;
+    ef_status st;
+
+    hand_enter(h);
+    st = ef_projection_ls(h->engine, (ef_str){0}, &list, &err);
+    hand_leave(h, "projection ls", st, &err);
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        const ef_projection *p = &list.items[i];
+        if (p->unaccounted != 0 || p->lag_events != 0)
+            oracle_wrong(&s->oracle,
+                         "G5: %.*s v%d has %" PRId64 " events unaccounted for, %" PRId64 " waiting",
+                         EF_STR_ARG(p->name), (int)p->version, p->unaccounted, p->lag_events);
+    }
+    ef_projection_list_release(&list);
+}
+
+static void check_workers_left(sim *s)
+{
+    ef_worker_list list = {0};
+    ef_status st = ef_worker_ls(s->journal, &list, NULL);
+
+    for (size_t i = 0; st == EF_OK && i < list.count; i++)
+        for (int w = 0; w < s->workers; w++)
+            if (ef_str_equal(list.items[i].id, ef_str_from(s->hands[w].name)))
+                oracle_wrong(&s->oracle, "%s has closed and is still among the workers",
+                             s->hands[w].name);
+    ef_worker_list_release(&list);
+}
+
+/* A worker that lost an answer may hold a lease without knowing: by now it has learned of it, or it
+ * has run out. */
+static void close_all(sim *s)
+{
+    for (int round = 0; round < 3; round++) {
+        sim_advance(s, s->lease_ms * 1000);
+        everybody_works(s);
+    }
+    for (int i = 0; i <= SIM_OPERATOR && !sim_failed(s); i++)
+        hand_close(&s->hands[i]);
+    if (!sim_failed(s))
+        check_workers_left(s);
+}
+
+static void finish(sim *s)
+{
+    bool retire = random_chance(&s->random, 500);
+
+    sim_note(s, "calm");
+    s->calm = true;
+    resume_all(s);
+    end_runs(s);
+    for (int name = 2; name < RULE_NAMES && !sim_failed(s); name++)
+        if (s->version[name])
+            replace(s, name, retire);
+    settle(s, !retire);
+    /* A build from the first event has to come out as those that lived through all this. */
+    for (int name = 0; name < RULE_NAMES && !sim_failed(s); name++)
+        if (s->version[name])
+            sim_deploy(s, name, s->rules[name], s->version[name] + 1);
+    settle(s, !retire);
+    if (!sim_failed(s))
+        oracle_digests(&s->oracle);
+    if (!sim_failed(s))
+        check_accounts(s);
+    close_all(s);
+}
+
+bool sim_run(sim *s, uint64_t seed, sim_cheat cheat, bool verbose)
+{
+    memset(s, 0, offsetof(sim, oracle));
+    oracle_reset(&s->oracle);
+    s->trace_count = 0;
+    s->trace_hash = 0;
+    s->faults = 0;
+    s->seed = seed;
+    s->random = seed * 0x9e3779b97f4a7c15u + 1;
+    s->cheat = cheat;
+    s->verbose = verbose;
+    choose(s);
+    if (begin(s)) {
+        int steps = random_between(&s->random, 25, 85);
+        sim_deploy(s, 0, RULE_TALLY, 1);
+        sim_deploy(s, 2, RULE_PICKY, 1);
+        while (s->step < steps && !sim_failed(s))
+            sim_act(s);
+        if (!sim_failed(s))
+            finish(s);
+    }
+    end(s);
+    return !sim_failed(s);
+}
