@@ -99,6 +99,34 @@ ef_status ef_projection_diff(ef_engine *engine, const ef_route *left, const ef_r
                              bool (*each)(void *context, const ef_difference *difference),
                              void *context, ef_diff *out, ef_error *err);
 
+/* A view that is known already. */
+typedef struct ef_seed_view {
+    ef_str tenant;
+    ef_str view_id;
+    ef_str data;                 /* JSON */
+    int64_t last_event_sequence; /* position of the event that changed it last; 0: not known */
+} ef_seed_view;
+
+typedef struct ef_seed {
+    ef_str projection;
+    int64_t position; /* the views are what the events up to here make */
+    /* Gives view by view, in any order, each once, good until the next call; *out_more false: there
+     * are no more. What goes wrong ends the seed. */
+    ef_status (*next)(void *context, ef_seed_view *out, bool *out_more, ef_error *err);
+    void *context;
+    ef_str who;
+    ef_str reason;
+} ef_seed;
+
+/*
+ * Make a generation of the routed program out of views that are known, and let it go on behind
+ * their position: it catches up from there, and queries go to it once it is switched to. On failure
+ * nothing of it is kept. `out` is the run that it was.
+ * EF_NOT_FOUND, EF_EXISTS, or EF_BAD_INPUT: a view is given twice, or the position lies ahead
+ */
+ef_status ef_projection_seed(ef_engine *engine, const ef_seed *seed, ef_run_list *out,
+                             ef_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -203,6 +203,7 @@ const cli_command cli_cmd_projection_diff = {
     .options = options,
     .arguments = arguments,
     .more = "The exit code is 1 when they differ.",
-    .example = "everfold projection diff customer_orders --versions 1,2",
+    .example = "everfold projection rebuild customer_orders --wait && "
+               "everfold projection diff customer_orders --generations 1,2",
     .run = run_diff,
 };

@@ -24,6 +24,20 @@ static void tell(cli *c, const ef_run *run)
                 (int)v.generation, EF_STR_ARG(run->projection), (int)v.generation);
 }
 
+static int go_on(cli *c, ef_run_list *runs)
+{
+    int rc = 0;
+
+    if (cli_has(c, "wait"))
+        rc = cli_run_drive(c, runs);
+    else
+        cli_say(c, "a worker does it (everfold work); see: everfold run watch %.*s",
+                EF_STR_ARG(runs->items[0].id));
+    cli_print_run(c, &runs->items[0]);
+    tell(c, &runs->items[0]);
+    return rc;
+}
+
 static int run_rebuild(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
@@ -39,15 +53,10 @@ static int run_rebuild(cli *c)
     int rc = cli_engine_need(c, false);
     if (rc != 0)
         return rc;
-    if (ef_projection_rebuild(c->engine, &rebuild, &runs, &err) != EF_OK)
-        return cli_fail(c, &err, err.status == EF_EXISTS ? "see: everfold run ls --open" : NULL);
-    if (cli_has(c, "wait"))
-        rc = cli_run_drive(c, &runs);
+    if (ef_projection_rebuild(c->engine, &rebuild, &runs, &err) == EF_OK)
+        rc = go_on(c, &runs);
     else
-        cli_say(c, "a worker does it (everfold work); see: everfold run watch %.*s",
-                EF_STR_ARG(runs.items[0].id));
-    cli_print_run(c, &runs.items[0]);
-    tell(c, &runs.items[0]);
+        rc = cli_fail(c, &err, err.status == EF_EXISTS ? "see: everfold run ls --open" : NULL);
     ef_run_list_release(&runs);
     return rc;
 }

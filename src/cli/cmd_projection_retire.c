@@ -41,6 +41,7 @@ const cli_command cli_cmd_projection_retire = {
     .options = options,
     .arguments = arguments,
     .more = "Its views go for good; the events stay, so it can be deployed again.",
-    .example = "everfold projection retire customer_orders --version 1",
+    .example = "everfold projection rebuild customer_orders --wait && "
+               "everfold projection retire customer_orders --generation 1",
     .run = run_retire,
 };

@@ -38,6 +38,7 @@ const cli_command cli_cmd_projection_rollback = {
     .summary = "let queries go back to where they went before",
     .options = options,
     .arguments = arguments,
-    .example = "everfold projection rollback customer_orders --reason 'totals are off'",
+    .example = "everfold projection rebuild customer_orders --wait && "
+               "everfold projection rollback customer_orders --reason 'totals are off'",
     .run = run_rollback,
 };

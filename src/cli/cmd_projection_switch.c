@@ -41,6 +41,7 @@ const cli_command cli_cmd_projection_switch = {
     .options = options,
     .arguments = arguments,
     .more = "Back again: everfold projection rollback NAME",
-    .example = "everfold projection switch customer_orders --version 2",
+    .example = "everfold projection rebuild customer_orders --no-switch --wait && "
+               "everfold projection switch customer_orders --generation 2",
     .run = run_switch,
 };

@@ -39,28 +39,35 @@ static void print_verdict(cli *c, const ef_run *run, const ef_verdict *v)
     ef__buf_add_char(&c->out, '\n');
 }
 
+static int verify(cli *c, ef_run_list *runs)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_verdict v;
+    int rc = cli_run_drive(c, runs);
+
+    if (rc != 0)
+        return rc;
+    if (ef_run_verdict(&runs->items[0], &v, &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    print_verdict(c, &runs->items[0], &v);
+    if (v.differences == 0)
+        return 0;
+    cli_say(c, "fold it anew: everfold projection rebuild %s", c->arguments[0]);
+    return 1;
+}
+
 static int run_verify(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef_run_list runs = {0};
-    ef_verdict v;
     int rc = cli_engine_need(c, false);
 
     if (rc != 0)
         return rc;
     ef_status st = ef_projection_verify(c->engine, ef_str_from(c->arguments[0]), cli_actor(c),
                                         ef_str_from(cli_value(c, "reason")), &runs, &err);
-    if (st != EF_OK)
-        return cli_fail(c, &err, st == EF_EXISTS ? "see: everfold run ls --open" : NULL);
-    rc = cli_run_drive(c, &runs);
-    if (rc == 0 && ef_run_verdict(&runs.items[0], &v, &err) != EF_OK)
-        rc = cli_fail(c, &err, NULL);
-    else if (rc == 0) {
-        print_verdict(c, &runs.items[0], &v);
-        rc = v.differences ? 1 : 0;
-    }
-    if (rc == 1)
-        cli_say(c, "fold it anew: everfold projection rebuild %s", c->arguments[0]);
+    rc = st == EF_OK ? verify(c, &runs)
+                     : cli_fail(c, &err, st == EF_EXISTS ? "see: everfold run ls --open" : NULL);
     ef_run_list_release(&runs);
     return rc;
 }

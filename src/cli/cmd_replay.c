@@ -154,28 +154,35 @@ static int look(cli *c, const ef_replay *replay, bool validate)
 
 /* --- the run ---------------------------------------------------------------------------------- */
 
-static int replay_now(cli *c, const ef_replay *replay)
+static int go_on(cli *c, ef_run_list *runs)
 {
     ef_error err = EF_ERROR_INIT;
-    ef_run_list runs = {0};
+    bool background = cli_has(c, "background");
     ef_replayed r;
-    int rc = cli_engine_need(c, false);
+    int rc = background ? 0 : cli_run_drive(c, runs);
 
-    if (rc != 0)
-        return rc;
-    if (ef_replay_request(c->engine, replay, &runs, &err) != EF_OK)
-        return cli_fail(c, &err, err.status == EF_EXISTS ? "see: everfold run ls --open" : NULL);
-    if (!cli_has(c, "background"))
-        rc = cli_run_drive(c, &runs);
-    if (c->format != CLI_TABLE)
-        cli_print_run(c, &runs.items[0]);
-    else if (cli_has(c, "background") || ef_run_replayed(&runs.items[0], &r, &err) != EF_OK)
-        cli_print_run(c, &runs.items[0]);
+    if (c->format != CLI_TABLE || background || ef_run_replayed(&runs->items[0], &r, &err) != EF_OK)
+        cli_print_run(c, &runs->items[0]);
     else
         ef__buf_printf(&c->out,
                        "events %" PRId64 ", applied %" PRId64 ", duplicates %" PRId64
                        ", ignored %" PRId64 ", failed %" PRId64 ", deferred %" PRId64 "\n",
                        r.events, r.applied, r.duplicates, r.ignored, r.failed, r.deferred);
+    return rc;
+}
+
+static int replay_now(cli *c, const ef_replay *replay)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_run_list runs = {0};
+    int rc = cli_engine_need(c, false);
+
+    if (rc != 0)
+        return rc;
+    if (ef_replay_request(c->engine, replay, &runs, &err) != EF_OK)
+        rc = cli_fail(c, &err, err.status == EF_EXISTS ? "see: everfold run ls --open" : NULL);
+    else
+        rc = go_on(c, &runs);
     ef_run_list_release(&runs);
     return rc;
 }

@@ -49,6 +49,7 @@ const cli_command cli_cmd_run_cancel = {
     .more =
         "A rebuild's half-built generation is removed. A worker that drives the run ends it at\n"
         "its next step.",
-    .example = "everfold run cancel 0197a3c0-5f1e-7cc3-98c4-dc0c0c07398f",
+    .example = "id=$(everfold projection rebuild customer_orders -o json | cut -d '\"' -f 4) && "
+               "everfold run cancel \"$id\"",
     .run = run_cancel,
 };

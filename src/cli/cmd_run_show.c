@@ -29,6 +29,6 @@ const cli_command cli_cmd_run_show = {
     .name = "run show",
     .summary = "one run: how far it is, what came of it",
     .arguments = arguments,
-    .example = "everfold run show 0197a3c0-5f1e-7cc3-98c4-dc0c0c07398f",
+    .example = "everfold run show \"$(everfold replay -o json | cut -d '\"' -f 4)\"",
     .run = run_show,
 };

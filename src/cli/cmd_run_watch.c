@@ -34,6 +34,6 @@ const cli_command cli_cmd_run_watch = {
     .more =
         "It waits and does no work itself: everfold work does. The exit code is 1 when the run\n"
         "was not completed.",
-    .example = "everfold run watch 0197a3c0-5f1e-7cc3-98c4-dc0c0c07398f",
+    .example = "everfold run watch \"$(everfold replay -o json | cut -d '\"' -f 4)\"",
     .run = run_watch,
 };

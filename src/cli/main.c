@@ -57,6 +57,7 @@ const cli_command *const cli_commands[] = {
     &cli_cmd_view_export,
     &cli_cmd_view_explain,
     &cli_cmd_view_at,
+    &cli_cmd_view_seed,
     &cli_cmd_work,
     &cli_cmd_outbox_report,
     &cli_cmd_outbox_requeue,
@@ -168,10 +169,19 @@ static int run_command(cli *c)
     return c->command->run(c);
 }
 
+/* The common --version: a command may have one of its own, which means a projection's. */
+static bool asks_version(const cli *c)
+{
+    for (size_t i = 0; cli_common_options[i].name; i++)
+        if (strcmp(cli_common_options[i].name, "version") == 0)
+            return c->commons[i] != NULL;
+    return false;
+}
+
 /* Help and version come before everything else; -1 when neither was asked for. */
 static int run_help(cli *c)
 {
-    if (cli_has(c, "version"))
+    if (asks_version(c))
         ef__buf_printf(&c->out, "everfold %s\n", ef_version());
     else if (c->command && cli_has(c, "help"))
         cli_help_command(c, c->command);

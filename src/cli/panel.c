@@ -330,11 +330,9 @@ static void add_errors(const cli_panel_facts *f, cli_section *section, size_t wi
         cli_grid_printf(&grid, CLI_MARK_YELLOW "%s" CLI_MARK_PLAIN, age);
         add_name(&grid, ef_str_from(t->text), "");
     }
-    if (f->troubles->count == 0) {
-        cli_grid_add(&grid, EF_STR("none"));
-        cli_grid_add(&grid, EF_STR(""));
-    }
     cli_grid_end(&grid, section, width);
+    if (f->troubles->count == 0)
+        cli_section_line(section, EF_STR("none"));
 }
 
 /* --- pages --------------------------------------------------------------------------------------

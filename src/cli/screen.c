@@ -150,6 +150,17 @@ static void press(cli_screen *s, char key)
         s->turned = false;
 }
 
+/* An arrow or a function key is a sequence of which nothing is meant for us: ESC [ 1 ; 2 A, ESC O
+ * P. Where its last byte stands. */
+static ssize_t end_of_sequence(const char *keys, ssize_t at, ssize_t count)
+{
+    if (at + 1 >= count || (keys[at + 1] != '[' && keys[at + 1] != 'O'))
+        return at;
+    for (at += 2; at < count && (keys[at] < '@' || keys[at] > '~');)
+        at++;
+    return at;
+}
+
 /* Wait for keys, at most so long. */
 static void take_key(cli_screen *s, int64_t wait_us)
 {
@@ -163,9 +174,11 @@ static void take_key(cli_screen *s, int64_t wait_us)
         n = read(STDIN_FILENO, keys, sizeof keys);
     if (n <= 0 && !(n < 0 && errno == EINTR))
         s->keys = false; /* the other end has gone: no more keys, and no busy waiting for them */
-    /* An arrow or a function key is a sequence: nothing in it is meant for us. */
-    for (ssize_t i = 0; i < n && keys[i] != '\033'; i++)
-        press(s, keys[i]);
+    for (ssize_t i = 0; i < n; i++)
+        if (keys[i] == '\033')
+            i = end_of_sequence(keys, i, n);
+        else
+            press(s, keys[i]);
 }
 
 bool cli_screen_wait(cli_screen *s)

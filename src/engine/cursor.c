@@ -22,7 +22,7 @@ static ef_status advance(ef_engine *e, const ef__live *live, ef__scope *scope,
                        .event_count = batch->count,
                        .fences = &fence,
                        .fence_count = 1,
-                       .files = !g->by_log,
+                       .files = !g->by_log && !e->ghost,
                        .moves_cursor = true,
                        .cursor_after = reached,
                        .go_live = at_end && g->state == EF__GENERATION_CATCHING_UP,
@@ -64,7 +64,7 @@ static ef_status read_on(ef_engine *e, const ef__live *live, ef__scope *scope, e
     if (st == EF_OK)
         st = ef__ahead_take(&set->ahead, e->journal, live->generation->position, &batch, &reached,
                             err);
-    if (st == EF_OK && batch.more)
+    if (st == EF_OK && batch.more && ef__workset_is_small(set))
         ef__ahead_start(&set->ahead, e->journal, reached);
     if (st == EF_OK && (batch.count || catching_up))
         st = advance(e, live, scope, &batch, reached, !batch.more, tick, err);

@@ -96,8 +96,10 @@ static ef_status apply_taken(pass *p, ef_error *err)
     if (st == EF_OK) {
         p->apply.events = events;
         ef__tick_add(p->tick, &p->apply);
-        st = settle_outcomes(p, err);
+        st = ef__crew_keep(p->engine, p->tick, err); /* a large batch may have taken long */
     }
+    if (st == EF_OK)
+        st = settle_outcomes(p, err);
     ef__fences_release(&fences);
     free(events);
     return st;

@@ -358,11 +358,11 @@ static ef_status step(ef__driven *d, builds *b, ef_error *err)
                                  (int)b->built->number, EF_STR_ARG(d->run.projection));
     }
     ef_status st = show_progress(d, b, err);
+    if (st != EF_OK)
+        return st;
     d->run.processed = d->run.last_position = d->run.total;
     d->idle = false;
-    if (st == EF_OK)
-        st = verify ? finish_verify(d, b, err) : finish_rebuild(d, b, err);
-    return st;
+    return verify ? finish_verify(d, b, err) : finish_rebuild(d, b, err);
 }
 
 ef_status ef__rebuild_step(ef__driven *d, ef_error *err)

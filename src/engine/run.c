@@ -145,7 +145,7 @@ static void scope_of(const ef_run *run, char out[EF__SCOPE_MAX])
 }
 
 /* Only our own clock and memory are asked while a third of the lease has not passed. */
-static ef_status hold_lease(ef__driven *d, ef_error *err)
+ef_status ef__run_take(ef__driven *d, ef_error *err)
 {
     ef__run_hold *hold = &d->engine->run_hold;
     char scope[EF__SCOPE_MAX];
@@ -162,8 +162,13 @@ static ef_status hold_lease(ef__driven *d, ef_error *err)
         return EF_OK;
     st = ef_lease_acquire(d->engine->journal, &d->key, ef_str_from(d->engine->worker),
                           EF__ENGINE_LEASE_MS, &d->token, &until_us, err);
-    hold->token = st == EF_OK ? d->token : 0;
-    hold->renewed_us = mono_us(d->engine);
+    if (st == EF_OK) {
+        hold->token = d->token;
+        hold->renewed_us = mono_us(d->engine);
+    } else if (st ==
+               EF_LEASE_HELD) { /* otherwise one that we have is still ours, to be given back */
+        hold->token = 0;
+    }
     return st;
 }
 
@@ -243,7 +248,7 @@ static ef_status drive(ef_engine *e, const ef_run *seen, ef_tick *tick, bool *ou
                     .run = *seen,
                     .tick = tick,
                     .arena = EF__ARENA_INIT(4 * EF_LIMIT_DETAIL_BYTES)};
-    ef_status st = hold_lease(&d, err);
+    ef_status st = ef__run_take(&d, err);
 
     *out_idle = true;
     if (st == EF_LEASE_HELD)

@@ -51,6 +51,8 @@ typedef struct ef__driven {
     bool idle; /* out: it waits for another driver, or for the world */
 } ef__driven;
 
+/* Take or renew the lease of the run's scope. EF_LEASE_HELD */
+ef_status ef__run_take(ef__driven *d, ef_error *err);
 /* Write the run as it is now, under the token. */
 ef_status ef__run_save(ef__driven *d, ef_error *err);
 

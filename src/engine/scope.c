@@ -86,7 +86,9 @@ ef_status ef__scope_ready(ef_engine *e, ef__scope *scope, ef_tick *tick, bool *o
         look_again(e, scope, tick);
         return EF_OK;
     }
-    if (!scope->token || now_us >= scope->renew_us)
+    if (e->ghost) /* its views are its own: nobody to keep out */
+        scope->token = 1, scope->until_us = scope->renew_us = INT64_MAX;
+    else if (!scope->token || now_us >= scope->renew_us)
         st = take_lease(e, scope, now_us, err);
     *out = st == EF_OK && scope->token && now_us < scope->until_us;
     if (st == EF_OK && !*out)
@@ -137,7 +139,7 @@ void ef__scopes_prune(ef_engine *e, bool all)
             at = &scope->next;
             continue;
         }
-        if (scope->token)
+        if (scope->token && !e->ghost)
             (void)ef_lease_release(e->journal, &key, scope->token, NULL);
         *at = scope->next;
         free(scope);

@@ -66,8 +66,10 @@ ef_status ef_shadow_open(ef_engine *engine, ef_shadow **out, ef_error *err)
                                                      .clock = engine->options.clock,
                                                      .log = engine->options.log},
                                 views, &s->ghost, err);
-    if (st == EF_OK)
+    if (st == EF_OK) {
+        s->ghost->ghost = true;
         st = copy_generations(s, err);
+    }
     if (st != EF_OK) {
         ef_shadow_close(s);
         return st;

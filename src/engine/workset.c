@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#define SMALL_BYTES (2ul << 20)   /* some 10,000 streams and views */
 #define LOADED_BYTES (64ul << 20) /* a view has 1 MB at most; lookups may have a few of them */
 
 static ef_status no_memory(ef_error *err)
@@ -147,6 +148,11 @@ static bool settle_view(ef__workset *set, const ef__view_change *change, uint64_
 static size_t name_bytes(const ef__workset *set)
 {
     return ef__pair_map_bytes(&set->marks) + ef__pair_map_bytes(&set->digests);
+}
+
+bool ef__workset_is_small(const ef__workset *set)
+{
+    return name_bytes(set) < SMALL_BYTES;
 }
 
 /* Decoded views are most of it, and are read again when they are asked for. What is known of all

@@ -48,7 +48,7 @@ static inline bool ef__generation_by_cursor(const ef__generation *g)
 
 /* What all that an engine keeps may take. One batch more may come on top: this is looked at when
  * it is over. */
-#define EF__WORKSETS_BYTES (16ul << 20)
+#define EF__WORKSETS_BYTES (24ul << 20)
 
 ef_status ef__workset_open(ef_engine *engine, const ef__live *live, ef__workset **out,
                            ef_error *err);
@@ -66,6 +66,9 @@ void ef__worksets_release(ef_engine *engine);
 ef_status ef__workset_mark(ef__workset *set, const ef_event *event, ef__mark **out, ef_error *err);
 /* The digest that a view has in the store; NULL when it is not there. */
 const uint64_t *ef__workset_digest(const ef__workset *set, ef_str tenant, ef_str id);
+/* Few streams and views: then reading the journal is a good part of the work, and memory is left to
+ * do it ahead. */
+bool ef__workset_is_small(const ef__workset *set);
 /* The batch is folded: nothing more is read, and the store is free for its commit. */
 void ef__workset_read_end(ef__workset *set);
 

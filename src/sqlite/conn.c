@@ -143,27 +143,35 @@ void ef__sq_close(ef__sq_conn *conn)
     *conn = (ef__sq_conn){0};
 }
 
-/* journal_mode=WAL can fail and leave the old mode with no error code: read it back. */
+/* journal_mode=WAL can fail and leave the old mode with no error code: read it back. And its row
+ * comes before its commit: a failure to write is only seen by the step after it. */
+static int step_to_log(sqlite3_stmt *stmt, bool *out_on)
+{
+    int rc = sqlite3_step(stmt);
+
+    *out_on = rc == SQLITE_ROW && strcmp((const char *)sqlite3_column_text(stmt, 0), "wal") == 0;
+    return rc == SQLITE_ROW ? sqlite3_step(stmt) : rc;
+}
+
 ef_status ef__sq_use_log(ef__sq_conn *conn, bool read_only, ef_error *err)
 {
     sqlite3_stmt *stmt = NULL;
+    bool on = false;
     int rc = sqlite3_prepare_v2(
         conn->db, read_only ? "PRAGMA journal_mode" : "PRAGMA journal_mode=WAL", -1, &stmt, NULL);
-    ef_status st = EF_OK;
+    ef_status st;
 
     if (rc == SQLITE_OK)
-        rc = sqlite3_step(stmt);
+        rc = step_to_log(stmt, &on);
     /* Two that turn it on at once would wait for each other, so SQLite gives up without asking its
      * busy handler: begin again. */
     for (int tries = 0; (rc & 0xff) == SQLITE_BUSY && wait_for_lock(conn, tries); tries++) {
         sqlite3_reset(stmt);
-        rc = sqlite3_step(stmt);
+        rc = step_to_log(stmt, &on);
     }
-    if (rc != SQLITE_ROW)
-        st = ef__sq_fail(conn, rc == SQLITE_DONE ? SQLITE_IOERR : rc, "turning on the log", err);
-    else if (strcmp((const char *)sqlite3_column_text(stmt, 0), "wal") != 0)
-        st = ef_fail(err, EF_IO, "the store would not turn on its log (journal mode is %s)",
-                     (const char *)sqlite3_column_text(stmt, 0));
+    st = ef__sq_fail(conn, rc, "turning on the log", err);
+    if (st == EF_OK && !on)
+        st = ef_fail(err, EF_IO, "the store would not turn on its log");
     sqlite3_finalize(stmt);
     return st;
 }

@@ -20,8 +20,8 @@ class Status(Case):
         self.append("a")
         self.append("b")
         answer = self.ok("status", "-o", "json").json()
-        self.assertEqual(["version", "mode", "journal", "outbox", "partitions", "workers",
-                          "projections", "views_error"], list(answer))
+        self.assertEqual(["version", "mode", "journal", "outbox", "partitions", "workers", "runs",
+                          "projections", "unaccounted", "views_error"], list(answer))
         self.assertEqual(["url", "id", "backend", "version", "schema", "durability", "position",
                           "recorded_at", "events", "streams", "store_bytes", "wal_bytes",
                           "free_bytes"], list(answer["journal"]))
@@ -31,6 +31,7 @@ class Status(Case):
         self.assertEqual(2, answer["outbox"]["pending"])
         self.assertGreaterEqual(answer["outbox"]["lag_seconds"], 0)
         self.assertEqual({"live": 0, "known": 0}, answer["workers"])
+        self.assertEqual(({"queued": 0, "running": 0}, 0), (answer["runs"], answer["unaccounted"]))
         self.assertEqual(("outbox_apply_only", 16), (answer["mode"], answer["partitions"]))
 
     def test_the_text_has_the_same(self):
@@ -40,6 +41,31 @@ class Status(Case):
         for word in ("head        position 1", "streams 1", "pending 1", "lag ", "durability",
                      "mode        outbox_apply_only", "partitions  16", "workers     0 live of 0"):
             self.assertIn(word, out)
+
+    def test_projections_are_accounted_for_one_by_one_and_in_all(self):
+        self.init()
+        self.ok("projection", "deploy", self.write("counter.fold", INDEXED))
+        other = INDEXED.replace("projection counter", "projection other")
+        self.ok("projection", "deploy", self.write("other.fold", other))
+        self.append("a")
+        self.ok("work", "--drain")
+        answer = self.ok("status", "-o", "json").json()
+        self.assertEqual(([0, 0], 0), ([p["unaccounted"] for p in answer["projections"]],
+                                       answer["unaccounted"]))
+        out = self.ok("status").out
+        self.assertRegex(out, "projections counter version 1  live  lag 0 events  failures 0  "
+                              "unaccounted 0\n")
+        self.assertIn("            unaccounted 0 in all\n", out)
+
+    def test_blocked_rows_have_an_age(self):
+        self.init()
+        self.append("s")
+        self.append("s")
+        self.fixture("totals", "s", 1, "dead", "x", "s", 2, "pending", "")
+        outbox = self.ok("status", "-o", "json").json()["outbox"]
+        self.assertEqual((1, 1, None), (outbox["dead"], outbox["blocked"], outbox["lag_seconds"]))
+        self.assertGreaterEqual(outbox["blocked_seconds"], 0)
+        self.assertRegex(self.ok("status").out, r"dead 1  blocked 1 \(oldest \d+\.\d{3} s\)")
 
     def test_an_empty_journal_has_no_lag(self):
         self.init()

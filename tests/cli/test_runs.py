@@ -161,6 +161,50 @@ class Verify(Runs):
         self.assertEqual([{"tenant": "", "view_id": "a"}], answer.json()["examples"])
 
 
+class BesideLiveWork(Runs):
+    """A worker is at work and events keep coming."""
+
+    def setUp(self):
+        super().setUp()
+        lines = "".join(f'{{"stream":"s{i % 7}","type":"added","data":{{"of":"v{i % 5}","good":1}}}}\n'
+                        for i in range(3000))
+        self.events = self.write("events.ndjson", lines)
+        self.worker = self.start("work", "--silent", "--interval-ms", "50")
+        self.addCleanup(self.stop)
+
+    def stop(self):
+        if self.worker.poll() is None:
+            answer = interrupt(self.worker)
+            self.assertNotIn("Sanitizer", answer.err)
+
+    def while_importing(self, *words):
+        importing = self.start("event", "import", self.events)
+        try:
+            return self.run_it(*words, "-o", "json")
+        finally:
+            importing.communicate(timeout=120)
+
+    def total(self):
+        return sum(v["data"]["n"] for v in self.ok("view", "export", "sums").lines())
+
+    def test_a_verification_has_no_false_alarm(self):
+        answer = self.while_importing("projection", "verify", "sums")
+        self.assertEqual(0, answer.code, answer.err + answer.out)
+        self.assertTrue(answer.json()["equal"])
+        self.ok("projection", "wait", "sums", "--timeout", "60s")
+        self.assertEqual(3000, self.total())
+
+    def test_a_rebuild_loses_and_doubles_nothing(self):
+        answer = self.while_importing("projection", "rebuild", "sums", "--wait")
+        self.assertEqual(0, answer.code, answer.err + answer.out)
+        self.assertNotIn("differ", answer.err)
+        self.ok("projection", "wait", "sums", "--timeout", "60s")
+        self.assertEqual(3000, self.total())
+        self.assertEqual({0}, {p["unaccounted"] for p in self.json("projection", "ls")})
+        self.stop()
+        self.assertEqual(1, len({p["digest"] for p in self.json("projection", "ls")}))
+
+
 class Replay(Runs):
     def test_a_replay_changes_nothing_that_is_applied(self):
         self.add()
@@ -238,3 +282,42 @@ class OutboxReplay(Runs):
         self.assertEqual(("outbox-replay", 1, 2),
                          (answer.json()["mode"], answer.json()["left"],
                           answer.json()["rows"][0]["attempt_count"]))
+
+
+class Seed(Runs):
+    def export(self):
+        return self.ok("view", "export", "sums").out
+
+    def test_a_seeded_generation_goes_on_behind_its_position(self):
+        self.add()
+        self.add("t")
+        self.work()
+        views = self.write("views.ndjson", self.export())
+        self.add()
+        run = self.json("view", "seed", "sums", views, "--position", 2)
+        self.assertEqual(("seed", "completed", 1), (run["mode"], run["state"], run["processed"]))
+        self.work()
+        answer = self.json("projection", "diff", "sums", "--generations", "1,2")
+        self.assertEqual((1, 0), (answer["views"], answer["different"]))
+        shown = self.json("projection", "switch", "sums", "--generation", 2)
+        self.assertEqual((2, 0, 0), (shown["generation"], shown["unaccounted"],
+                                     shown["lag_events"]))
+        self.assertEqual({"n": 3, "sum": 3}, self.view())
+        self.assertEqual({"mode": "gap-detect", "gaps": []}, self.json("gaps", "detect"))
+
+    def test_a_wrong_line_is_named_and_nothing_is_kept(self):
+        self.add()
+        self.work()
+        line = self.export()
+        for text, saying in ((line + "{}\n", "line 2: view_id is missing"),
+                             (line + "nonsense\n", "line 2: "),
+                             (line + line, "given twice"),
+                             (line.replace('"as_of":1', '"as_of":9'), "line 1: as_of")):
+            views = self.write("views.ndjson", text)
+            self.refused(2, "view", "seed", "sums", views, "--position", 1, saying=saying)
+            self.assertEqual(1, len(self.json("projection", "ls")))
+        self.assertEqual({"failed"}, {r["state"] for r in self.json("run", "ls")})
+        self.refused(2, "view", "seed", "sums", views, "--position", 7, saying="head")
+        self.refused(2, "view", "seed", "sums", views, saying="--position")
+        self.refused(3, "view", "seed", "none", views, "--position", 1)
+        self.refused(3, "view", "seed", "sums", "nofile", "--position", 1)

@@ -39,15 +39,15 @@ class Top(Counter):
         self.ok("work", "--drain")
         self.count()
         self.count()
-        self.fixture("counter", "s", 1, "dead", "no total")
-        self.fixture("counter", "s", 2, "pending", "")
+        self.fixture("counter", "s", 1, "dead", "no total", "s", 2, "pending", "")
+        self.count()
         found = self.once()
         self.assertEqual(TOP_KEYS, list(found))
         self.assertRegex(found["ts"], TIME)
         lanes = {lane["lane"]: lane for lane in found["lanes"]}
         self.assertEqual({"*", "counter"}, set(lanes))
         self.assertEqual(LANE_KEYS, list(lanes["*"]))
-        self.assertEqual((2, 0), (lanes["*"]["pending"], lanes["*"]["dead"]))
+        self.assertEqual((1, 0), (lanes["*"]["pending"], lanes["*"]["dead"]))
         self.assertGreater(lanes["*"]["oldest_seconds"], 0)
         self.assertEqual((1, 1, 1), tuple(lanes["counter"][k] for k in ("pending", "dead", "blocked")))
         self.assertIsNone(lanes["counter"]["oldest_seconds"])
@@ -141,4 +141,5 @@ class Top(Counter):
     def test_what_it_cannot_do_is_refused(self):
         self.refused(2, "top", "--interval", "1ms", saying="--interval")
         self.refused(2, "top", "--interval", "soon", saying="interval")
-        self.refused(4, "top", "--once", env={"EVERFOLD_DATA": str(self.dir / "none")})
+        self.refused(3, "top", "--once", env={"EVERFOLD_DATA": str(self.dir / "none")},
+                     saying="run: everfold init")

@@ -13,7 +13,7 @@ COMMANDS = ["init", "event append", "event import", "event ls", "event log", "ev
             "projection ls", "projection show", "projection failures", "projection pause",
             "projection resume", "projection wait", "view get", "view query", "view export", "view explain", "view at",
             "work", "outbox report", "outbox requeue", "outbox requeue-dead",
-            "outbox skip", "lease ls", "worker ls", "partition ls", "partition sync", "status", "doctor", "config show", "config check", "completion", "help"]
+            "outbox skip", "lease ls", "worker ls", "partition ls", "partition sync", "status", "top", "doctor", "config show", "config check", "completion", "help"]
 
 
 class Words(Case):

@@ -516,6 +516,57 @@ CONTRACT(what_operators_did_is_kept_newest_first)
     ef_row_list_release(&rows);
 }
 
+CONTRACT(an_act_of_another_kind_is_kept_with_the_others)
+{
+    contract *t = *state;
+    ef_act_list acts = {0};
+
+    OK(ef_act_add(t->journal,
+                  &(ef_act){.act = str("switch"),
+                            .who = str("ana"),
+                            .reason = str("faster"),
+                            .lane = str("orders"),
+                            .seq = 2},
+                  &t->err));
+    OK(ef_act_ls(t->journal, 10, &acts, &t->err));
+    CHECK_INT(1, acts.count);
+    CHECK_STR("switch", acts.items[0].act);
+    CHECK_STR("ana", acts.items[0].who);
+    CHECK_STR("faster", acts.items[0].reason);
+    CHECK_STR("orders", acts.items[0].lane);
+    CHECK_STR("", acts.items[0].stream);
+    CHECK_INT(2, acts.items[0].seq);
+    CHECK_INT(t->now_us, acts.items[0].at_us);
+    REFUSED(EF_BAD_INPUT, ef_act_add(t->journal, &(ef_act){.who = str("ana")}, &t->err));
+    ef_act_list_release(&acts);
+}
+
+CONTRACT(rows_are_listed_from_a_position_on)
+{
+    contract *t = *state;
+    ef_row_list all = {0}, some = {0};
+    ef_outbox_query query = {.any_tenant = true, .limit = 100};
+
+    fill(t);
+    OK(ef_outbox_ls(t->journal, &query, &all, &t->err));
+    CHECK(all.count > 3);
+    for (size_t i = 0; i < all.count; i++) {
+        size_t first = i;
+        query.from = all.items[i].position;
+        OK(ef_outbox_ls(t->journal, &query, &some, &t->err));
+        while (first > 0 && all.items[first - 1].position == query.from)
+            first--;
+        CHECK_INT(all.count - first, some.count);
+        CHECK_INT(query.from, some.items[0].position);
+        CHECK(ef_str_equal(all.items[first].lane, some.items[0].lane));
+    }
+    query.from = all.items[all.count - 1].position + 1;
+    OK(ef_outbox_ls(t->journal, &query, &some, &t->err));
+    CHECK_INT(0, some.count);
+    ef_row_list_release(&all);
+    ef_row_list_release(&some);
+}
+
 CONTRACT(a_refused_act_leaves_no_record)
 {
     contract *t = *state;
@@ -531,7 +582,8 @@ CONTRACT(a_refused_act_leaves_no_record)
     ef_row_list_release(&rows);
 }
 
-CONTRACT_MAIN(CASE(a_queued_row_shows_its_event), CASE(an_exception_shows_what_became_of_it),
+CONTRACT_MAIN(CASE(an_act_of_another_kind_is_kept_with_the_others),
+              CASE(rows_are_listed_from_a_position_on), CASE(a_queued_row_shows_its_event), CASE(an_exception_shows_what_became_of_it),
               CASE(the_eighth_failure_is_dead_and_has_no_next_attempt),
               CASE(a_long_error_is_cut_at_a_characters_end),
               CASE(an_error_that_is_no_text_is_kept_as_well_as_it_can_be),

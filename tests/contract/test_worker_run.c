@@ -352,6 +352,76 @@ CONTRACT(runs_are_listed_newest_first_and_open_ones_alone)
     ef_run_list_release(&list);
 }
 
+CONTRACT(one_run_over_all_projections_and_single_ones_keep_each_other_out)
+{
+    contract *t = *state;
+    ef_run all = {.mode = EF_RUN_REPLAY, .total = -1}, one = run_of("", "orders");
+    ef_run_list list = {0};
+    char id[64];
+
+    request(t, "", "orders", id);
+    REFUSED(EF_EXISTS, ef_run_request(t->journal, &all, &list, &t->err));
+    all.tenant = str("acme");
+    OK(ef_run_request(t->journal, &all, &list, &t->err));
+    all.tenant = str("");
+    OK(move(t, id, EF_RUN_CANCELLED, 0));
+    OK(ef_run_request(t->journal, &all, &list, &t->err));
+    REFUSED(EF_EXISTS, ef_run_request(t->journal, &one, &list, &t->err));
+    ef_run_list_release(&list);
+}
+
+CONTRACT(a_queued_run_is_cancelled_at_once_and_a_running_one_by_its_driver)
+{
+    contract *t = *state;
+    ef_run_list list = {0};
+    int64_t token;
+    char id[64];
+
+    request(t, "", "orders", id);
+    OK(ef_run_cancel(t->journal, str(id), &t->err));
+    CHECK_INT(EF_RUN_CANCELLED, state_of(t, id));
+    REFUSED(EF_CONFLICT, ef_run_cancel(t->journal, str(id), &t->err));
+    REFUSED(EF_NOT_FOUND, ef_run_cancel(t->journal, str("none"), &t->err));
+
+    request(t, "", "orders", id);
+    token = drive(t, id, "w1");
+    OK(move(t, id, EF_RUN_RUNNING, token));
+    OK(ef_run_cancel(t->journal, str(id), &t->err));
+    OK(ef_run_get(t->journal, str(id), &list, &t->err));
+    CHECK_INT(EF_RUN_RUNNING, list.items[0].state);
+    CHECK(list.items[0].cancel);
+    OK(move(t, id, EF_RUN_RUNNING, token)); /* progress leaves the wish as it is */
+    OK(ef_run_get(t->journal, str(id), &list, &t->err));
+    CHECK(list.items[0].cancel);
+    OK(move(t, id, EF_RUN_CANCELLED, token));
+    ef_run_list_release(&list);
+}
+
+CONTRACT(the_detail_of_a_run_stays_until_another_is_written)
+{
+    contract *t = *state;
+    ef_run run = run_of("", "orders");
+    ef_run_list list = {0};
+    ef_lease_key key;
+    int64_t token;
+    char id[64];
+
+    run.detail = str("{\"in_place\":true}");
+    OK(ef_run_request(t->journal, &run, &list, &t->err));
+    CHECK_STR("{\"in_place\":true}", list.items[0].detail);
+    (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(list.items[0].id));
+    token = drive(t, id, "w1");
+    OK(move(t, id, EF_RUN_RUNNING, token));
+    OK(ef_run_get(t->journal, str(id), &list, &t->err));
+    CHECK_STR("{\"in_place\":true}", list.items[0].detail);
+    key = run_key(id);
+    run = (ef_run){.id = str(id), .state = EF_RUN_RUNNING, .detail = str("{}")};
+    OK(ef_run_update(t->journal, &run, &key, token, &t->err));
+    OK(ef_run_get(t->journal, str(id), &list, &t->err));
+    CHECK_STR("{}", list.items[0].detail);
+    ef_run_list_release(&list);
+}
+
 CONTRACT_MAIN(CASE(a_worker_joins_beats_and_leaves),
               CASE(a_worker_is_live_until_its_heartbeat_runs_out),
               CASE(workers_long_gone_are_purged_at_most_once_per_interval),
@@ -362,4 +432,7 @@ CONTRACT_MAIN(CASE(a_worker_joins_beats_and_leaves),
               CASE(a_run_goes_from_queued_to_running_to_completed),
               CASE(a_failed_run_keeps_its_error), CASE(a_run_makes_no_move_that_is_not_drawn),
               CASE(an_old_driver_moves_nothing), CASE(cancelling_needs_no_lease_when_nobody_drives),
-              CASE(runs_are_listed_newest_first_and_open_ones_alone))
+              CASE(runs_are_listed_newest_first_and_open_ones_alone),
+              CASE(one_run_over_all_projections_and_single_ones_keep_each_other_out),
+              CASE(a_queued_run_is_cancelled_at_once_and_a_running_one_by_its_driver),
+              CASE(the_detail_of_a_run_stays_until_another_is_written))

@@ -171,9 +171,9 @@ def merging(worker, root):
 
 
 def merged(worker, root):
-    """The last entries of sixteen runs move, and the runs go."""
+    """The last entries of sixteen runs are copied, and the runs go."""
     place, oracle = prepare(worker, os.path.join(root, "merged"), MERGE_READY)
-    most, work = Workload(6000, 500, 600, 5, 10), Workload(9000, 500, 600, 10, 10)
+    most, work = Workload(3000, 500, 600, 5, 10), Workload(9000, 500, 600, 10, 10)
     # What comes as a duplicate moves the merge on, too, and leaves the journal as short as it is.
     while not 0 < merge_state(place)[1] < 12000:
         place.must("append", *most.args())

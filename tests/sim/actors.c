@@ -297,7 +297,7 @@ static void operate(sim *s)
 
     if (!h)
         return;
-    switch (random_below(&s->random, 10)) {
+    switch (random_below(&s->random, 12)) {
     case 0:
     case 1:
     case 2:
@@ -314,9 +314,11 @@ static void operate(sim *s)
         change_partitions(s, h);
         break;
     case 7:
+    case 8:
+    case 9:
         move_generation(s, h);
         break;
-    case 8:
+    case 10:
         if (find_exception(s, &lane, &position))
             requeue(s, h, lane, position);
         break;

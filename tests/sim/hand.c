@@ -94,7 +94,8 @@ void hand_close(hand *h)
     h->engine = NULL;
     disturbed = h->disturbed;
     hand_leave(h, "close", EF_OK, NULL);
-    if (!disturbed && (!h->unsure || s->calm))
+    /* A clock that jumps back can bring a lease to life again that its owner has given up. */
+    if (!disturbed && ((!h->unsure && s->trouble.jump == 0) || s->calm))
         oracle_let_go(&s->oracle, h->name, s->wall_us);
 }
 

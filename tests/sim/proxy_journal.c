@@ -282,6 +282,11 @@ static ef_status proxy_skip(ef_journal *journal, const ef_outbox_act *act, ef_ro
     OPERATE(skip, act, out, err);
 }
 
+static ef_status proxy_act_add(ef_journal *journal, const ef_act *act, ef_error *err)
+{
+    PASS_ON(act_add, true, act, err);
+}
+
 static ef_status proxy_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err)
 {
     PASS_ON(act_ls, false, limit, out, err);
@@ -379,6 +384,11 @@ static ef_status proxy_run_update(ef_journal *journal, const ef_run *run, const 
     PASS_ON(run_update, true, run, lease, token, err);
 }
 
+static ef_status proxy_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
+{
+    PASS_ON(run_cancel, true, id, err);
+}
+
 static ef_status proxy_run_ls(ef_journal *journal, ef_str only, bool open_only, size_t limit,
                               ef_run_list *out, ef_error *err)
 {
@@ -387,6 +397,7 @@ static ef_status proxy_run_ls(ef_journal *journal, ef_str only, bool open_only, 
 
 const ef__journal_ops proxy_journal_ops = {
     .name = "simulated",
+    .caps = 0,
     .close = proxy_close,
     .append = proxy_append,
     .read_stream = proxy_read_stream,
@@ -409,6 +420,7 @@ const ef__journal_ops proxy_journal_ops = {
     .requeue = proxy_requeue,
     .requeue_dead = proxy_requeue_dead,
     .skip = proxy_skip,
+    .act_add = proxy_act_add,
     .act_ls = proxy_act_ls,
     .lease_many = proxy_lease_many,
     .lease_ls = proxy_lease_ls,
@@ -419,5 +431,6 @@ const ef__journal_ops proxy_journal_ops = {
     .partition_sync = proxy_partition_sync,
     .run_request = proxy_run_request,
     .run_update = proxy_run_update,
+    .run_cancel = proxy_run_cancel,
     .run_ls = proxy_run_ls,
 };

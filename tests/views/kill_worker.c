@@ -3,6 +3,7 @@
  *
  *     kill_worker write PATH     every commit moves all counters, the cursor and a watermark by one
  *     kill_worker check PATH     prints where they are; fails unless all are at the same number
+ *     kill_worker synced PATH    20 such commits; lazy: 20 that may be lost in a power cut
  */
 #include "../../src/views/views.h"
 
@@ -10,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { VIEWS = 200 };
+enum { VIEWS = 200, FEW_COMMITS = 20 };
 
 static char ids[VIEWS][24], data[VIEWS][64], keys[VIEWS][24];
 
@@ -49,7 +50,8 @@ static ef__view_change change_at(int i, int64_t n)
     return change;
 }
 
-static ef_status commit_one(ef_views *views, const ef__generation *g, int64_t n, ef_error *err)
+static ef_status commit_one(ef_views *views, const ef__generation *g, int64_t n, bool lazy,
+                            ef_error *err)
 {
     static ef__view_change changes[VIEWS];
     static ef__index_key index_keys[VIEWS];
@@ -64,7 +66,7 @@ static ef_status commit_one(ef_views *views, const ef__generation *g, int64_t n,
                                     .view_count = VIEWS,
                                     .watermarks = &watermark,
                                     .watermark_count = 1};
-    ef__views_commit commit = {.generations = &change, .generation_count = 1};
+    ef__views_commit commit = {.may_be_lost = lazy, .generations = &change, .generation_count = 1};
 
     for (int i = 0; i < VIEWS; i++) {
         ef__view_change old = change_at(i, n);
@@ -81,16 +83,17 @@ static ef_status commit_one(ef_views *views, const ef__generation *g, int64_t n,
     return views->ops->commit(views, &commit, err);
 }
 
-static int write_on(ef_views *views)
+static int write_on(ef_views *views, int64_t commits, bool lazy)
 {
     ef_error err = EF_ERROR_INIT;
     ef__generation g = {0};
 
     if (find_or_add(views, &g, &err) == 0)
         return fail("generation", &err);
-    for (int64_t n = g.position;; n++)
-        if (commit_one(views, &g, n, &err) != EF_OK)
+    for (int64_t n = g.position; n < g.position + commits; n++)
+        if (commit_one(views, &g, n, lazy, &err) != EF_OK)
             return fail("commit", &err);
+    return 0;
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
@@ -159,7 +162,7 @@ int main(int argc, char **argv)
     ef_error err = EF_ERROR_INIT;
     ef_views *views = NULL;
     char url[1024];
-    bool writes = argc > 2 && strcmp(argv[1], "write") == 0;
+    const char *what = argc > 1 ? argv[1] : "";
     int rc;
 
     if (argc != 3)
@@ -167,7 +170,12 @@ int main(int argc, char **argv)
     (void)snprintf(url, sizeof url, "sqlite:%s", argv[2]);
     if (ef__views_open(&(ef__views_options){.url = url, .create = true}, &views, &err) != EF_OK)
         return fail("open", &err);
-    rc = writes ? write_on(views) : check(views);
+    if (strcmp(what, "write") == 0)
+        rc = write_on(views, INT64_MAX / 2, false);
+    else if (strcmp(what, "check") == 0)
+        rc = check(views);
+    else
+        rc = write_on(views, FEW_COMMITS, strcmp(what, "lazy") == 0);
     ef__views_close(views);
     return rc;
 }

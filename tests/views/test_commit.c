@@ -509,6 +509,42 @@ CONTRACT(the_digest_does_not_tell_the_way_that_led_to_the_views)
     assert_memory_not_equal(one.digest, other.digest, sizeof one.digest);
 }
 
+/* --- snapshots -------------------------------------------------------------------------------- */
+
+CONTRACT(a_snapshot_stands_still_while_somebody_else_writes)
+{
+    fixture *t = *state;
+    int64_t g = add_generation(t, "a", "");
+    ef_views *own = t->views, *other, *snapshot;
+    ef__view view;
+    ef__watermark mark;
+    bool found;
+
+    if (!own->ops->snapshot_open)
+        return; /* a store without snapshots is read as it is */
+    put_view(t, g, "", "v", "1");
+    OK(ef__views_open(&t->options, &other, &t->err));
+    OK(own->ops->snapshot_open(own, &snapshot, &t->err));
+    OK(snapshot->ops->view_get(snapshot, g, str(""), str("v"), &t->arena, &view, &found, &t->err));
+    CHECK_STR("1", view.data);
+    t->views = other;
+    put_view(t, g, "", "v", "2");
+    put_view(t, g, "", "new", "3");
+    t->views = own;
+    OK(snapshot->ops->view_get(snapshot, g, str(""), str("v"), &t->arena, &view, &found, &t->err));
+    CHECK_STR("1", view.data);
+    OK(snapshot->ops->view_get(snapshot, g, str(""), str("new"), &t->arena, &view, &found,
+                               &t->err));
+    CHECK(!found);
+    OK(snapshot->ops->watermark_get(snapshot, g, str(""), str("s"), &mark, &found, &t->err));
+    CHECK(!found);
+    ef__views_close(snapshot);
+    CHECK_TEXT("2", view_data(t, g, "", "v"));
+    put_view(t, g, "", "v", "4");
+    CHECK_TEXT("4", view_data(t, g, "", "v"));
+    ef__views_close(other);
+}
+
 CONTRACT_MAIN(CASE(a_view_is_read_as_it_was_written), CASE(a_view_is_changed_and_deleted),
               CASE(a_view_that_somebody_else_wrote_is_a_conflict), CASE(a_commit_is_all_or_nothing),
               CASE(a_fence_refuses_a_lower_token_and_keeps_the_highest),
@@ -523,4 +559,5 @@ CONTRACT_MAIN(CASE(a_view_is_read_as_it_was_written), CASE(a_view_is_changed_and
               CASE(a_watermark_resolves_the_failures_that_it_passes),
               CASE(failures_are_listed_up_to_the_limit_and_per_generation),
               CASE(the_digest_of_a_view_depends_on_every_part_and_on_where_parts_end),
-              CASE(the_digest_does_not_tell_the_way_that_led_to_the_views))
+              CASE(the_digest_does_not_tell_the_way_that_led_to_the_views),
+              CASE(a_snapshot_stands_still_while_somebody_else_writes))

@@ -25,11 +25,13 @@
 #define WAL_RESET_FIXED 3051003 /* the first SQLite without the WAL-reset race */
 #define BUSY_MS_DEFAULT 10000
 #define CACHE_KIB 8192
-#define WAL_STEP_PAGES 128 /* of log start a checkpoint: a commit beside its sync waits for them   \
-                            */
-#define WAL_REWRITTEN_PAGES 2 /* a commit rewrites the last pages of the events and of the queue   \
-                               */
-#define WAL_WHOLE_PAGES 4096  /* of log make it a whole one: 16 MB, so that it is rare */
+#define WAL_STEP_PAGES                                                                             \
+    128 /* of log start a checkpoint: a commit beside its sync waits for them                      \
+         */
+#define WAL_REWRITTEN_PAGES                                                                        \
+    2                        /* a commit rewrites the last pages of the events and of the queue    \
+                              */
+#define WAL_WHOLE_PAGES 4096 /* of log make it a whole one: 16 MB, so that it is rare */
 
 static const ef__journal_ops ops;
 static const ef__sq_texts TEXTS = {sq_sql, sq_names, SQ_COUNT};
@@ -104,6 +106,23 @@ static char *resolve_folder(const char *path)
         !realpath(folder, real) || asprintf(&out, "%s/%s", real, name) < 0)
         return NULL;
     return out;
+}
+
+/* The names of the files that were made have to be on the disk before anything is answered. SQLite
+ * syncs the folder too, and does not look at what comes of it. */
+static ef_status sync_folder(const char *path, ef_error *err)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/'); /* resolve_folder has put one there */
+    int fd, rc;
+
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    rc = fd < 0 ? -1 : fsync(fd);
+    ef_status st = rc == 0 ? EF_OK : ef_fail(err, EF_IO, "syncing %s: %s", folder, strerror(errno));
+    if (fd >= 0)
+        (void)close(fd);
+    return st;
 }
 
 static ef_status open_writer(sq_store *store, ef_error *err)
@@ -200,7 +219,7 @@ static ef_status open_files(sq_store *store, ef_error *err)
         st = open_head(store, made, err);
     if (st == EF_OK)
         st = read_picture(store, err);
-    return st;
+    return st == EF_OK && made ? sync_folder(store->path, err) : st;
 }
 
 ef_status sq_store_reopen(sq_store *store, ef_error *err)

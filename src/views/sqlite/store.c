@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define APPLICATION_ID 0x45665631   /* "EfV1" */
-#define WRITER_CACHE_KIB (8 * 1024) /* the upper pages; worksets keep what is changed often */
-#define READER_CACHE_KIB (2 * 1024) /* every commit empties it */
-#define CHECKPOINT_PAGES 4096       /* 16 MB: pages that change often are moved once for many */
+#define APPLICATION_ID 0x45665631    /* "EfV1" */
+#define WRITER_CACHE_KIB (12 * 1024) /* the upper pages; worksets keep what is changed often */
+#define READER_CACHE_KIB (2 * 1024)  /* every commit empties it */
+#define CHECKPOINT_PAGES 4096        /* 16 MB: pages that change often are moved once for many */
 
 static const ef__views_ops OPS;
 const ef__sq_texts vq_texts = {vq_sql, vq_names, VQ_COUNT};
