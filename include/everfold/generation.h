@@ -27,7 +27,7 @@ typedef struct ef_rebuild {
 /*
  * File a run that folds all events into the projection anew, with the program that is routed. By
  * default that is done beside the routed generation, which is then switched to.
- * EF_NOT_FOUND, or EF_EXISTS: a run of this projection is open
+ * EF_NOT_FOUND, EF_CONFLICT: it is paused, or EF_EXISTS: a run of this projection is open
  */
 ef_status ef_projection_rebuild(ef_engine *engine, const ef_rebuild *rebuild, ef_run_list *out,
                                 ef_error *err);

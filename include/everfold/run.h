@@ -97,7 +97,7 @@ struct ef_engine;
 typedef struct ef_run_options {
     /* Called after each step with the run as it is. `idle`: nothing could be done just now, so wait
      * a little before answering. False stops driving: the run stays as it is, for anybody to go on
-     * with. May be NULL. */
+     * with. NULL: stop when nothing could be done. */
     bool (*progress)(void *context, const ef_run *run, bool idle);
     void *context;
 } ef_run_options;

@@ -3,6 +3,7 @@
  */
 #include "apply.h"
 #include "queue.h"
+#include "route.h"
 
 #include "../base/logger.h"
 
@@ -407,6 +408,7 @@ ef_status ef__apply_run(ef_engine *e, ef__apply *apply, ef_error *err)
         st = file_waiting(e, apply, err);
     if (st == EF_OK)
         st = commit(e, apply, changes, generations, err);
+    ef__routes_outdate(e);
     if (st == EF_OK)
         add_up(apply, works);
     for (size_t g = 0; g < generations; g++)

@@ -2,6 +2,7 @@
  * engine.c - opening and closing an engine, its programs, and the inline modes.
  */
 #include "run.h"
+#include "route.h"
 #include "scope.h"
 #include "workset.h"
 
@@ -97,6 +98,7 @@ void ef__engine_abandon(ef_engine *e)
 {
     ef__worksets_release(e);
     ef__scopes_release(e);
+    ef__routes_release(e);
     while (e->compiled) {
         ef__compiled *next = e->compiled->next;
         ef__program_close(e->compiled->program);

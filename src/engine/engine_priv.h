@@ -48,6 +48,8 @@ struct ef_engine {
     pthread_mutex_t lock; /* of what follows */
     ef__compiled *compiled;
     ef__function *functions;
+    struct ef__route *routes; /* kept for a moment */
+    int64_t changes;          /* grows whenever this engine has done something that reads see */
     pthread_mutex_t reading; /* one tick of the cursors at a time; it guards … */
     struct ef__workset *worksets; /* … what is kept from tick to tick, */
     struct ef__scope *scopes;     /* and how the scopes are doing */

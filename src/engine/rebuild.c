@@ -201,6 +201,8 @@ static ef_status is_even(ef__driven *d, const builds *b, bool *out, ef_error *er
     ef_status st;
 
     *out = false;
+    if (b->routed->state == EF__GENERATION_CATCHING_UP || b->routed->state == EF__GENERATION_PAUSED)
+        return EF_OK; /* it will be live again, and is compared then */
     if (b->built->by_log) {
         *out = b->built->position == b->routed->position;
         return EF_OK;
@@ -405,6 +407,12 @@ static ef_status request(ef_engine *e, const ef_run *run, const ef__detail *deta
     ef__generation_list list = {0};
     ef_status st = ef__generations_read(e, run->projection, &list, err);
 
+    for (size_t i = 0; st == EF_OK && i < list.count; i++)
+        if (list.items[i].routed && list.items[i].state == EF__GENERATION_PAUSED)
+            st = ef_fail(err, EF_CONFLICT,
+                         "projection \"%.*s\" is paused; go on with it first: everfold projection "
+                         "resume %.*s",
+                         EF_STR_ARG(run->projection), EF_STR_ARG(run->projection));
     ef__generation_list_release(&list);
     return st == EF_OK ? ef__run_file(e, run, detail, out, err) : st;
 }

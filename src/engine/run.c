@@ -364,6 +364,11 @@ static ef_status foreground_step(ef_engine *e, ef_str id, bool *out_idle, ef_err
     return st;
 }
 
+static bool goes_on(const ef_run_options *options, const ef_run *run, bool idle)
+{
+    return options && options->progress ? options->progress(options->context, run, idle) : !idle;
+}
+
 ef_status ef_engine_run(ef_engine *e, ef_str id, const ef_run_options *options, ef_run_list *out,
                         ef_error *err)
 {
@@ -379,8 +384,7 @@ ef_status ef_engine_run(ef_engine *e, ef_str id, const ef_run_options *options, 
         st = foreground_step(e, id, &idle, err);
         if (st == EF_OK)
             st = ef_run_get(e->journal, id, out, err);
-        if (st == EF_OK && options && options->progress &&
-            !options->progress(options->context, &out->items[0], idle))
+        if (st == EF_OK && !goes_on(options, &out->items[0], idle))
             break;
     }
     return st;

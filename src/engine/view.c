@@ -1,7 +1,7 @@
 /*
  * view.c - reading views: one, many, all.
  */
-#include "engine_priv.h"
+#include "route.h"
 
 #include "../views/query.h"
 
@@ -47,8 +47,7 @@ static ef_status wanted_position(ef_engine *e, const ef_freshness *f, int64_t *o
 /* The routed generation once it is fresh enough. Others fold; whoever waits looks again and again.
  */
 static ef_status fresh_generation(ef_engine *e, ef_str name, const ef_freshness *f,
-                                  ef__generation_list *list, const ef__generation **out,
-                                  int64_t *out_as_of, ef_error *err)
+                                  ef__route **out, ef_error *err)
 {
     static const ef_freshness any = {0};
     const ef_clock *clock = ef_clock_system();
@@ -59,16 +58,16 @@ static ef_status fresh_generation(ef_engine *e, ef_str name, const ef_freshness 
     end_us = clock->mono_us(clock->context) + f->timeout_ms * 1000;
     st = wanted_position(e, f, &wanted, err);
     while (st == EF_OK) {
-        st = ef__engine_routed(e, name, list, out, err);
-        if (st == EF_OK)
-            st = ef__engine_as_of(e, *out, out_as_of, err);
-        if (st != EF_OK || *out_as_of >= wanted)
+        st = ef__route_take(e, name, wanted > 0, out, err);
+        if (st != EF_OK || (*out)->as_of >= wanted)
             return st;
         if (clock->mono_us(clock->context) >= end_us)
-            return ef_fail_numbers(err, EF_TIMEOUT, wanted, *out_as_of,
+            return ef_fail_numbers(err, EF_TIMEOUT, wanted, (*out)->as_of,
                                    "projection \"%.*s\" is at position %" PRId64
                                    ", not yet at %" PRId64,
-                                   EF_STR_ARG(name), *out_as_of, wanted);
+                                   EF_STR_ARG(name), (*out)->as_of, wanted);
+        ef__route_give(e, *out);
+        *out = NULL;
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
     return st;
@@ -96,8 +95,7 @@ static bool is_whole(const ef_view *view)
 ef_status ef_view_get(ef_engine *e, ef_str projection, ef_str tenant, ef_str id,
                       const ef_freshness *freshness, ef_view_list *out, ef_error *err)
 {
-    ef__generation_list list = {0};
-    const ef__generation *g;
+    ef__route *route = NULL;
     ef__view view;
     bool found = false;
     ef_view *item;
@@ -107,22 +105,29 @@ ef_status ef_view_get(ef_engine *e, ef_str projection, ef_str tenant, ef_str id,
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
     st = list_ready(out, err);
     if (st == EF_OK)
-        st = fresh_generation(e, projection, freshness, &list, &g, &out->as_of, err);
+        st = fresh_generation(e, projection, freshness, &route, err);
     if (st == EF_OK)
-        st = e->views->ops->view_get(e->views, g->id, tenant, id, &out->room->arena, &view, &found,
+        st = e->views->ops->view_get(e->views, route->generation->id, tenant, id, &out->room->arena, &view, &found,
                                      err);
     if (st == EF_OK && !found)
         st = ef_fail(err, EF_NOT_FOUND, "projection \"%.*s\" has no view \"%.*s\"",
                      EF_STR_ARG(projection), EF_STR_ARG(id));
     if (st == EF_OK) {
         item = ef__arena_alloc(&out->room->arena, sizeof *item);
-        if (item)
-            *item = view_of(g, tenant, id, view.data, view.last_position, &out->room->arena);
+        if (item) /* the store has put the rest there */
+            *item = (ef_view){
+                .view_type = ef__arena_copy(&out->room->arena, route->generation->name),
+                .version = route->generation->version,
+                .tenant = view.tenant,
+                .view_id = view.id,
+                .last_event_sequence = view.last_position,
+                .data = view.data};
         st = item && is_whole(item) ? EF_OK : ef__room_full(err);
         out->items = item;
         out->count = st == EF_OK;
+        out->as_of = route->as_of;
     }
-    ef__room_release(&list.room);
+    ef__route_give(e, route);
     return st;
 }
 
@@ -253,9 +258,9 @@ static ef_status explain(const ef__query *query, ef_view_list *out, ef_error *er
 
 ef_status ef_view_find(ef_engine *e, const ef_view_query *query, ef_view_list *out, ef_error *err)
 {
-    ef__generation_list list = {0};
+    ef__route *route = NULL;
     ef__query_result result = EF__QUERY_RESULT_INIT;
-    const ef__generation *g;
+    const ef__generation *g = NULL;
     struct question q = {0};
     ef_status st;
 
@@ -265,8 +270,10 @@ ef_status ef_view_find(ef_engine *e, const ef_view_query *query, ef_view_list *o
     if (st == EF_OK)
         st = compile_question(&q, query, err);
     if (st == EF_OK)
-        st = fresh_generation(e, query->projection, &query->freshness, &list, &g, &out->as_of, err);
+        st = fresh_generation(e, query->projection, &query->freshness, &route, err);
     if (st == EF_OK) {
+        g = route->generation;
+        out->as_of = route->as_of;
         q.query = (ef__query){.generation = g->id,
                               .tenant = query->tenant,
                               .index_paths = g->index_paths,
@@ -285,7 +292,7 @@ ef_status ef_view_find(ef_engine *e, const ef_view_query *query, ef_view_list *o
     if (st == EF_OK && query->explain)
         st = explain(&q.query, out, err);
     ef__query_result_release(&result);
-    ef__room_release(&list.room);
+    ef__route_give(e, route);
     close_question(&q);
     return st;
 }
@@ -317,16 +324,16 @@ ef_status ef_view_export(ef_engine *e, ef_str projection, ef_str tenant, bool an
                          bool (*each)(void *context, const ef_view *view), void *context,
                          int64_t *out_as_of, ef_error *err)
 {
-    ef__generation_list list = {0};
+    ef__route *route = NULL;
     struct export x = {.each = each, .context = context};
-    int64_t as_of = 0;
     ef_status st;
 
     if (!e || !each)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "each" : "engine");
-    st = fresh_generation(e, projection, NULL, &list, &x.generation, &as_of, err);
+    st = fresh_generation(e, projection, NULL, &route, err);
     if (out_as_of)
-        *out_as_of = as_of;
+        *out_as_of = st == EF_OK ? route->as_of : 0;
+    x.generation = st == EF_OK ? route->generation : NULL;
     if (st == EF_OK)
         st = e->views->ops->view_scan(e->views,
                                       &(ef__view_scan){.generation = x.generation->id,
@@ -334,6 +341,6 @@ ef_status ef_view_export(ef_engine *e, ef_str projection, ef_str tenant, bool an
                                                        .any_tenant = any_tenant,
                                                        .index = -1},
                                       export_one, &x, err);
-    ef__room_release(&list.room);
+    ef__route_give(e, route);
     return st;
 }

@@ -164,3 +164,12 @@ ef_status ef__sort_key(ef__value v, size_t max_bytes, ef__buf *out, bool *out_cu
         out->failed = false;
     return out->failed ? ef_fail(err, EF_NO_MEMORY, "no room for a sort key") : EF_OK;
 }
+
+bool ef__sort_key_is_plain(ef_str key, ef_str other)
+{
+    if (key.len < 2 || other.len < 2 || key.ptr[0] != other.ptr[0])
+        return false;
+    if (key.ptr[0] == TAG_TEXT)
+        return true;
+    return key.ptr[0] == TAG_NUMBER && key.ptr[1] != SIDE_FAR_BELOW && key.ptr[1] != SIDE_FAR_ABOVE;
+}

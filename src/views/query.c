@@ -178,20 +178,46 @@ static ef_status keep(run *r, const ef__view *view, const ef__query_place *place
     return EF_OK;
 }
 
+/* Does the key by which the candidate was found say that it matches? */
+static bool is_covered(const run *r, ef_str key)
+{
+    const ef__query_plan *plan = &r->plan;
+
+    return plan->covers && key.len < EF__KEY_BYTES &&
+           (!plan->has_low || ef__sort_key_is_plain(key, ef__buf_str(&plan->low))) &&
+           (!plan->has_high || ef__sort_key_is_plain(key, ef__buf_str(&plan->high)));
+}
+
+/* Test a candidate and say where it stands. What the index knows is not read from the view again. */
+static ef_status test(run *r, ef_str key, const ef__view *view, bool *out_holds,
+                      ef__query_place *out)
+{
+    bool covered = !r->query->filter || is_covered(r, key);
+    bool placed = r->plan.in_order && r->plan.index >= 0;
+    ef_status st = EF_OK;
+
+    *out_holds = true;
+    *out = (ef__query_place){.id = view->id, .keys = {key}};
+    if (!covered || !placed)
+        st = ef__match_row(r->match, view->id, view->last_position, view->data, r->err);
+    if (st == EF_OK && !covered)
+        st = ef__match_test(r->match, r->query->filter, out_holds, r->err);
+    if (st == EF_OK && *out_holds && !placed)
+        st = make_place(r, view, out);
+    return st;
+}
+
 static bool look_at(void *context, ef_str key, const ef__view *view)
 {
     run *r = context;
     ef__query_place place;
-    bool holds = true;
+    bool holds;
 
     r->looked_at++;
-    r->st = ef__match_row(r->match, view->id, view->last_position, view->data, r->err);
-    if (r->st == EF_OK && r->query->filter)
-        r->st = ef__match_test(r->match, r->query->filter, &holds, r->err);
+    r->st = test(r, key, view, &holds, &place);
     if (r->st != EF_OK || !holds)
         return r->st == EF_OK;
     r->matched++;
-    r->st = make_place(r, view, &place);
     if (r->st == EF_OK &&
         (!r->has_cursor || ef__query_place_compare(r->query, &place, &r->cursor) > 0))
         r->st = keep(r, view, &place);

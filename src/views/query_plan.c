@@ -18,6 +18,7 @@ enum { PATH_MAX_BYTES = 1024, INDEXES_MAX = EF_FOLD_LIMIT_INDEXES, BY_ID = INDEX
 /* The range that the conditions on one path leave. */
 typedef struct range {
     bool used, has_low, has_high, low_open, high_open, is_point;
+    int conditions; /* that it is made of, none of them cut */
     ef__buf low, high;
 } range;
 
@@ -25,6 +26,7 @@ typedef struct planner {
     const ef__query *query;
     ef_str paths[INDEXES_MAX];
     int32_t path_count;
+    int conditions; /* of the filter */
     range ranges[INDEXES_MAX + 1]; /* the last one: of ids */
     ef__arena arena;
 } planner;
@@ -167,6 +169,7 @@ static void add_range(planner *p, int32_t index, ef__expr_kind kind, ef__value v
         /* A key that was cut stands for larger values too: the end has to be within. */
         open = !cut && (kind == EF__EXPR_LT || kind == EF__EXPR_GT);
         r->used = true;
+        r->conditions += !cut;
         r->is_point = r->is_point || kind == EF__EXPR_EQ;
         if (kind == EF__EXPR_EQ || kind == EF__EXPR_GT || kind == EF__EXPR_GE)
             narrow(&r->low, &r->has_low, &r->low_open, ef__buf_str(&key), open, true);
@@ -188,6 +191,7 @@ static void read_conditions(planner *p, const ef__expr *expr)
         read_conditions(p, right);
         return;
     }
+    p->conditions++;
     if (kind != EF__EXPR_EQ && (kind < EF__EXPR_LT || kind > EF__EXPR_GE))
         return;
     index = index_of(p, left);
@@ -230,6 +234,7 @@ static void take_range(planner *p, int32_t chosen, ef__query_plan *out)
     out->has_high = r->has_high;
     out->low_open = r->low_open;
     out->high_open = r->high_open;
+    out->covers = out->index >= 0 && r->conditions == p->conditions;
     out->is_point = r->is_point && ef_str_equal(ef__buf_str(&r->low), ef__buf_str(&r->high)) &&
                     !r->low_open && !r->high_open;
     out->low = r->low;

@@ -14,6 +14,7 @@ typedef struct ef__query_plan {
     bool is_point; /* low and high are the same key */
     bool descending;
     bool in_order; /* candidates come in the order of the answer */
+    bool covers;   /* the range is all that the filter says: a plain key in it needs no test */
     ef__buf low, high;
 } ef__query_plan;
 

@@ -39,6 +39,8 @@ ALLOWED_JOURNAL = {
     "event_last": ("SCAN event", END),
     "act_newest": ("SCAN outbox_act", PAGE),
     "run_newest": ("SCAN run", PAGE),
+    "run_newest_open": ("SCAN run USING INDEX run_open_once", "only open ones are in it: few"),
+    "run_newest_open ": ("USE TEMP B-TREE", "open runs are few"),
     "type_all": ("SCAN t", "types are few, and are read only when one has changed"),
     "type_aliases_to": ("SCAN a", "types are few, and this is asked only to make one an alias"),
     "lane_all": ("SCAN lane", FEW),

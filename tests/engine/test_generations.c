@@ -292,6 +292,22 @@ static void a_cancelled_rebuild_leaves_nothing_half_built(void **state)
     fixture_close(f);
 }
 
+static void a_paused_projection_is_not_rebuilt(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_run_list runs = {0};
+
+    (void)state;
+    start(f);
+    OK(ef_projection_pause(f->engine, EF_STR("sums"), &f->err));
+    REFUSED(EF_CONFLICT,
+            ef_projection_rebuild(f->engine, &(ef_rebuild){.projection = EF_STR("sums")}, &runs,
+                                  &f->err));
+    CHECK(strstr(f->err.text, "paused") != NULL);
+    ef_run_list_release(&runs);
+    fixture_close(f);
+}
+
 /* --- verify ------------------------------------------------------------------------------------
  */
 
@@ -469,6 +485,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_was_skipped_is_skipped_in_the_new_one_too),
         cmocka_unit_test(one_in_the_order_of_the_log_is_rebuilt_too),
         cmocka_unit_test(a_cancelled_rebuild_leaves_nothing_half_built),
+        cmocka_unit_test(a_paused_projection_is_not_rebuilt),
         cmocka_unit_test(a_verification_finds_no_drift_and_leaves_no_trace),
         cmocka_unit_test(a_verification_names_the_views_that_drifted),
         cmocka_unit_test(a_switch_goes_to_what_is_live_and_back),

@@ -63,22 +63,22 @@ ef_status sq_headfile_open(sq_headfile *file, const char *database_path, bool cr
     return EF_OK;
 }
 
-static bool read_record(const sq_headfile *file, int slot, struct record *out)
+static bool is_whole(const struct record *r)
 {
-    ssize_t n = pread(file->fd, out, sizeof *out, slot * RECORD_APART);
-
-    return n == (ssize_t)sizeof *out && memcmp(out->magic, MAGIC, sizeof MAGIC) == 0 &&
-           out->sum == record_sum(out);
+    return memcmp(r->magic, MAGIC, sizeof MAGIC) == 0 && r->sum == record_sum(r);
 }
 
 ef_status sq_headfile_read(sq_headfile *file, sq_head_record *out, ef_error *err)
 {
-    struct record r;
+    char both[RECORD_APART + sizeof(struct record)] = {0};
     bool found = false;
 
     *out = (sq_head_record){0};
+    (void)!pread(file->fd, both, sizeof both, 0); /* what is not there is no whole record */
     for (int slot = 0; slot < 2; slot++) {
-        if (!read_record(file, slot, &r) || (found && r.position < out->position))
+        struct record r;
+        memcpy(&r, both + slot * RECORD_APART, sizeof r);
+        if (!is_whole(&r) || (found && r.position < out->position))
             continue;
         out->position = r.position;
         if (!found || r.verified > out->verified)
@@ -87,7 +87,6 @@ ef_status sq_headfile_read(sq_headfile *file, sq_head_record *out, ef_error *err
         file->turn = (unsigned)slot + 1;
         found = true;
     }
-    file->last = *out;
     return found ? EF_OK : ef_fail(err, EF_DAMAGED, "the head file holds no whole record");
 }
 
@@ -98,12 +97,51 @@ bool sq_headfile_write(sq_headfile *file, const sq_head_record *record)
     memcpy(r.magic, MAGIC, sizeof MAGIC);
     memcpy(r.hash, record->hash, sizeof r.hash);
     r.sum = record_sum(&r);
-    file->last = *record;
     /* The first one is synced: what follows writes over its sector or beside it, so a power cut
      * leaves at least one of them. */
     return pwrite(file->fd, &r, sizeof r, (off_t)(file->turn++ & 1) * RECORD_APART) ==
                (ssize_t)sizeof r &&
            (record->position > 0 || fsync(file->fd) == 0);
+}
+
+static void set_lock(const sq_headfile *file, short kind)
+{
+    struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_len = 1};
+
+    while (fcntl(file->fd, F_OFD_SETLKW, &lock) != 0 && errno == EINTR)
+        ;
+}
+
+bool sq_headfile_raise(sq_headfile *file, const sq_head_record *record)
+{
+    sq_head_record now;
+    bool written = true;
+
+    set_lock(file, F_WRLCK);
+    if (sq_headfile_read(file, &now, NULL) != EF_OK || now.position <= record->position)
+        written = sq_headfile_write(file, record);
+    set_lock(file, F_UNLCK);
+    return written;
+}
+
+bool sq_headfile_advance(sq_headfile *file, int64_t from, int64_t to,
+                         const uint8_t hash[EF_HASH_BYTES])
+{
+    sq_head_record record;
+    bool written = true;
+
+    set_lock(file, F_WRLCK);
+    (void)sq_headfile_read(file, &record, NULL);
+    if (record.position < to) {
+        /* What we appended behind a verified head is as we made it. */
+        if (record.verified == from)
+            record.verified = to;
+        record.position = to;
+        memcpy(record.hash, hash, sizeof record.hash);
+        written = sq_headfile_write(file, &record);
+    }
+    set_lock(file, F_UNLCK);
+    return written;
 }
 
 void sq_headfile_close(sq_headfile *file)

@@ -8,6 +8,11 @@
  * the two are compared.
  *
  * Two records take turns, each with a sum, so that a torn write leaves the other.
+ *
+ * Several processes write it, each after its own commits, and may come late: one that was stopped
+ * between its commit and this finds the head farther on and leaves it alone. So the head never goes
+ * back, and what it does not say yet is only what was committed and not answered. A head that
+ * trails is no damage; one that leads is.
  */
 #ifndef EF_JOURNAL_SQLITE_HEAD_H
 #define EF_JOURNAL_SQLITE_HEAD_H
@@ -23,7 +28,6 @@ typedef struct sq_head_record {
 typedef struct sq_headfile {
     int fd;
     unsigned turn;
-    sq_head_record last; /* as written or read last */
 } sq_headfile;
 
 /* PATH-head beside the database, 0600. `create` makes an empty one; EF_NOT_FOUND otherwise. */
@@ -31,7 +35,13 @@ ef_status sq_headfile_open(sq_headfile *file, const char *database_path, bool cr
                            bool read_only, ef_error *err);
 /* EF_DAMAGED when neither record is whole. */
 ef_status sq_headfile_read(sq_headfile *file, sq_head_record *out, ef_error *err);
-/* Failing to write costs protection, never data: it is reported and life goes on. */
+/* Move the head from `from` to `to`, whose hash is given, unless it is there already. Failing to
+ * write costs protection, never data: it is reported and life goes on. */
+bool sq_headfile_advance(sq_headfile *file, int64_t from, int64_t to,
+                         const uint8_t hash[EF_HASH_BYTES]);
+/* Write a record unless the head is farther on … */
+bool sq_headfile_raise(sq_headfile *file, const sq_head_record *record);
+/* … and whatever it is, to accept what there is. */
 bool sq_headfile_write(sq_headfile *file, const sq_head_record *record);
 void sq_headfile_close(sq_headfile *file);
 

@@ -81,8 +81,7 @@ static ef_status migrate_alone(ef__sq_conn *conn, const ef_journal_options *opti
     return st;
 }
 
-/* The last position that was acknowledged, by the head file; 0 when there is none. */
-static int64_t acknowledged(const char *path)
+int64_t sq_acknowledged(const char *path)
 {
     sq_headfile file;
     sq_head_record head = {0};
@@ -118,7 +117,7 @@ ef_status sq_schema_ready(ef__sq_conn *conn, const ef_journal_options *options, 
                           ef_error *err)
 {
     /* The head first: it is never ahead of a database that is looked at later. */
-    int64_t last = acknowledged(sqlite3_db_filename(conn->db, "main"));
+    int64_t last = sq_acknowledged(sqlite3_db_filename(conn->db, "main"));
     struct identity is = {0};
     ef_status st = read_identity(conn, &is, err);
     int64_t version = is.version;
@@ -208,7 +207,7 @@ static ef_status make_head(sq_writer *w, ef_error *err)
 
     if (w->head.fd < 0)
         st = sq_headfile_open(&w->head, sqlite3_db_filename(w->conn.db, "main"), true, false, err);
-    if (st == EF_OK && !sq_headfile_write(&w->head, &(sq_head_record){0}))
+    if (st == EF_OK && !sq_headfile_raise(&w->head, &(sq_head_record){0}))
         st = ef_fail(err, EF_IO, "the head file could not be written");
     return st;
 }
@@ -249,8 +248,10 @@ static ef_status compare_picture(sq_writer *w, const ef_journal_options *options
     head = (sq_head_record){.position = last, .verified = verified};
     memcpy(head.hash, w->state->last_hash, sizeof head.hash);
     /* Accepting writes both records: the higher one counts, and the old one may be that. */
-    if (!sq_headfile_write(&w->head, &head) ||
-        (options->accept_head && !sq_headfile_write(&w->head, &head)))
+    bool written = options->accept_head
+                       ? sq_headfile_write(&w->head, &head) && sq_headfile_write(&w->head, &head)
+                       : sq_headfile_raise(&w->head, &head);
+    if (!written)
         ef__log(options->log, EF_LOG_WARN, "the head file could not be written",
                 EF_LOG_NUMBER_FIELD("position", last));
     return EF_OK;

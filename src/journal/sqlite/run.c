@@ -71,14 +71,13 @@ static ef_status list(ef__sq_conn *conn, ef_str only, bool open_only, size_t lim
                       ef_run_list *out, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, only.len ? SQ_RUN_GET : SQ_RUN_NEWEST, &stmt, err);
+    int which = only.len ? SQ_RUN_GET : open_only ? SQ_RUN_NEWEST_OPEN : SQ_RUN_NEWEST;
+    ef_status st = ef__sq_stmt(conn, which, &stmt, err);
 
     if (st != EF_OK)
         return st;
     if (only.len)
         ef__sq_bind_str(stmt, 1, only);
-    else
-        sqlite3_bind_int(stmt, 1, open_only);
     return list_rows(conn, stmt, limit, out, err);
 }
 

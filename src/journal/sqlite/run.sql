@@ -45,7 +45,12 @@ UPDATE run SET cancel = 1, finished = CASE state WHEN 0 THEN ?2 ELSE 0 END,
 
 -- name: run_newest
 -- The limit is the caller's: it stops stepping.
--- binds: 1 open only
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
        total, last_position, error, reason, requester, detail, cancel
-  FROM run WHERE NOT ?1 OR state < 2 ORDER BY number DESC;
+  FROM run ORDER BY number DESC;
+
+-- name: run_newest_open
+-- Workers ask at every tick, however many are over. State as run_open_once has it.
+SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
+       total, last_position, error, reason, requester, detail, cancel
+  FROM run INDEXED BY run_open_once WHERE state < 2 ORDER BY number DESC;

@@ -25,12 +25,10 @@
 #define WAL_RESET_FIXED 3051003 /* the first SQLite without the WAL-reset race */
 #define BUSY_MS_DEFAULT 10000
 #define CACHE_KIB 8192
-#define WAL_STEP_PAGES                                                                             \
-    128 /* of log start a checkpoint: a commit beside its sync waits for them                      \
-         */
-#define WAL_REWRITTEN_PAGES                                                                        \
-    2                        /* a commit rewrites the last pages of the events and of the queue    \
-                              */
+/* Pages of log that start a checkpoint: a commit beside its sync waits for them. Two are not
+ * counted, for every commit writes the last pages of the events and of the queue anew. */
+#define WAL_STEP_PAGES 128
+#define WAL_REWRITTEN_PAGES 2
 #define WAL_WHOLE_PAGES 4096 /* of log make it a whole one: 16 MB, so that it is rare */
 
 static const ef__journal_ops ops;
@@ -69,9 +67,10 @@ static int remember_log_length(void *context, sqlite3 *db, const char *name, int
 }
 
 /* SQLite makes the file with the process's mask: make it ourselves first, for our eyes only. */
-static ef_status make_file(const char *path, bool create, ef_error *err)
+static ef_status make_file(const char *path, const ef_journal_options *options, ef_error *err)
 {
     struct stat st;
+    int64_t last;
     int fd;
 
     if (lstat(path, &st) == 0) {
@@ -81,7 +80,15 @@ static ef_status make_file(const char *path, bool create, ef_error *err)
     }
     if (errno != ENOENT)
         return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
-    if (!create)
+    last = options->accept_head ? 0 : sq_acknowledged(path);
+    if (last > 0)
+        return ef_fail_numbers(err, EF_DAMAGED, last, 0,
+                               "the journal file %s is missing, although its head file says that "
+                               "%" PRId64
+                               " events were acknowledged: put it back, restore a backup, "
+                               "or remove %s-head to begin anew",
+                               path, last, path);
+    if (!options->create || options->read_only)
         return ef_fail(err, EF_NOT_FOUND, "there is no journal at %s; run: everfold init", path);
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
@@ -106,23 +113,6 @@ static char *resolve_folder(const char *path)
         !realpath(folder, real) || asprintf(&out, "%s/%s", real, name) < 0)
         return NULL;
     return out;
-}
-
-/* The names of the files that were made have to be on the disk before anything is answered. SQLite
- * syncs the folder too, and does not look at what comes of it. */
-static ef_status sync_folder(const char *path, ef_error *err)
-{
-    char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/'); /* resolve_folder has put one there */
-    int fd, rc;
-
-    (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    rc = fd < 0 ? -1 : fsync(fd);
-    ef_status st = rc == 0 ? EF_OK : ef_fail(err, EF_IO, "syncing %s: %s", folder, strerror(errno));
-    if (fd >= 0)
-        (void)close(fd);
-    return st;
 }
 
 static ef_status open_writer(sq_store *store, ef_error *err)
@@ -169,8 +159,9 @@ static ef_status open_head(sq_store *store, bool made, ef_error *err)
 
     if (st == EF_NOT_FOUND)
         return EF_OK; /* read_picture decides what that means */
-    if (st == EF_OK && made && sq_headfile_read(head, &record, NULL) != EF_OK)
-        (void)sq_headfile_write(head, &(sq_head_record){0});
+    if (st == EF_OK && made && sq_headfile_read(head, &record, NULL) != EF_OK &&
+        !sq_headfile_raise(head, &(sq_head_record){0}))
+        st = ef_fail(err, EF_IO, "the head file could not be written: %s", strerror(errno));
     return st;
 }
 
@@ -203,7 +194,7 @@ static ef_status open_files(sq_store *store, ef_error *err)
 {
     const ef_journal_options *options = &store->base.options;
     bool made = false;
-    ef_status st = make_file(store->path, options->create && !options->read_only, err);
+    ef_status st = make_file(store->path, options, err);
 
     if (st == EF_OK)
         st = init_checkpointer(store, err);
@@ -219,7 +210,7 @@ static ef_status open_files(sq_store *store, ef_error *err)
         st = open_head(store, made, err);
     if (st == EF_OK)
         st = read_picture(store, err);
-    return st == EF_OK && made ? sync_folder(store->path, err) : st;
+    return st;
 }
 
 ef_status sq_store_reopen(sq_store *store, ef_error *err)

@@ -160,6 +160,9 @@ ef_status sq_event_from_row(sq_store *store, ef__sq_conn *conn, sqlite3_stmt *ro
 /* --- shared by the store and the application's own transactions (open.c) ------------------------
  */
 
+/* The last position that was acknowledged, by the head file beside the database; 0 when there is
+ * none. */
+int64_t sq_acknowledged(const char *database_path);
 /* Make or migrate the schema. EF_WRONG_STORE, EF_NEWER_SCHEMA. */
 ef_status sq_schema_ready(ef__sq_conn *conn, const ef_journal_options *options, bool *out_made,
                           ef_error *err);

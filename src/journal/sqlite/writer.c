@@ -316,18 +316,11 @@ ef_status sq_writer_commit(sq_writer *w, ef_error *err)
 
 void sq_writer_note_head(sq_writer *w, const ef_log *log)
 {
-    sq_head_record record = w->head.last;
+    int64_t last = w->txn.base + (int64_t)w->txn.count;
 
-    if (!w->txn.count)
-        return;
-    /* What we appended behind a verified head is as we made it. */
-    if (record.verified == w->txn.base)
-        record.verified = w->txn.base + (int64_t)w->txn.count;
-    record.position = w->txn.base + (int64_t)w->txn.count;
-    memcpy(record.hash, w->txn.hash, sizeof record.hash);
-    if (!sq_headfile_write(&w->head, &record))
+    if (w->txn.count && !sq_headfile_advance(&w->head, w->txn.base, last, w->txn.hash))
         ef__log(log, EF_LOG_WARN, "the head file could not be written",
-                EF_LOG_NUMBER_FIELD("position", record.position));
+                EF_LOG_NUMBER_FIELD("position", last));
 }
 
 ef_status sq_writer_believe(sq_writer *w, ef_error *err)

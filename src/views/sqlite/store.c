@@ -11,7 +11,7 @@
 
 #define APPLICATION_ID 0x45665631    /* "EfV1" */
 #define WRITER_CACHE_KIB (12 * 1024) /* the upper pages; worksets keep what is changed often */
-#define READER_CACHE_KIB (2 * 1024)  /* every commit empties it */
+#define READER_CACHE_KIB (4 * 1024)  /* every commit empties it */
 #define CHECKPOINT_PAGES 4096        /* 16 MB: pages that change often are moved once for many */
 
 static const ef__views_ops OPS;
