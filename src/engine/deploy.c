@@ -1,7 +1,7 @@
 /*
  * deploy.c - deploying programs, and what there is to say about projections.
  */
-#include "engine_priv.h"
+#include "route.h"
 
 #include "../base/hash.h"
 
@@ -303,6 +303,7 @@ ef_status ef__deploy_program(ef_engine *e, const ef__program *program, ef_str te
         st = check_lookups(e, program, err);
     if (st == EF_OK && !same)
         st = add_generation(e, program, text, first, err);
+    ef__routes_outdate(e);
     return st;
 }
 
@@ -399,7 +400,8 @@ static ef_status set_states(ef_engine *e, const ef__generation_list *list, bool 
             st = keep_place(e, g, err);
         if (st == EF_OK)
             st = e->views->ops->generation_set_state(
-                e->views, g->id, pause ? EF__GENERATION_PAUSED : EF__GENERATION_CATCHING_UP, err);
+                e->views, g->id, g->era,
+                pause ? EF__GENERATION_PAUSED : EF__GENERATION_CATCHING_UP, err);
     }
     return st;
 }
@@ -422,6 +424,7 @@ static ef_status set_state(ef_engine *e, ef_str name, bool pause, ef_error *err)
         if (st == EF_OK)
             st = set_states(e, &list, pause, err);
     }
+    ef__routes_outdate(e);
     ef__room_release(&list.room);
     return st;
 }

@@ -1,6 +1,7 @@
 /*
  * generation.c - which generation queries go to: switching, going back, retiring.
  */
+#include "route.h"
 #include "run.h"
 
 #include <inttypes.h>
@@ -89,7 +90,10 @@ ef_status ef__generation_route(ef_engine *e, const ef__generation *from, const e
                                         .seq = from ? from->number : 0},
                               err);
 
-    return st == EF_OK ? e->views->ops->generation_route(e->views, to->id, err) : st;
+    if (st == EF_OK)
+        st = e->views->ops->generation_route(e->views, to->id, to->era, err);
+    ef__routes_outdate(e);
+    return st;
 }
 
 /* How many events each of two generations is behind. */
@@ -218,9 +222,9 @@ ef_status ef_projection_rollback(ef_engine *e, const ef_route *route, ef_error *
 static ef_status retire(ef_engine *e, const ef__generation *g, ef_error *err)
 {
     ef_status st =
-        e->views->ops->generation_set_state(e->views, g->id, EF__GENERATION_RETIRED, err);
+        e->views->ops->generation_set_state(e->views, g->id, g->era, EF__GENERATION_RETIRED, err);
 
-    return st == EF_OK ? e->views->ops->generation_remove(e->views, g->id, err) : st;
+    return st == EF_OK ? e->views->ops->generation_remove(e->views, g->id, g->era + 1, err) : st;
 }
 
 ef_status ef_projection_retire(ef_engine *e, const ef_route *route, int64_t *out_count,

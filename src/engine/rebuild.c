@@ -8,6 +8,7 @@
  *
  *     noted -> made (or cleared) -> catching up -> live -> even -> compared -> routed | removed
  */
+#include "route.h"
 #include "run.h"
 
 #include "../base/json.h"
@@ -66,6 +67,7 @@ static ef_status note(ef__driven *d, const builds *b, bool in_place, ef_error *e
 {
     d->detail.generation = b->routed->number;
     d->detail.built = in_place ? b->routed->number : b->highest + 1;
+    d->detail.era = b->routed->era;
     return ef__run_save(d, err);
 }
 
@@ -90,8 +92,13 @@ static ef_status make(ef__driven *d, const builds *b, ef_error *err)
 static ef_status clear(ef__driven *d, const builds *b, ef_error *err)
 {
     ef_views *views = d->engine->views;
-    ef_status st = b->built ? views->ops->generation_clear(views, b->built->id, err) : EF_OK;
+    /* In the era that the run was noted in: whoever drives it a second time clears nothing. */
+    bool done = !b->built || (b->built->era == d->detail.era + 1 &&
+                              b->built->state == EF__GENERATION_CATCHING_UP);
+    ef_status st =
+        done ? EF_OK : views->ops->generation_clear(views, b->built->id, d->detail.era, err);
 
+    ef__routes_outdate(d->engine);
     d->detail.cleared = true;
     return st == EF_OK ? ef__run_save(d, err) : st;
 }
@@ -308,8 +315,9 @@ static ef_status remove_built(ef__driven *d, const builds *b, ef_error *err)
     if (!b->built || b->built->routed)
         return EF_OK;
     /* Out of the live ones first: then nobody writes to it while its views go. */
-    st = views->ops->generation_set_state(views, b->built->id, EF__GENERATION_RETIRED, err);
-    return st == EF_OK ? views->ops->generation_remove(views, b->built->id, err) : st;
+    st = views->ops->generation_set_state(views, b->built->id, b->built->era,
+                                          EF__GENERATION_RETIRED, err);
+    return st == EF_OK ? views->ops->generation_remove(views, b->built->id, b->built->era + 1, err) : st;
 }
 
 static ef_status finish_verify(ef__driven *d, const builds *b, ef_error *err)

@@ -117,7 +117,8 @@ ef_status ef__scope_stopped(ef_engine *e, ef__scope *scope, const ef__generation
         scope->next_try_us = scope->failures = 0;
         tick->more = true;
     } else if (step.dead) {
-        st = e->views->ops->generation_set_state(e->views, g->id, EF__GENERATION_FAILED, err);
+        st = e->views->ops->generation_set_state(e->views, g->id, g->era,
+                                                 EF__GENERATION_FAILED, err);
     }
     if (step.dead)
         ef__log(e->options.log, EF_LOG_WARN,

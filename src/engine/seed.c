@@ -287,7 +287,7 @@ static ef_status let_go(seeding *s, ef_error *err)
                                              .cursor_after = s->seed->position,
                                              .applied = s->seed->position},
                     err);
-    return st == EF_OK ? views->ops->generation_set_state(views, s->made.id,
+    return st == EF_OK ? views->ops->generation_set_state(views, s->made.id, 0,
                                                           EF__GENERATION_CATCHING_UP, err)
                        : st;
 }

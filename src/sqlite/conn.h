@@ -27,7 +27,7 @@ typedef struct ef__sq_conn {
     int64_t busy_ms;       /* how long to wait for a lock */
     int64_t busy_since_us; /* monotonic; when the present wait began */
     bool borrowed;         /* the application's: not ours to close */
-    bool must_roll_back; /* a ROLLBACK failed: nothing else is done before it */
+    bool must_roll_back;   /* a ROLLBACK failed: nothing else is done before it */
 } ef__sq_conn;
 
 typedef enum ef__sq_sync {

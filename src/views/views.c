@@ -125,3 +125,10 @@ void ef__failure_list_release(ef__failure_list *list)
     ef__room_release(&list->room);
     *list = (ef__failure_list){0};
 }
+
+ef_status ef__generation_moved(int64_t id, int64_t era, int64_t found, ef_error *err)
+{
+    return ef_fail_numbers(err, EF_CONFLICT, era, found,
+                           "generation %lld was changed by somebody else meanwhile: look again",
+                           (long long)id);
+}

@@ -209,16 +209,20 @@ struct ef__views_ops {
                                 ef_error *err);
     ef_status (*generation_ls)(ef_views *views, ef_str only_name, ef__generation_list *out,
                                ef_error *err); /* by name, then number */
-    /* Set the state; the era grows. EF_NOT_FOUND. */
-    ef_status (*generation_set_state)(ef_views *views, int64_t id, ef__generation_state state,
-                                      ef_error *err);
+    /*
+     * What changes a generation presents the era as it was read, so that nobody undoes what he has
+     * not seen: EF_CONFLICT when it has moved on. 0: whatever it is. EF_NOT_FOUND.
+     */
+    /* Set the state; the era grows. */
+    ef_status (*generation_set_state)(ef_views *views, int64_t id, int64_t era,
+                                      ef__generation_state state, ef_error *err);
     /* Route the name to this generation and to no other, in one transaction; eras grow. */
-    ef_status (*generation_route)(ef_views *views, int64_t id, ef_error *err);
+    ef_status (*generation_route)(ef_views *views, int64_t id, int64_t era, ef_error *err);
     /* Clear views, index entries, watermarks, cursor, seam, counters, failures and digest in one
      * transaction; state becomes catching up; the era grows. */
-    ef_status (*generation_clear)(ef_views *views, int64_t id, ef_error *err);
-    /* Remove a generation with all that is its own. EF_NOT_FOUND, or EF_CONFLICT: it is routed. */
-    ef_status (*generation_remove)(ef_views *views, int64_t id, ef_error *err);
+    ef_status (*generation_clear)(ef_views *views, int64_t id, int64_t era, ef_error *err);
+    /* Remove a generation with all that is its own. EF_CONFLICT also: it is routed. */
+    ef_status (*generation_remove)(ef_views *views, int64_t id, int64_t era, ef_error *err);
 
     /*
      * Everything or nothing.
@@ -292,6 +296,9 @@ static inline void ef__digest_take(uint64_t sums[2], const uint64_t less[2])
     sums[0] -= less[0];
     sums[1] -= less[1];
 }
+
+/* EF_CONFLICT: it is in another era than was read (shared by back ends). */
+ef_status ef__generation_moved(int64_t id, int64_t era, int64_t found, ef_error *err);
 
 /* By bytes, a shorter one first: the order of every back end. */
 int ef__str_compare(ef_str a, ef_str b);

@@ -48,25 +48,25 @@ static ef_status proxy_generation_ls(ef_views *views, ef_str only_name, ef__gene
     READ(generation_ls, only_name, out, err);
 }
 
-static ef_status proxy_generation_set_state(ef_views *views, int64_t id, ef__generation_state state,
-                                            ef_error *err)
+static ef_status proxy_generation_set_state(ef_views *views, int64_t id, int64_t era,
+                                            ef__generation_state state, ef_error *err)
 {
-    OPERATE(generation_set_state, id, state, err);
+    OPERATE(generation_set_state, id, era, state, err);
 }
 
-static ef_status proxy_generation_route(ef_views *views, int64_t id, ef_error *err)
+static ef_status proxy_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err)
 {
-    OPERATE(generation_route, id, err);
+    OPERATE(generation_route, id, era, err);
 }
 
-static ef_status proxy_generation_clear(ef_views *views, int64_t id, ef_error *err)
+static ef_status proxy_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error *err)
 {
-    OPERATE(generation_clear, id, err);
+    OPERATE(generation_clear, id, era, err);
 }
 
-static ef_status proxy_generation_remove(ef_views *views, int64_t id, ef_error *err)
+static ef_status proxy_generation_remove(ef_views *views, int64_t id, int64_t era, ef_error *err)
 {
-    OPERATE(generation_remove, id, err);
+    OPERATE(generation_remove, id, era, err);
 }
 
 /* --- commits -----------------------------------------------------------------------------------

@@ -113,11 +113,11 @@ static void replace(sim *s, int name, bool retire)
         if (s->oracle.generations[i].seen.name == name && s->oracle.generations[i].rule == fixed &&
             s->oracle.generations[i].seen.id > newest)
             newest = s->oracle.generations[i].seen.id;
-    (void)h->views.base.ops->generation_route(&h->views.base, newest, NULL);
+    (void)h->views.base.ops->generation_route(&h->views.base, newest, 0, NULL);
     for (int i = s->oracle.generation_count - 1; i >= 0; i--) {
         const oracle_generation *g = &s->oracle.generations[i];
         if ((g->rule == RULE_PICKY && retire) || g->rule == RULE_LEDGER_PICKY)
-            (void)h->views.base.ops->generation_remove(&h->views.base, g->seen.id, NULL);
+            (void)h->views.base.ops->generation_remove(&h->views.base, g->seen.id, 0, NULL);
     }
 }
 

@@ -199,10 +199,10 @@ CONTRACT(another_era_is_a_conflict)
     ef__views_commit commit = {.generations = &change, .generation_count = 1};
 
     OK(commit_all(t, &commit));
-    OK(t->views->ops->generation_clear(t->views, g, &t->err));
+    OK(t->views->ops->generation_clear(t->views, g, 0, &t->err));
     REFUSED(EF_CONFLICT, commit_all(t, &commit));
     CHECK_INT(0, generation(t, g).applied);
-    OK(t->views->ops->generation_remove(t->views, g, &t->err));
+    OK(t->views->ops->generation_remove(t->views, g, 0, &t->err));
     REFUSED(EF_CONFLICT, commit_all(t, &commit));
 }
 
@@ -216,7 +216,7 @@ CONTRACT(another_live_set_is_a_conflict)
     OK(t->views->ops->live_set_get(t->views, &number, &t->err));
     commit.live_set = number;
     OK(commit_all(t, &commit));
-    OK(t->views->ops->generation_set_state(t->views, add_generation(t, "b", ""),
+    OK(t->views->ops->generation_set_state(t->views, add_generation(t, "b", ""), 0,
                                            EF__GENERATION_LIVE, &t->err));
     REFUSED(EF_CONFLICT, commit_all(t, &commit));
     CHECK_INT(1, generation(t, g).applied);

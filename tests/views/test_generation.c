@@ -13,12 +13,12 @@ static int64_t live_set(fixture *t)
 
 static ef_status set_state(fixture *t, int64_t id, ef__generation_state state)
 {
-    return t->views->ops->generation_set_state(t->views, id, state, &t->err);
+    return t->views->ops->generation_set_state(t->views, id, 0, state, &t->err);
 }
 
 static ef_status route(fixture *t, int64_t id)
 {
-    return t->views->ops->generation_route(t->views, id, &t->err);
+    return t->views->ops->generation_route(t->views, id, 0, &t->err);
 }
 
 CONTRACT(a_new_generation_is_kept_as_it_was_given)
@@ -85,7 +85,7 @@ CONTRACT(an_id_is_never_given_again)
     fixture *t = *state;
     int64_t first = add_generation(t, "a", ""), second;
 
-    OK(t->views->ops->generation_remove(t->views, first, &t->err));
+    OK(t->views->ops->generation_remove(t->views, first, 0, &t->err));
     second = add_generation(t, "a", "");
     CHECK(second > first);
 }
@@ -147,7 +147,7 @@ CONTRACT(the_live_set_grows_when_it_changes_and_only_then)
     CHECK_INT(number + 1, live_set(t));
     OK(route(t, id));
     CHECK_INT(number + 2, live_set(t));
-    OK(t->views->ops->generation_clear(t->views, id, &t->err));
+    OK(t->views->ops->generation_clear(t->views, id, 0, &t->err));
     CHECK_INT(number + 3, live_set(t));
     put_view(t, id, "", "v", "{}");
     CHECK_INT(number + 3, live_set(t));
@@ -203,14 +203,14 @@ CONTRACT(clearing_leaves_nothing_but_the_generation)
     fill(t, id);
     fill(t, other);
     OK(route(t, id));
-    OK(t->views->ops->generation_clear(t->views, id, &t->err));
+    OK(t->views->ops->generation_clear(t->views, id, 0, &t->err));
     check_empty(t, id);
     CHECK_INT(EF__GENERATION_CATCHING_UP, generation(t, id).state);
     CHECK_INT(3, generation(t, id).era);
     CHECK(generation(t, id).routed);
     CHECK_TEXT("{\"a\":1}", view_data(t, other, "", "v"));
     CHECK_INT(7, generation(t, other).position);
-    REFUSED(EF_NOT_FOUND, t->views->ops->generation_clear(t->views, 99, &t->err));
+    REFUSED(EF_NOT_FOUND, t->views->ops->generation_clear(t->views, 99, 0, &t->err));
 }
 
 CONTRACT(a_generation_is_removed_with_all_that_is_its_own)
@@ -220,10 +220,10 @@ CONTRACT(a_generation_is_removed_with_all_that_is_its_own)
     ef__view_scan scan = {.generation = id, .any_tenant = true, .index = -1};
 
     fill(t, id);
-    OK(t->views->ops->generation_remove(t->views, id, &t->err));
+    OK(t->views->ops->generation_remove(t->views, id, 0, &t->err));
     CHECK_INT(0, generation_count(t));
     CHECK_TEXT("", scan_text(t, &scan, 10));
-    REFUSED(EF_NOT_FOUND, t->views->ops->generation_remove(t->views, id, &t->err));
+    REFUSED(EF_NOT_FOUND, t->views->ops->generation_remove(t->views, id, 0, &t->err));
 }
 
 CONTRACT(a_routed_generation_is_not_removed)
@@ -232,7 +232,7 @@ CONTRACT(a_routed_generation_is_not_removed)
     int64_t id = add_generation(t, "a", "");
 
     OK(route(t, id));
-    REFUSED(EF_CONFLICT, t->views->ops->generation_remove(t->views, id, &t->err));
+    REFUSED(EF_CONFLICT, t->views->ops->generation_remove(t->views, id, 0, &t->err));
     CHECK_INT(1, generation_count(t));
 }
 
@@ -285,7 +285,29 @@ CONTRACT(a_store_that_is_not_there_is_not_found)
     REFUSED(EF_BAD_INPUT, ef__views_open(&options, &views, &t->err));
 }
 
-CONTRACT_MAIN(CASE(a_new_generation_is_kept_as_it_was_given),
+CONTRACT(a_change_of_what_somebody_else_has_changed_is_a_conflict)
+{
+    fixture *t = *state;
+    int64_t id = add_generation(t, "a", ""), other = add_generation(t, "b", "");
+    const ef__views_ops *ops = t->views->ops;
+    int64_t era = 1;
+
+    while (ops->generation_set_state(t->views, id, era, EF__GENERATION_LIVE, &t->err) ==
+               EF_CONFLICT &&
+           era < 100)
+        era++; /* the one it is in; then it moves on */
+    CHECK(era < 100);
+    REFUSED(EF_CONFLICT,
+            ops->generation_set_state(t->views, id, era, EF__GENERATION_PAUSED, &t->err));
+    REFUSED(EF_CONFLICT, ops->generation_route(t->views, id, era, &t->err));
+    REFUSED(EF_CONFLICT, ops->generation_clear(t->views, id, era, &t->err));
+    REFUSED(EF_CONFLICT, ops->generation_remove(t->views, id, era, &t->err));
+    OK(ops->generation_set_state(t->views, id, era + 1, EF__GENERATION_PAUSED, &t->err));
+    OK(ops->generation_route(t->views, other, 0, &t->err));
+}
+
+CONTRACT_MAIN(CASE(a_change_of_what_somebody_else_has_changed_is_a_conflict),
+              CASE(a_new_generation_is_kept_as_it_was_given),
               CASE(generations_are_listed_by_name_and_number), CASE(an_id_is_never_given_again),
               CASE(a_state_is_set_and_the_era_grows), CASE(one_generation_of_a_name_is_routed),
               CASE(a_generation_can_be_routed_as_it_is_added),

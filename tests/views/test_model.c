@@ -238,13 +238,13 @@ static ef_status act_on(fixture *t, uint32_t what, int64_t id, uint32_t number)
 
     switch (what) {
     case 0:
-        return ops->generation_route(t->views, id, &t->err);
+        return ops->generation_route(t->views, id, 0, &t->err);
     case 1:
-        return ops->generation_set_state(t->views, id, (ef__generation_state)number, &t->err);
+        return ops->generation_set_state(t->views, id, 0, (ef__generation_state)number, &t->err);
     case 2:
-        return ops->generation_clear(t->views, id, &t->err);
+        return ops->generation_clear(t->views, id, 0, &t->err);
     default:
-        return ops->generation_remove(t->views, id, &t->err);
+        return ops->generation_remove(t->views, id, 0, &t->err);
     }
 }
 

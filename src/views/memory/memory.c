@@ -268,14 +268,29 @@ static ef_status mem_generation_ls(ef_views *views, ef_str only_name, ef__genera
     return st;
 }
 
-static ef_status mem_generation_set_state(ef_views *views, int64_t id, ef__generation_state state,
-                                          ef_error *err)
+/* The generation in the era that was read; 0: in any. NULL, and why in *out. */
+static mem_generation *find_in_era(mem_store *store, int64_t id, int64_t era, ef_status *out,
+                                   ef_error *err)
+{
+    mem_generation *g = mem_generation_find(store, id);
+
+    *out = EF_OK;
+    if (!g)
+        *out = not_found(id, err);
+    else if (era && era != g->about.era)
+        *out = ef__generation_moved(id, era, g->about.era, err);
+    return *out == EF_OK ? g : NULL;
+}
+
+static ef_status mem_generation_set_state(ef_views *views, int64_t id, int64_t era,
+                                          ef__generation_state state, ef_error *err)
 {
     mem_store *store = (mem_store *)views;
     mem_generation *g;
+    ef_status st;
 
     pthread_mutex_lock(&store->lock);
-    g = mem_generation_find(store, id);
+    g = find_in_era(store, id, era, &st, err);
     if (g) {
         if ((g->about.state == EF__GENERATION_LIVE) != (state == EF__GENERATION_LIVE))
             store->live_set++;
@@ -283,20 +298,21 @@ static ef_status mem_generation_set_state(ef_views *views, int64_t id, ef__gener
         changed(store, g);
     }
     pthread_mutex_unlock(&store->lock);
-    return g ? EF_OK : not_found(id, err);
+    return st;
 }
 
-static ef_status mem_generation_route(ef_views *views, int64_t id, ef_error *err)
+static ef_status mem_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err)
 {
     mem_store *store = (mem_store *)views;
     mem_generation *g;
+    ef_status st;
 
     pthread_mutex_lock(&store->lock);
-    g = mem_generation_find(store, id);
+    g = find_in_era(store, id, era, &st, err);
     if (g)
         route(store, g);
     pthread_mutex_unlock(&store->lock);
-    return g ? EF_OK : not_found(id, err);
+    return st;
 }
 
 static void release_contents(mem_generation *g)
@@ -306,13 +322,14 @@ static void release_contents(mem_generation *g)
     mem_list_release(&g->failures);
 }
 
-static ef_status mem_generation_clear(ef_views *views, int64_t id, ef_error *err)
+static ef_status mem_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error *err)
 {
     mem_store *store = (mem_store *)views;
     mem_generation *g;
+    ef_status st;
 
     pthread_mutex_lock(&store->lock);
-    g = mem_generation_find(store, id);
+    g = find_in_era(store, id, era, &st, err);
     if (g) {
         if (g->about.state == EF__GENERATION_LIVE)
             store->live_set++;
@@ -323,15 +340,16 @@ static ef_status mem_generation_clear(ef_views *views, int64_t id, ef_error *err
         changed(store, g);
     }
     pthread_mutex_unlock(&store->lock);
-    return g ? EF_OK : not_found(id, err);
+    return st;
 }
 
-static ef_status remove_generation(mem_store *store, int64_t id, ef_error *err)
+static ef_status remove_generation(mem_store *store, int64_t id, int64_t era, ef_error *err)
 {
-    mem_generation *g = mem_generation_find(store, id);
+    ef_status st;
+    mem_generation *g = find_in_era(store, id, era, &st, err);
 
     if (!g)
-        return not_found(id, err);
+        return st;
     if (g->about.routed)
         return ef_fail(err, EF_CONFLICT, "generation %lld is the one that queries go to",
                        (long long)id);
@@ -345,13 +363,13 @@ static ef_status remove_generation(mem_store *store, int64_t id, ef_error *err)
     return EF_OK;
 }
 
-static ef_status mem_generation_remove(ef_views *views, int64_t id, ef_error *err)
+static ef_status mem_generation_remove(ef_views *views, int64_t id, int64_t era, ef_error *err)
 {
     mem_store *store = (mem_store *)views;
     ef_status st;
 
     pthread_mutex_lock(&store->lock);
-    st = remove_generation(store, id, err);
+    st = remove_generation(store, id, era, err);
     pthread_mutex_unlock(&store->lock);
     return st;
 }

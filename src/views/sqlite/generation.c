@@ -222,7 +222,8 @@ ef_status vq_generation_put(vq_store *store, const vq_generation *g, ef_error *e
 }
 
 /* The generation, inside a writing transaction that is open when this answers EF_OK. */
-static ef_status begin_with(vq_store *store, int64_t id, vq_generation *out, ef_error *err)
+static ef_status begin_with(vq_store *store, int64_t id, int64_t era, vq_generation *out,
+                            ef_error *err)
 {
     bool found;
     ef_status st = vq_write_begin(store, false, err);
@@ -232,16 +233,18 @@ static ef_status begin_with(vq_store *store, int64_t id, vq_generation *out, ef_
     st = vq_generation_find(&store->conn, id, out, &found, err);
     if (st == EF_OK && !found)
         st = not_found(id, err);
+    if (st == EF_OK && era && era != out->era)
+        st = ef__generation_moved(id, era, out->era, err);
     return st == EF_OK ? EF_OK : vq_write_end(store, st, err);
 }
 
-ef_status vq_generation_set_state(ef_views *views, int64_t id, ef__generation_state state,
-                                  ef_error *err)
+ef_status vq_generation_set_state(ef_views *views, int64_t id, int64_t era,
+                                  ef__generation_state state, ef_error *err)
 {
     vq_store *store = vq_store_of(views);
     vq_generation g;
     bool live_changes;
-    ef_status st = begin_with(store, id, &g, err);
+    ef_status st = begin_with(store, id, era, &g, err);
 
     if (st != EF_OK)
         return st;
@@ -254,11 +257,11 @@ ef_status vq_generation_set_state(ef_views *views, int64_t id, ef__generation_st
     return vq_write_end(store, st, err);
 }
 
-ef_status vq_generation_route(ef_views *views, int64_t id, ef_error *err)
+ef_status vq_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err)
 {
     vq_store *store = vq_store_of(views);
     vq_generation g;
-    ef_status st = begin_with(store, id, &g, err);
+    ef_status st = begin_with(store, id, era, &g, err);
 
     if (st != EF_OK)
         return st;
@@ -278,12 +281,12 @@ static ef_status delete_contents(ef__sq_conn *conn, int64_t id, ef_error *err)
     return st;
 }
 
-ef_status vq_generation_clear(ef_views *views, int64_t id, ef_error *err)
+ef_status vq_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error *err)
 {
     vq_store *store = vq_store_of(views);
     vq_generation g;
     bool was_live;
-    ef_status st = begin_with(store, id, &g, err);
+    ef_status st = begin_with(store, id, era, &g, err);
 
     if (st != EF_OK)
         return st;
@@ -297,11 +300,11 @@ ef_status vq_generation_clear(ef_views *views, int64_t id, ef_error *err)
     return vq_write_end(store, st, err);
 }
 
-ef_status vq_generation_remove(ef_views *views, int64_t id, ef_error *err)
+ef_status vq_generation_remove(ef_views *views, int64_t id, int64_t era, ef_error *err)
 {
     vq_store *store = vq_store_of(views);
     vq_generation g;
-    ef_status st = begin_with(store, id, &g, err);
+    ef_status st = begin_with(store, id, era, &g, err);
 
     if (st != EF_OK)
         return st;
