@@ -3,6 +3,8 @@
  */
 #include "conn.h"
 
+#include <unistd.h>
+#include <fcntl.h>
 #include <everfold/clock.h>
 
 #include <stdio.h>
@@ -100,6 +102,16 @@ static ef_status init(ef__sq_conn *conn, const ef__sq_options *options, ef_error
     return conn->stmts ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
 }
 
+/* A new file is for its owner alone, and what SQLite puts beside it then too. One that is there is
+ * not opened: closing it would drop the locks that this process has on it. */
+static void make_file(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+    if (fd >= 0)
+        (void)close(fd);
+}
+
 ef_status ef__sq_open(ef__sq_conn *conn, const char *path, const ef__sq_options *options,
                       ef_error *err)
 {
@@ -110,6 +122,8 @@ ef_status ef__sq_open(ef__sq_conn *conn, const char *path, const ef__sq_options 
         return st;
     how |= options->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
     how |= options->create ? SQLITE_OPEN_CREATE : 0;
+    if (options->create && !options->read_only)
+        make_file(path);
     st = ef__sq_fail(conn, sqlite3_open_v2(path, &conn->db, how, NULL), path, err);
     if (st == EF_OK)
         st = ef__sq_set_up(conn, options, err);
