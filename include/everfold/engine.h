@@ -2,8 +2,8 @@
  * engine.h - a journal and a view store with the engine between them: events become views.
  *
  * An engine folds every event, in order and exactly once, into the views of every deployed
- * projection. It does a bounded piece of work when it is asked to (ef_engine_work); threads, signals
- * and sleep are the caller's. A handle may be used by any number of threads.
+ * projection. It does a bounded piece of work when it is asked to (ef_engine_work); threads,
+ * signals and sleep are the caller's. A handle may be used by any number of threads.
  */
 #ifndef EVERFOLD_ENGINE_H
 #define EVERFOLD_ENGINE_H
@@ -17,8 +17,8 @@ extern "C" {
 typedef struct ef_engine ef_engine;
 
 typedef enum ef_mode {
-    EF_MODE_OUTBOX_APPLY_ONLY, /* appends queue, workers fold */
-    EF_MODE_INLINE_APPLY_ONLY, /* appends fold at once; nothing is queued */
+    EF_MODE_OUTBOX_APPLY_ONLY,  /* appends queue, workers fold */
+    EF_MODE_INLINE_APPLY_ONLY,  /* appends fold at once; nothing is queued */
     EF_MODE_INLINE_THEN_OUTBOX, /* appends fold at once; what fails is left to the workers */
     EF_MODE_SHADOW_ONLY /* appends fold at once and queue; a shadow worker folds what is queued into
                          * a store of its own and compares: nothing of it is seen by anybody */
@@ -30,8 +30,8 @@ typedef struct ef_engine_options {
     bool create;           /* make the view store when it is not there */
     bool read_only;
     ef_mode mode;
-    bool skip_and_record; /* a log-ordered projection that cannot digest an event passes over it after
-                           * its tries, with a failure on record; otherwise it stops there */
+    bool skip_and_record;  /* a log-ordered projection that cannot digest an event passes over it
+                            * after  its tries, with a failure on record; otherwise it stops there */
     ef_str worker;         /* name of this worker; "" makes one */
     int64_t busy_ms;       /* default 10,000 */
     const ef_clock *clock; /* default: the system's */
@@ -47,18 +47,18 @@ ef_status ef_engine_append(ef_engine *engine, const ef_new_event *events, size_t
                            ef_place *out_places, ef_error *err);
 
 typedef struct ef_work_options {
-    size_t batch;    /* events at a time; default 1,000, more while there is a backlog */
-    bool no_leasing; /* a single worker: its leases have one fixed owner, so a restart goes on at
-                      * once; partitions of other workers stay theirs until they run out */
-    int64_t lease_ms;     /* default 10,000; renewed when a third of it has passed */
+    size_t batch;     /* events at a time; default 1,000, more while there is a backlog */
+    bool no_leasing;  /* a single worker: its leases have one fixed owner, so a restart goes on at
+                       * once; partitions of other workers stay theirs until they run out */
+    int64_t lease_ms; /* default 10,000; renewed when a third of it has passed */
     int64_t heartbeat_ms; /* default 20,000 */
 } ef_work_options;
 
 /* What one tick did. */
 typedef struct ef_tick {
     int64_t claimed, applied, ignored, failed, dead;
-    int64_t deferred;  /* wait behind a failed one in the own lane of a projection */
-    int64_t caught_up; /* events read by cursor for projections that catch up or follow the log */
+    int64_t deferred;   /* wait behind a failed one in the own lane of a projection */
+    int64_t caught_up;  /* events read by cursor for projections that catch up or follow the log */
     int64_t run_events; /* events that runs have read */
     int64_t active_workers; /* with a live heartbeat, this one included */
     int64_t desired_count;  /* partitions this worker should have … */

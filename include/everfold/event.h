@@ -19,14 +19,15 @@ extern "C" {
 #endif
 
 /* expected_seq: where the caller believes the stream is just before this event. */
-#define EF_ANY_SEQ INT64_C(0)     /* wherever it is */
-#define EF_NO_STREAM INT64_C(-1)  /* the stream has no event yet */
-                                  /* n > 0: its last event is n */
+#define EF_ANY_SEQ INT64_C(0)    /* wherever it is */
+#define EF_NO_STREAM INT64_C(-1) /* the stream has no event yet */
+                                 /* n > 0: its last event is n */
 
 #define EF_EVENT_ID_TEXT_MAX 37 /* an id that was made for the caller, with its NUL */
 #define EF_HASH_BYTES 32
 
-/* An event on its way in. Zero means the default, so {.stream = …, .type = …, .data = …} will do. */
+/* An event on its way in. Zero means the default, so {.stream = …, .type = …, .data = …} will do.
+ */
 typedef struct ef_new_event {
     ef_str tenant;        /* "" when tenancy is not used; at most 255 bytes of UTF-8, no NUL */
     ef_str stream;        /* 1 to 255 bytes of UTF-8, no NUL */
@@ -70,11 +71,14 @@ typedef struct ef_event {
 typedef struct ef_batch {
     const ef_event *events;
     size_t count;
-    bool more;                 /* the limit cut it short: there is more to read */
+    bool more; /* the limit cut it short: there is more to read */
     struct ef__batch_room *room;
 } ef_batch;
 
-#define EF_BATCH_INIT {NULL, 0, false, NULL}
+#define EF_BATCH_INIT                                                                              \
+    {                                                                                              \
+        NULL, 0, false, NULL                                                                       \
+    }
 
 void ef_batch_reset(ef_batch *batch);
 void ef_batch_release(ef_batch *batch);
@@ -86,7 +90,7 @@ typedef enum ef_intent {
     EF_INTENT_AUDIT_ONLY             /* kept, shown, never folded */
 } ef_intent;
 
-const char *ef_intent_name(ef_intent intent); /* "projection_and_replay" */
+const char *ef_intent_name(ef_intent intent);     /* "projection_and_replay" */
 int ef_intent_parse(ef_str name, ef_intent *out); /* 0, or -1 when there is no such intent */
 
 typedef struct ef_type {

@@ -61,24 +61,25 @@ typedef struct ef_c_projection {
     int32_t version; /* at least 1. A changed function is a new version: nobody else can tell */
     ef_str indexes;  /* "status, stats.total": what queries filter and sort by; "" none */
     ef_fold_fn fn;
-    void *context;   /* handed to `fn`; lives as long as the engine */
+    void *context; /* handed to `fn`; lives as long as the engine */
 } ef_c_projection;
 
 /*
- * Deploy a C projection, and let this engine fold it. To be called after every open, by every process
- * that is to fold it; what is deployed already goes on where it stands. A new projection, or a new
- * version of one, catches up from position 1. A read-only engine deploys nothing; it can then show
- * the past of what is there (ef_view_at, ef_view_explain).
+ * Deploy a C projection, and let this engine fold it. To be called after every open, by every
+ * process that is to fold it; what is deployed already goes on where it stands. A new projection,
+ * or a new version of one, catches up from position 1. A read-only engine deploys nothing; it can
+ * then show the past of what is there (ef_view_at, ef_view_explain).
  *
- * A C projection is in the order of the log, so its events reach it by a cursor of its own and never by
- * the queue: the queue's rows are dropped by whichever process takes them, and that one may lack
- * the function. So a process without the function leaves the projection alone: it neither folds it
- * nor moves its cursor, its views can be read and queried, and all else goes on. The cursor
- * moves in the transaction that writes the views, so of several processes with the function each
- * event is still folded once.
+ * A C projection is in the order of the log, so its events reach it by a cursor of its own and
+ * never by the queue: the queue's rows are dropped by whichever process takes them, and that one
+ * may lack the function. So a process without the function leaves the projection alone: it neither
+ * folds it nor moves its cursor, its views can be read and queried, and all else goes on. The
+ * cursor moves in the transaction that writes the views, so of several processes with the function
+ * each event is still folded once.
  *
  * EF_BAD_INPUT  the name, version or an index is none
- * EF_CONFLICT   the version is deployed as something else, or this engine has another function for it
+ * EF_CONFLICT   the version is deployed as something else, or this engine has another function for
+ * it
  */
 ef_status ef_engine_register(ef_engine *engine, const ef_c_projection *projection, ef_error *err);
 

@@ -26,14 +26,14 @@ typedef struct ef_journal ef_journal;
 
 /* Zero means the default, everywhere. */
 typedef struct ef_journal_options {
-    const char *url;       /* "sqlite:PATH" or "memory:" */
-    bool create;           /* make the store when it is not there */
-    bool read_only;        /* never write: no append, no operator's act, no repair */
-    bool outbox_off;       /* append without outbox rows (mode inline_apply_only) */
-    bool types_strict;     /* refuse types that were not registered by ef_type_set */
-    bool accept_head;      /* believe the store where it disagrees with its head file (see doctor) */
-    int32_t partitions;    /* of a new store: 1 to 1024, default 16 */
-    int64_t busy_ms;       /* how long a call may wait for the store; default 10,000 */
+    const char *url;    /* "sqlite:PATH" or "memory:" */
+    bool create;        /* make the store when it is not there */
+    bool read_only;     /* never write: no append, no operator's act, no repair */
+    bool outbox_off;    /* append without outbox rows (mode inline_apply_only) */
+    bool types_strict;  /* refuse types that were not registered by ef_type_set */
+    bool accept_head;   /* believe the store where it disagrees with its head file (see doctor) */
+    int32_t partitions; /* of a new store: 1 to 1024, default 16 */
+    int64_t busy_ms;    /* how long a call may wait for the store; default 10,000 */
     const ef_clock *clock; /* default ef_clock_system() */
     const ef_log *log;     /* default nowhere */
 } ef_journal_options;
@@ -83,10 +83,10 @@ ef_status ef_journal_read_stream(ef_journal *journal, ef_str tenant, ef_str stre
 
 typedef struct ef_log_query {
     ef_str tenant;
-    bool any_tenant;    /* all tenants; `tenant` is not looked at */
-    int64_t after;      /* positions above this one; 0 from the start */
-    ef_str type;        /* "" for all; NAME, or PREFIX* */
-    size_t limit;       /* 0 means 100; at most EF_READ_LIMIT_MAX */
+    bool any_tenant;      /* all tenants; `tenant` is not looked at */
+    int64_t after;        /* positions above this one; 0 from the start */
+    ef_str type;          /* "" for all; NAME, or PREFIX* */
+    size_t limit;         /* 0 means 100; at most EF_READ_LIMIT_MAX */
     int64_t *out_reached; /* may be NULL: the position up to which this call has looked */
 } ef_log_query;
 
@@ -161,9 +161,9 @@ ef_status ef_type_ls(ef_journal *journal, ef_type_list *out, ef_error *err);
 void ef_type_list_release(ef_type_list *list);
 
 typedef struct ef_verify_result {
-    int64_t checked;  /* events looked at */
-    int64_t head;     /* the last position */
-    int64_t damaged;  /* first damaged position; 0 when all is well */
+    int64_t checked; /* events looked at */
+    int64_t head;    /* the last position */
+    int64_t damaged; /* first damaged position; 0 when all is well */
 } ef_verify_result;
 
 /*
@@ -176,23 +176,24 @@ ef_status ef_journal_verify(ef_journal *journal, int64_t from,
                             bool (*progress)(void *context, int64_t done, int64_t total),
                             void *context, ef_verify_result *out, ef_error *err);
 
-/* Facts about the store for status and doctor. Numbers are -1 where the back end has no such thing. */
+/* Facts about the store for status and doctor. Numbers are -1 where the back end has no such thing.
+ */
 typedef struct ef_store_facts {
-    char backend[16];           /* "sqlite" */
-    char version[32];           /* of the library behind it */
-    char durability[160];       /* the durability line */
-    char journal_id[40];        /* made once, when the store is made */
-    int32_t schema;             /* schema version of the store */
+    char backend[16];     /* "sqlite" */
+    char version[32];     /* of the library behind it */
+    char durability[160]; /* the durability line */
+    char journal_id[40];  /* made once, when the store is made */
+    int32_t schema;       /* schema version of the store */
     int32_t partitions;
-    int64_t store_bytes;        /* size of the data file */
-    int64_t wal_bytes;          /* size of its log */
-    int64_t free_bytes;         /* free on that file system */
+    int64_t store_bytes; /* size of the data file */
+    int64_t wal_bytes;   /* size of its log */
+    int64_t free_bytes;  /* free on that file system */
     int64_t streams;
-    int64_t commits;            /* by this handle */
-    int64_t appended;           /* events, by this handle */
-    int64_t checkpoints;        /* by this handle */
-    int64_t checkpoint_errors;  /* by this handle */
-    int64_t stale_refused;      /* writes under an old token that were refused, by this handle */
+    int64_t commits;           /* by this handle */
+    int64_t appended;          /* events, by this handle */
+    int64_t checkpoints;       /* by this handle */
+    int64_t checkpoint_errors; /* by this handle */
+    int64_t stale_refused;     /* writes under an old token that were refused, by this handle */
 } ef_store_facts;
 
 ef_status ef_journal_facts(ef_journal *journal, ef_store_facts *out, ef_error *err);

@@ -25,7 +25,7 @@ extern "C" {
 #define EF_LANE_APPLY "*" /* all stream-ordered projections at once */
 
 typedef enum ef_lane_kind {
-    EF_LANE_KIND_APPLY,     /* "*" */
+    EF_LANE_KIND_APPLY,      /* "*" */
     EF_LANE_KIND_PROJECTION, /* own lane of one projection: exceptions only, nothing is queued */
     EF_LANE_KIND_PUBLISHER   /* a publisher's lane */
 } ef_lane_kind;
@@ -83,11 +83,15 @@ typedef struct ef_taken_batch {
     const ef_taken *items;
     size_t count;
     bool more;
-    ef_batch events;     /* what the items point into */
-    int64_t next_due_us; /* take_due: when the next one comes due; 0: none is waiting for its time */
+    ef_batch events; /* what the items point into */
+    int64_t
+        next_due_us; /* take_due: when the next one comes due; 0: none is waiting for its time */
 } ef_taken_batch;
 
-#define EF_TAKEN_BATCH_INIT {NULL, 0, false, EF_BATCH_INIT, 0}
+#define EF_TAKEN_BATCH_INIT                                                                        \
+    {                                                                                              \
+        NULL, 0, false, EF_BATCH_INIT, 0                                                           \
+    }
 void ef_taken_batch_release(ef_taken_batch *batch);
 
 /*
@@ -95,9 +99,9 @@ void ef_taken_batch_release(ef_taken_batch *batch);
  * under the tokens before answering (so that a crash can be laid at their door). Taking again
  * without a mark between gives the same rows again.
  *
- * What an owner that vanished had in hand may have been what ended it. It comes first and by itself:
- * in pieces of EF_SUSPECT_PIECE when there is much of it, then one by one; so whoever vanishes over
- * a piece leaves less in hand, and one that was alone in hand is known.
+ * What an owner that vanished had in hand may have been what ended it. It comes first and by
+ * itself: in pieces of EF_SUSPECT_PIECE when there is much of it, then one by one; so whoever
+ * vanishes over a piece leaves less in hand, and one that was alone in hand is known.
  *
  * EF_LEASE_LOST  one of the tokens is old or its lease has run out: nothing is taken
  */
@@ -107,7 +111,8 @@ ef_status ef_outbox_take(ef_journal *journal, ef_str lane, const ef_holding *hel
 /*
  * Take exceptions that are due: the first of each stream in its lane, if it is pending or failed
  * and its time has come, each followed by the pending ones that wait behind it. `lane` "" means the
- * own lanes of all projections. Lane by lane, what was due first comes first. Nothing is noted: whoever tries one counts the attempt first.
+ * own lanes of all projections. Lane by lane, what was due first comes first. Nothing is noted:
+ * whoever tries one counts the attempt first.
  */
 ef_status ef_outbox_take_due(ef_journal *journal, ef_str lane, const ef_holding *held,
                              size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);

@@ -43,8 +43,9 @@ typedef struct ef_projection {
     int64_t lag_us;
     int64_t views;
     char digest[33]; /* hexadecimal */
-    int64_t unaccounted; /* events that are neither applied, ignored, skipped nor waiting: must be 0 */
-    int64_t failures;    /* open ones */
+    int64_t
+        unaccounted;  /* events that are neither applied, ignored, skipped nor waiting: must be 0 */
+    int64_t failures; /* open ones */
     int64_t quarantined; /* streams parked behind a dead row */
     ef_str program;
     bool no_function; /* written in C, and its function is not registered with this engine */

@@ -2,10 +2,10 @@
  * shadow.h - a worker that touches nothing: it folds what is queued into a store of its own, in
  * memory, and compares the result with the views that people see.
  *
- * It first catches up with the journal, then goes by the rows of the queue alone, as a worker would,
- * without taking them: no lease, no mark, no attempt of anybody's is changed. An event that was
- * appended without a row, a row out of order, a program that fails: all of it shows in the report.
- * Rows stay queued until a real worker takes them.
+ * It first catches up with the journal, then goes by the rows of the queue alone, as a worker
+ * would, without taking them: no lease, no mark, no attempt of anybody's is changed. An event that
+ * was appended without a row, a row out of order, a program that fails: all of it shows in the
+ * report. Rows stay queued until a real worker takes them.
  */
 #ifndef EVERFOLD_SHADOW_H
 #define EVERFOLD_SHADOW_H
@@ -29,10 +29,10 @@ typedef struct ef_shadow_result {
     char name[256];
     int64_t position; /* up to where the shadow has folded */
     int64_t applied;
-    int64_t attempts; /* folds of the shadow's that failed, of all its projections */
+    int64_t attempts;     /* folds of the shadow's that failed, of all its projections */
     char digest[33];      /* of the shadow's views */
     char live_digest[33]; /* of the views that people see */
-    bool same; /* they agree; before both are at the same position they need not */
+    bool same;            /* they agree; before both are at the same position they need not */
 } ef_shadow_result;
 
 /* Up to `max` results; *out_count of them. */

@@ -28,8 +28,8 @@ struct sqlite3;
 typedef struct ef_sqlite ef_sqlite;
 
 /* `options->url` and `create` are not looked at. Errors as for ef_journal_open. */
-ef_status ef_sqlite_attach(struct sqlite3 *db, const ef_journal_options *options,
-                           ef_sqlite **out, ef_error *err);
+ef_status ef_sqlite_attach(struct sqlite3 *db, const ef_journal_options *options, ef_sqlite **out,
+                           ef_error *err);
 void ef_sqlite_detach(ef_sqlite *everfold); /* rolls back what is open; NULL is fine */
 
 /* EF_BUSY after options->busy_ms: nothing has begun. */

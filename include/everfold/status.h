@@ -75,7 +75,13 @@ typedef struct ef_error {
     char text[EF_ERROR_TEXT_MAX]; /* a sentence for people; always ends in a NUL */
 } ef_error;
 
-#define EF_ERROR_INIT {EF_OK, false, 0, 0, {0}}
+#define EF_ERROR_INIT                                                                              \
+    {                                                                                              \
+        EF_OK, false, 0, 0,                                                                        \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
+    }
 
 const char *ef_status_name(ef_status status);  /* "EF_CONFLICT" */
 const char *ef_status_code(ef_status status);  /* "seq_conflict": stable, for programs */

@@ -48,7 +48,7 @@ typedef struct ef_post {
     ef_post_state state;
     int64_t steps;
     int64_t failures_in_a_row;
-    int64_t stalled_us; /* since it last got on or found nothing to do; 0 while it is well */
+    int64_t stalled_us;  /* since it last got on or found nothing to do; 0 while it is well */
     ef_error last_error; /* status EF_OK: none so far */
 } ef_post;
 

@@ -1,8 +1,8 @@
 /*
  * view.h - reading views.
  *
- * Every answer says as of which position it is: all events up to there that the projection wants are
- * in it. A read sees one tenant only.
+ * Every answer says as of which position it is: all events up to there that the projection wants
+ * are in it. A read sees one tenant only.
  */
 #ifndef EVERFOLD_VIEW_H
 #define EVERFOLD_VIEW_H
@@ -34,9 +34,9 @@ typedef struct ef_view_list {
     size_t count;
     ef_str next; /* cursor of the next page; "" at the end */
     int64_t as_of;
-    int64_t total;   /* count_only: how many match */
-    int64_t looked;  /* rows looked at */
-    ef_str plan;     /* explain: how it was found */
+    int64_t total;  /* count_only: how many match */
+    int64_t looked; /* rows looked at */
+    ef_str plan;    /* explain: how it was found */
     struct ef__batch_room *room;
 } ef_view_list;
 
@@ -49,11 +49,11 @@ ef_status ef_view_get(ef_engine *engine, ef_str projection, ef_str tenant, ef_st
 typedef struct ef_view_query {
     ef_str projection;
     ef_str tenant;
-    ef_str where; /* an expression over the view's fields; "" all */
-    ef_str sort;  /* "total,-name"; "" by view id */
+    ef_str where;  /* an expression over the view's fields; "" all */
+    ef_str sort;   /* "total,-name"; "" by view id */
     ef_str fields; /* "total,name"; "" all */
-    size_t limit; /* 0 means 100; at most 10,000 */
-    ef_str after; /* cursor */
+    size_t limit;  /* 0 means 100; at most 10,000 */
+    ef_str after;  /* cursor */
     bool count_only;
     bool explain;
     ef_freshness freshness;

@@ -17,7 +17,10 @@ typedef struct ef__arena {
     size_t max_bytes;
 } ef__arena;
 
-#define EF__ARENA_INIT(max) {NULL, 0, (max)}
+#define EF__ARENA_INIT(max)                                                                        \
+    {                                                                                              \
+        NULL, 0, (max)                                                                             \
+    }
 
 /* Memory for `bytes`, aligned for anything, not zeroed. NULL past the maximum. 0 bytes is fine. */
 void *ef__arena_alloc(ef__arena *arena, size_t bytes);

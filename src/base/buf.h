@@ -20,7 +20,10 @@ typedef struct ef__buf {
     bool failed;
 } ef__buf;
 
-#define EF__BUF_INIT(max) {NULL, 0, 0, (max), false}
+#define EF__BUF_INIT(max)                                                                          \
+    {                                                                                              \
+        NULL, 0, 0, (max), false                                                                   \
+    }
 
 bool ef__buf_add(ef__buf *buf, const void *bytes, size_t len);
 bool ef__buf_add_str(ef__buf *buf, ef_str text);

@@ -64,14 +64,18 @@ bool ef__json_write_string(ef__buf *out, ef_str text);
 /*
  * A writer that places commas and colons. Objects keep the order of calls.
  *     ef__json_writer w = EF__JSON_WRITER(&buf);
- *     ef__json_open(&w, '{'); ef__json_key(&w, "seq"); ef__json_int(&w, 7); ef__json_close(&w, '}');
+ *     ef__json_open(&w, '{'); ef__json_key(&w, "seq"); ef__json_int(&w, 7); ef__json_close(&w,
+ * '}');
  */
 typedef struct ef__json_writer {
     ef__buf *out;
     bool comma; /* a value stands before this place */
 } ef__json_writer;
 
-#define EF__JSON_WRITER(buf) {(buf), false}
+#define EF__JSON_WRITER(buf)                                                                       \
+    {                                                                                              \
+        (buf), false                                                                               \
+    }
 
 void ef__json_open(ef__json_writer *w, char bracket);  /* '{' or '[' */
 void ef__json_close(ef__json_writer *w, char bracket); /* '}' or ']' */
@@ -80,7 +84,7 @@ void ef__json_str(ef__json_writer *w, ef_str value);
 void ef__json_int(ef__json_writer *w, int64_t value);
 void ef__json_bool(ef__json_writer *w, bool value);
 void ef__json_null(ef__json_writer *w);
-void ef__json_raw(ef__json_writer *w, ef_str value); /* JSON text that was checked before */
+void ef__json_raw(ef__json_writer *w, ef_str value);     /* JSON text that was checked before */
 void ef__json_time(ef__json_writer *w, int64_t time_us); /* RFC 3339 string; 0 gives null */
 
 #endif

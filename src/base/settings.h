@@ -31,7 +31,7 @@ typedef enum ef__setting_origin {
 } ef__setting_origin;
 
 typedef struct ef__setting_spec {
-    const char *key;         /* "journal", "outbox.partitions" */
+    const char *key; /* "journal", "outbox.partitions" */
     ef__setting_type type;
     const char *default_text; /* as one would write it */
     int64_t min, max;         /* INT, DURATION (ms), BYTES; both 0: any that fits */
@@ -66,16 +66,17 @@ int64_t ef__settings_int(const ef__settings *settings, const char *key); /* INT,
 
 typedef struct ef__setting_view {
     const ef__setting_spec *spec;
-    ef_str value;              /* as it was written */
+    ef_str value; /* as it was written */
     ef__setting_origin origin;
-    ef_str where;              /* "everfold.conf:12", "EVERFOLD_DATA", "--data", "" for defaults */
+    ef_str where; /* "everfold.conf:12", "EVERFOLD_DATA", "--data", "" for defaults */
 } ef__setting_view;
 
 size_t ef__settings_count(const ef__settings *settings);
 ef__setting_view ef__settings_at(const ef__settings *settings, size_t index);
 const char *ef__setting_origin_name(ef__setting_origin origin); /* "environment" */
 
-/* The nearest of `words` to a mistyped one, or NULL when none is near. For commands and flags too. */
+/* The nearest of `words` to a mistyped one, or NULL when none is near. For commands and flags too.
+ */
 const char *ef__suggest(ef_str word, const char *const *words, size_t count);
 
 #endif

@@ -48,8 +48,8 @@ typedef struct ef__apply {
     bool go_live;
     /* out */
     bool went_live;
-    bool stopped; /* a log-ordered projection: before an event that it cannot digest … */
-    int64_t stopped_at; /* … at this position */
+    bool stopped;         /* a log-ordered projection: before an event that it cannot digest … */
+    int64_t stopped_at;   /* … at this position */
     ef__applied *results; /* [generation * event_count + event], in `arena` */
     int64_t applied, ignored, failed;
     ef__arena arena;

@@ -81,8 +81,8 @@ static ef_status wake_failed(ef_engine *e, const ef__live *live, ef__scope *scop
     if (scope->failures == 0) /* another process gave up, or this one before it was started anew */
         scope->failures = EF__SCOPE_GIVEN_UP;
     tick->more = true;
-    return e->views->ops->generation_set_state(e->views, g->id, g->era,
-                                                EF__GENERATION_CATCHING_UP, err);
+    return e->views->ops->generation_set_state(e->views, g->id, g->era, EF__GENERATION_CATCHING_UP,
+                                               err);
 }
 
 static ef_status cursor_generation(ef_engine *e, const ef__live *live, ef_tick *tick, ef_error *err)

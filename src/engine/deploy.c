@@ -400,8 +400,8 @@ static ef_status set_states(ef_engine *e, const ef__generation_list *list, bool 
             st = keep_place(e, g, err);
         if (st == EF_OK)
             st = e->views->ops->generation_set_state(
-                e->views, g->id, g->era,
-                pause ? EF__GENERATION_PAUSED : EF__GENERATION_CATCHING_UP, err);
+                e->views, g->id, g->era, pause ? EF__GENERATION_PAUSED : EF__GENERATION_CATCHING_UP,
+                err);
     }
     return st;
 }

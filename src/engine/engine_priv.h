@@ -48,20 +48,20 @@ struct ef_engine {
     pthread_mutex_t lock; /* of what follows */
     ef__compiled *compiled;
     ef__function *functions;
-    struct ef__route *routes; /* kept for a moment */
-    int64_t changes;          /* grows whenever this engine has done something that reads see */
-    pthread_mutex_t reading; /* one tick of the cursors at a time; it guards … */
+    struct ef__route *routes;     /* kept for a moment */
+    int64_t changes;              /* grows whenever this engine has done something that reads see */
+    pthread_mutex_t reading;      /* one tick of the cursors at a time; it guards … */
     struct ef__workset *worksets; /* … what is kept from tick to tick, */
     struct ef__scope *scopes;     /* and how the scopes are doing */
     size_t worksets_bytes;        /* what they may take; EF__WORKSETS_BYTES, less in tests */
-    pthread_mutex_t working; /* one tick of the queue at a time; it guards … */
-    ef__crew crew;           /* … what this worker holds */
-    size_t batch;            /* how many rows the next pass takes */
+    pthread_mutex_t working;      /* one tick of the queue at a time; it guards … */
+    ef__crew crew;                /* … what this worker holds */
+    size_t batch;                 /* how many rows the next pass takes */
     char gaps_after[EF_CURSOR_MAX]; /* the look for gaps at the start has come so far … */
     bool gaps_looked;               /* … or is over */
     pthread_mutex_t driving;        /* one step of a run at a time; it guards … */
     ef__run_hold run_hold;          /* … this */
-    bool ghost; /* a shadow's: it leaves nothing in the journal, not even a lease */
+    bool ghost;   /* a shadow's: it leaves nothing in the journal, not even a lease */
     bool careful; /* some of what a process that ended had in hand is still to be tried */
 };
 
@@ -79,8 +79,8 @@ typedef struct ef__live_set {
     ef__generation_list list;
 } ef__live_set;
 
-/* As ef_engine_open, on a view store that is open already (views_url is not looked at). The store is
- * the engine's from here on; when this fails, it is closed. */
+/* As ef_engine_open, on a view store that is open already (views_url is not looked at). The store
+ * is the engine's from here on; when this fails, it is closed. */
 ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, ef_engine **out,
                              ef_error *err);
 /* Free the memory as a crash would: no lease is released, nothing is written. For tests. */
@@ -94,7 +94,8 @@ ef_status ef__live_set_read(ef_engine *engine, bool stream_ordered_live, ef__liv
                             ef_error *err);
 void ef__live_set_release(ef__live_set *set);
 
-/* Add a generation of a program with this text, unless it is there. EF_CONFLICT: with another text */
+/* Add a generation of a program with this text, unless it is there. EF_CONFLICT: with another text
+ */
 ef_status ef__deploy_program(ef_engine *engine, const ef__program *program, ef_str text,
                              ef_error *err);
 

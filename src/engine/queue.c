@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define BATCH_GROWTH 8   /* a backlog is taken in batches of up to so many times the usual one */
+#define BATCH_GROWTH 8 /* a backlog is taken in batches of up to so many times the usual one */
 
 /* A batch on its way through a pass. */
 typedef struct pass {
@@ -105,7 +105,8 @@ static ef_status apply_taken(pass *p, ef_error *err)
     return st;
 }
 
-/* --- what was in hand when a process ended ------------------------------------------------------ */
+/* --- what was in hand when a process ended ------------------------------------------------------
+ */
 
 /* Does the generation still lack the event? */
 static ef_status lacks(const pass *p, const ef__generation *g, const ef_event *event, bool *out,

@@ -36,7 +36,8 @@ ef_status ef__cursor_step(ef_engine *engine, ef_tick *tick, ef_error *err);
 /* --- shared by the drivers (settle.c) --------------------------------------------------------- */
 
 /* The partitions held, with room for all; how many in *out_count. malloc'ed. */
-ef_status ef__held_read(const ef_engine *engine, ef_holding **out, size_t *out_count, ef_error *err);
+ef_status ef__held_read(const ef_engine *engine, ef_holding **out, size_t *out_count,
+                        ef_error *err);
 
 /* The fences of the held partitions that items are in, and their names. */
 typedef struct ef__fence_set {

@@ -317,7 +317,8 @@ static ef_status remove_built(ef__driven *d, const builds *b, ef_error *err)
     /* Out of the live ones first: then nobody writes to it while its views go. */
     st = views->ops->generation_set_state(views, b->built->id, b->built->era,
                                           EF__GENERATION_RETIRED, err);
-    return st == EF_OK ? views->ops->generation_remove(views, b->built->id, b->built->era + 1, err) : st;
+    return st == EF_OK ? views->ops->generation_remove(views, b->built->id, b->built->era + 1, err)
+                       : st;
 }
 
 static ef_status finish_verify(ef__driven *d, const builds *b, ef_error *err)

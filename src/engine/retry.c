@@ -28,7 +28,7 @@ typedef struct attempt {
     size_t count;
     ef__live *generations; /* of the lane's projection, that are fed */
     size_t generation_count;
-    bool stopped;          /* one of them is paused or failed: its rows have to stay */
+    bool stopped; /* one of them is paused or failed: its rows have to stay */
     ef__apply_event *events;
     ef_exception *exceptions; /* room for one an item */
     ef_tick *tick;
@@ -91,8 +91,7 @@ static const ef__applied *left_over(const attempt *a, const ef__apply *apply, si
 
     for (size_t g = 0; g < a->generation_count; g++) {
         const ef__applied *result = &apply->results[g * a->count + item];
-        if (ef__verdict_waits(result->verdict) &&
-            (!found || result->verdict == EF__VERDICT_FAILED))
+        if (ef__verdict_waits(result->verdict) && (!found || result->verdict == EF__VERDICT_FAILED))
             found = result;
     }
     return found;
@@ -183,7 +182,8 @@ static ef_status try_items(const attempt *a, ef_error *err)
     return st;
 }
 
-/* --- lane by lane ------------------------------------------------------------------------------ */
+/* --- lane by lane ------------------------------------------------------------------------------
+ */
 
 /* The generations of a lane that are fed from it, and whether others will want its rows later. */
 static void choose_generations(attempt *a, const ef__live_set *set, ef_str lane)

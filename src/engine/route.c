@@ -42,8 +42,8 @@ static ef__route *find(ef_engine *e, ef_str name, int64_t at_us)
 
     for (ef__route **at = &e->routes; *at; count++) {
         ef__route *route = *at;
-        bool old = at_us - route->read_us > KEPT_US || route->changes != e->changes ||
-                   count >= ROUTES_MAX;
+        bool old =
+            at_us - route->read_us > KEPT_US || route->changes != e->changes || count >= ROUTES_MAX;
         if (!old && ef_str_equal(route->generation->name, name))
             return route;
         if (!old) {

@@ -1,9 +1,9 @@
 /*
  * route.h - which generation a name leads to, and how far it is: kept for a moment.
  *
- * A read that asks for nothing special may be told an older place than it could be: what it shows is
- * at least as new. So the answer to "which generation, as of when" serves all reads of the next few
- * milliseconds. What this engine itself does to a projection is seen at once.
+ * A read that asks for nothing special may be told an older place than it could be: what it shows
+ * is at least as new. So the answer to "which generation, as of when" serves all reads of the next
+ * few milliseconds. What this engine itself does to a projection is seen at once.
  */
 #ifndef EF_ENGINE_ROUTE_H
 #define EF_ENGINE_ROUTE_H

@@ -106,8 +106,8 @@ ef_status ef__scope_stopped(ef_engine *e, ef__scope *scope, const ef__generation
                             int64_t position, ef_tick *tick, ef_error *err)
 {
     int64_t now_us = mono_us(e);
-    ef__retry_step step = ef__retry_decide(&ef__retry_cursor, scope->failures, EF__ERROR_PERMANENT,
-                                           (uint64_t)now_us);
+    ef__retry_step step =
+        ef__retry_decide(&ef__retry_cursor, scope->failures, EF__ERROR_PERMANENT, (uint64_t)now_us);
     ef_status st = EF_OK;
 
     scope->failures = step.attempts;
@@ -117,8 +117,8 @@ ef_status ef__scope_stopped(ef_engine *e, ef__scope *scope, const ef__generation
         scope->next_try_us = scope->failures = 0;
         tick->more = true;
     } else if (step.dead) {
-        st = e->views->ops->generation_set_state(e->views, g->id, g->era,
-                                                 EF__GENERATION_FAILED, err);
+        st = e->views->ops->generation_set_state(e->views, g->id, g->era, EF__GENERATION_FAILED,
+                                                 err);
     }
     if (step.dead)
         ef__log(e->options.log, EF_LOG_WARN,

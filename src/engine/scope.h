@@ -8,8 +8,8 @@
  *     starting ─► catching_up ─► live        paused and failed are the generation's own states
  *                     └─ retrying ─► failed ─ a minute later, or resumed ─► catching_up
  *
- * What is here is how things are going in this process. What must last is in the stores: the cursor,
- * the state, the failures.
+ * What is here is how things are going in this process. What must last is in the stores: the
+ * cursor, the state, the failures.
  */
 #ifndef EF_ENGINE_SCOPE_H
 #define EF_ENGINE_SCOPE_H
@@ -21,7 +21,7 @@ typedef struct ef__scope {
     int64_t generation;
     char name[320];
     char fence[32];
-    int64_t token; /* 0: not held */
+    int64_t token;              /* 0: not held */
     int64_t until_us, renew_us; /* monotonic: the lease counts as gone, is to be renewed */
     int64_t next_try_us;        /* monotonic: nothing is tried before */
     int64_t failures;           /* in a row */
@@ -40,7 +40,8 @@ ef__scope *ef__scope_of(ef_engine *engine, const ef__generation *generation);
 ef_status ef__scope_ready(ef_engine *engine, ef__scope *scope, ef_tick *tick, bool *out,
                           ef_error *err);
 void ef__scope_went_on(ef__scope *scope);
-/* It stopped before an event that its program cannot digest: try again later, in the end give up. */
+/* It stopped before an event that its program cannot digest: try again later, in the end give up.
+ */
 ef_status ef__scope_stopped(ef_engine *engine, ef__scope *scope, const ef__generation *generation,
                             int64_t position, ef_tick *tick, ef_error *err);
 /* Give back the leases of scopes that are not seen any more, or of all. */

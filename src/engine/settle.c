@@ -91,8 +91,7 @@ static const ef__applied *worst(const ef__apply *apply, size_t first, size_t end
 
     for (size_t g = first; g < end; g++) {
         const ef__applied *result = &apply->results[g * apply->event_count + event];
-        if (ef__verdict_waits(result->verdict) &&
-            (!found || result->verdict == EF__VERDICT_FAILED))
+        if (ef__verdict_waits(result->verdict) && (!found || result->verdict == EF__VERDICT_FAILED))
             found = result;
     }
     return found;

@@ -17,8 +17,8 @@
 #define INTERVAL_MS 2000
 #define CURSOR_THREADS 1
 #define POSTS_MAX 16
-#define SLICE_MS 200       /* how long a stop may go unseen */
-#define STALLED_MS 30000   /* beyond the interval: then a post is not well */
+#define SLICE_MS 200     /* how long a stop may go unseen */
+#define STALLED_MS 30000 /* beyond the interval: then a post is not well */
 #define BACKOFF_CAP_MS 30000
 
 typedef ef_status step_fn(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
@@ -29,7 +29,7 @@ typedef struct post {
     step_fn *step;
     pthread_t thread;
     bool started;
-    ef_post shown;    /* under the supervisor's lock, as is … */
+    ef_post shown;   /* under the supervisor's lock, as is … */
     int64_t well_us; /* … when it last got on or found nothing to do; monotonic */
 } post;
 
@@ -109,8 +109,8 @@ static void rest(post *p, int64_t position, int64_t ms)
     ef_status st = EF_TIMEOUT;
 
     while (st == EF_TIMEOUT && left > 0 && !is_stopping(s)) {
-        st = ef_journal_wait(s->options.engine->journal, position, left < SLICE_MS ? left : SLICE_MS,
-                             &ignored);
+        st = ef_journal_wait(s->options.engine->journal, position,
+                             left < SLICE_MS ? left : SLICE_MS, &ignored);
         left = (until_us - mono_us(s)) / 1000;
     }
     if (st != EF_OK && st != EF_TIMEOUT)
@@ -292,8 +292,7 @@ size_t ef_supervisor_posts(ef_supervisor *s, ef_post *out, size_t max)
     for (size_t i = 0; i < s->count && i < max; i++) {
         int64_t since_us = now_us - s->posts[i].well_us;
         out[i] = s->posts[i].shown;
-        out[i].stalled_us =
-            since_us > (STALLED_MS + s->options.interval_ms) * 1000 ? since_us : 0;
+        out[i].stalled_us = since_us > (STALLED_MS + s->options.interval_ms) * 1000 ? since_us : 0;
     }
     pthread_mutex_unlock(&s->lock);
     return s->count;

@@ -46,8 +46,8 @@ static ef_status wanted_position(ef_engine *e, const ef_freshness *f, int64_t *o
 
 /* The routed generation once it is fresh enough. Others fold; whoever waits looks again and again.
  */
-static ef_status fresh_generation(ef_engine *e, ef_str name, const ef_freshness *f,
-                                  ef__route **out, ef_error *err)
+static ef_status fresh_generation(ef_engine *e, ef_str name, const ef_freshness *f, ef__route **out,
+                                  ef_error *err)
 {
     static const ef_freshness any = {0};
     const ef_clock *clock = ef_clock_system();
@@ -107,21 +107,21 @@ ef_status ef_view_get(ef_engine *e, ef_str projection, ef_str tenant, ef_str id,
     if (st == EF_OK)
         st = fresh_generation(e, projection, freshness, &route, err);
     if (st == EF_OK)
-        st = e->views->ops->view_get(e->views, route->generation->id, tenant, id, &out->room->arena, &view, &found,
-                                     err);
+        st = e->views->ops->view_get(e->views, route->generation->id, tenant, id, &out->room->arena,
+                                     &view, &found, err);
     if (st == EF_OK && !found)
         st = ef_fail(err, EF_NOT_FOUND, "projection \"%.*s\" has no view \"%.*s\"",
                      EF_STR_ARG(projection), EF_STR_ARG(id));
     if (st == EF_OK) {
         item = ef__arena_alloc(&out->room->arena, sizeof *item);
         if (item) /* the store has put the rest there */
-            *item = (ef_view){
-                .view_type = ef__arena_copy(&out->room->arena, route->generation->name),
-                .version = route->generation->version,
-                .tenant = view.tenant,
-                .view_id = view.id,
-                .last_event_sequence = view.last_position,
-                .data = view.data};
+            *item =
+                (ef_view){.view_type = ef__arena_copy(&out->room->arena, route->generation->name),
+                          .version = route->generation->version,
+                          .tenant = view.tenant,
+                          .view_id = view.id,
+                          .last_event_sequence = view.last_position,
+                          .data = view.data};
         st = item && is_whole(item) ? EF_OK : ef__room_full(err);
         out->items = item;
         out->count = st == EF_OK;

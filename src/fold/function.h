@@ -39,8 +39,7 @@ enum {
 #define EF__FUNCTION_MAP(X)                                                                        \
     X(LOWER, "lower", 1, 1, EF__T, 0, 0, EF__T, "small letters, A to Z only", "lower(\"Ab\")")     \
     X(UPPER, "upper", 1, 1, EF__T, 0, 0, EF__T, "capitals, a to z only", "upper(\"Ab\")")          \
-    X(TRIM, "trim", 1, 1, EF__T, 0, 0, EF__T, "without white space at both ends",                  \
-      "trim(\" a \")")                                                                             \
+    X(TRIM, "trim", 1, 1, EF__T, 0, 0, EF__T, "without white space at both ends", "trim(\" a \")") \
     X(LENGTH, "length", 1, 1, EF__T, 0, 0, EF__N, "how many characters", "length(\"abc\")")        \
     X(SUBSTR, "substr", 2, 3, EF__T, EF__N, EF__N, EF__T,                                          \
       "characters from a place (0 is the first, -1 the last), at most so many",                    \
@@ -62,8 +61,7 @@ enum {
     X(FORMAT, "format", 1, EF__MANY, EF__T, EF__X, EF__X, EF__T,                                   \
       "a text in which each {} is the next value", "format(\"{} of {}\", 1, 3)")                   \
     X(PAD, "pad", 2, 3, EF__T | EF__N, EF__N, EF__T, EF__T,                                        \
-      "filled at the left up to a length, with spaces or a given character",                       \
-      "pad(7, 3, \"0\")")                                                                          \
+      "filled at the left up to a length, with spaces or a given character", "pad(7, 3, \"0\")")   \
     X(ABS, "abs", 1, 1, EF__N, 0, 0, EF__N, "without its sign", "abs(-2)")                         \
     X(MIN, "min", 1, EF__MANY, EF__N | EF__T, EF__N | EF__T, EF__N | EF__T, EF__N | EF__T,         \
       "the least of its arguments", "min(3, 1, 2)")                                                \
@@ -89,14 +87,12 @@ enum {
     X(TO_DAY, "to_day", 1, 1, EF__T, 0, 0, EF__T, "cut to the day, as YYYY-MM-DD", "to_day(time)") \
     X(TO_MONTH, "to_month", 1, 1, EF__T, 0, 0, EF__T, "cut to the month, as YYYY-MM",              \
       "to_month(time)")                                                                            \
-    X(COUNT, "count", 1, 1, EF__A | EF__O, 0, 0, EF__N, "how many items or keys",                  \
-      "count([1, 2])")                                                                             \
+    X(COUNT, "count", 1, 1, EF__A | EF__O, 0, 0, EF__N, "how many items or keys", "count([1, 2])") \
     X(FIRST, "first", 1, 1, EF__A, 0, 0, EF__X, "the first item, null when empty",                 \
       "first([1, 2])")                                                                             \
     X(LAST, "last", 1, 1, EF__A, 0, 0, EF__X, "the last item, null when empty", "last([1, 2])")    \
     X(SUM, "sum", 1, 2, EF__A, EF__T, 0, EF__N,                                                    \
-      "of the numbers of an array, or of a field of its objects; 0 when empty",                    \
-      "sum([1, 2.5])")                                                                             \
+      "of the numbers of an array, or of a field of its objects; 0 when empty", "sum([1, 2.5])")   \
     X(AVG, "avg", 1, 2, EF__A, EF__T, 0, EF__N | EF__Z, "the mean, null when empty",               \
       "avg([1, 2])")                                                                               \
     X(MIN_OF, "min_of", 1, 2, EF__A, EF__T, 0, EF__X, "the least item, null when empty",           \
@@ -115,8 +111,7 @@ enum {
     X(PLUCK, "pluck", 2, 2, EF__A, EF__T, 0, EF__A, "one field of each object of an array",        \
       "pluck(data.items, \"sku\")")                                                                \
     X(KEYS, "keys", 1, 1, EF__O, 0, 0, EF__A, "the keys, sorted", "keys({a: 1})")                  \
-    X(VALUES, "values", 1, 1, EF__O, 0, 0, EF__A, "the values, by sorted keys",                    \
-      "values({a: 1})")                                                                            \
+    X(VALUES, "values", 1, 1, EF__O, 0, 0, EF__A, "the values, by sorted keys", "values({a: 1})")  \
     X(HAS, "has", 2, 2, EF__O | EF__A, EF__T | EF__N, 0, EF__B, "is there such a key or index",    \
       "has(data, \"coupon\")")                                                                     \
     X(MERGE, "merge", 2, EF__MANY, EF__O, EF__O, EF__O, EF__O,                                     \

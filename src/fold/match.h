@@ -46,8 +46,8 @@ ef_status ef__match_index(ef__match *match, const ef__program *program, size_t i
  *   array   key of each item, then 0          object   key of each name and value, then 0
  */
 ef_status ef__sort_key(ef__value v, size_t max_bytes, ef__buf *out, bool *out_cut, ef_error *err);
-/* Do two uncut keys tell as much as their values do? True of texts and numbers of everyday size that
- * are of one kind: then comparing the keys is comparing the values. */
+/* Do two uncut keys tell as much as their values do? True of texts and numbers of everyday size
+ * that are of one kind: then comparing the keys is comparing the values. */
 bool ef__sort_key_is_plain(ef_str key, ef_str other);
 
 #endif

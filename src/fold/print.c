@@ -21,7 +21,8 @@ ef_status ef__value_print(ef__value v, ef__buf *out, ef_error *err)
     print_value(v, out, &st, err);
     if (st != EF_OK || ef__buf_add(out, "", 0))
         return st;
-    /* The buffer grows by doubling: one that had not reached half of what it may was not too long. */
+    /* The buffer grows by doubling: one that had not reached half of what it may was not too long.
+     */
     return out->cap < out->max_bytes / 2
                ? ef_fail(err, EF_NO_MEMORY, "memory ran out while printing a value")
                : ef_fail(err, EF_TOO_LARGE, "the text is longer than %zu bytes", out->max_bytes);

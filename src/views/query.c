@@ -188,7 +188,8 @@ static bool is_covered(const run *r, ef_str key)
            (!plan->has_high || ef__sort_key_is_plain(key, ef__buf_str(&plan->high)));
 }
 
-/* Test a candidate and say where it stands. What the index knows is not read from the view again. */
+/* Test a candidate and say where it stands. What the index knows is not read from the view again.
+ */
 static ef_status test(run *r, ef_str key, const ef__view *view, bool *out_holds,
                       ef__query_place *out)
 {

@@ -26,7 +26,7 @@ typedef struct planner {
     const ef__query *query;
     ef_str paths[INDEXES_MAX];
     int32_t path_count;
-    int conditions; /* of the filter */
+    int conditions;                /* of the filter */
     range ranges[INDEXES_MAX + 1]; /* the last one: of ids */
     ef__arena arena;
 } planner;

@@ -65,7 +65,8 @@ typedef struct ef__view {
     int64_t last_position;
     int64_t last_seq; /* of the event that changed it last, in its stream */
     int32_t schema;
-    uint64_t digest[2]; /* by ef__view_digest, as it was read; not looked at in a change */
+    uint64_t digest[2]; /* by ef__view_digest, as it was read; 0 from an index; not looked at in a
+                         * change */
 } ef__view;
 
 typedef struct ef__watermark {

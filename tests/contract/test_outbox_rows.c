@@ -583,7 +583,8 @@ CONTRACT(a_refused_act_leaves_no_record)
 }
 
 CONTRACT_MAIN(CASE(an_act_of_another_kind_is_kept_with_the_others),
-              CASE(rows_are_listed_from_a_position_on), CASE(a_queued_row_shows_its_event), CASE(an_exception_shows_what_became_of_it),
+              CASE(rows_are_listed_from_a_position_on), CASE(a_queued_row_shows_its_event),
+              CASE(an_exception_shows_what_became_of_it),
               CASE(the_eighth_failure_is_dead_and_has_no_next_attempt),
               CASE(a_long_error_is_cut_at_a_characters_end),
               CASE(an_error_that_is_no_text_is_kept_as_well_as_it_can_be),

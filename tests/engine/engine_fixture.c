@@ -85,9 +85,8 @@ void deploy(fixture *f, const char *program)
 
 int64_t append(fixture *f, const char *stream, const char *type, const char *data)
 {
-    ef_new_event event = {.stream = ef_str_from(stream),
-                          .type = ef_str_from(type),
-                          .data = ef_str_from(data)};
+    ef_new_event event = {
+        .stream = ef_str_from(stream), .type = ef_str_from(type), .data = ef_str_from(data)};
     ef_place place;
 
     OK(ef_engine_append(f->engine, &event, 1, &place, &f->err));

@@ -1,6 +1,6 @@
 /*
- * test_engine.c - events become views: apply, queue, catch-up, deploying and reading, on memory and on
- * SQLite (argv[1]).
+ * test_engine.c - events become views: apply, queue, catch-up, deploying and reading, on memory and
+ * on SQLite (argv[1]).
  */
 #include "test.h"
 
@@ -48,18 +48,18 @@ static void open_bench(bench *b, ef_mode mode)
         (void)snprintf(journal, sizeof journal, "sqlite:%s/journal.db", b->folder);
         (void)snprintf(views, sizeof views, "sqlite:%s/views.db", b->folder);
     }
+    CHECK_STATUS(
+        EF_OK,
+        ef_journal_open(&(ef_journal_options){.url = journal,
+                                              .create = true,
+                                              .outbox_off = mode == EF_MODE_INLINE_APPLY_ONLY},
+                        &b->journal, &b->err),
+        &b->err);
     CHECK_STATUS(EF_OK,
-                 ef_journal_open(&(ef_journal_options){.url = journal,
-                                                       .create = true,
-                                                       .outbox_off = mode == EF_MODE_INLINE_APPLY_ONLY},
-                                 &b->journal, &b->err),
-                 &b->err);
-    CHECK_STATUS(EF_OK,
-                 ef_engine_open(&(ef_engine_options){.journal = b->journal,
-                                                     .views_url = views,
-                                                     .create = true,
-                                                     .mode = mode},
-                                &b->engine, &b->err),
+                 ef_engine_open(
+                     &(ef_engine_options){
+                         .journal = b->journal, .views_url = views, .create = true, .mode = mode},
+                     &b->engine, &b->err),
                  &b->err);
 }
 
@@ -78,19 +78,18 @@ static void deploy(bench *b, const char *program)
     ef_projection_list list = {0};
     ef_text report = {0};
 
-    CHECK_STATUS(EF_OK,
-                 ef_projection_deploy(b->engine, "test.fold", ef_str_from(program), &list, &report,
-                                      &b->err),
-                 &b->err);
+    CHECK_STATUS(
+        EF_OK,
+        ef_projection_deploy(b->engine, "test.fold", ef_str_from(program), &list, &report, &b->err),
+        &b->err);
     ef_projection_list_release(&list);
     ef_text_release(&report);
 }
 
 static int64_t append(bench *b, const char *stream, const char *type, const char *data)
 {
-    ef_new_event event = {.stream = ef_str_from(stream),
-                          .type = ef_str_from(type),
-                          .data = ef_str_from(data)};
+    ef_new_event event = {
+        .stream = ef_str_from(stream), .type = ef_str_from(type), .data = ef_str_from(data)};
     ef_place place;
 
     CHECK_STATUS(EF_OK, ef_engine_append(b->engine, &event, 1, &place, &b->err), &b->err);
@@ -102,10 +101,10 @@ static void drain(bench *b)
     ef_tick tick = {.more = true};
 
     for (int i = 0; i < 200 && tick.more; i++)
-        CHECK_STATUS(EF_OK,
-                     ef_engine_work(b->engine, &(ef_work_options){.no_leasing = true}, &tick,
-                                    &b->err),
-                     &b->err);
+        CHECK_STATUS(
+            EF_OK,
+            ef_engine_work(b->engine, &(ef_work_options){.no_leasing = true}, &tick, &b->err),
+            &b->err);
     CHECK(!tick.more);
 }
 
@@ -189,10 +188,10 @@ TEST(a_poison_event_holds_back_its_own_stream_in_its_own_projection_only)
     check_view(&b, "counts", "order.placed", "{\"n\":3}");
 
     ef_view_list list = {0};
-    CHECK_STATUS(EF_NOT_FOUND,
-                 ef_view_get(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("bob"), NULL, &list,
-                             &b.err),
-                 &b.err);
+    CHECK_STATUS(
+        EF_NOT_FOUND,
+        ef_view_get(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("bob"), NULL, &list, &b.err),
+        &b.err);
     ef_view_list_release(&list);
     check_accounts(&b, "orders", "live", 2);
     check_accounts(&b, "counts", "live", 0);
@@ -243,17 +242,19 @@ TEST(another_text_under_the_same_version_is_refused_and_a_mistake_is_not_deploye
     open_bench(&b, EF_MODE_OUTBOX_APPLY_ONLY);
     deploy(&b, COUNTS);
     deploy(&b, COUNTS);
-    CHECK_STATUS(EF_CONFLICT,
-                 ef_projection_deploy(b.engine, "t.fold",
-                                      EF_STR("projection counts version 1\n  view type\n\non *\n  n += 2\n"),
-                                      &list, &report, &b.err),
-                 &b.err);
+    CHECK_STATUS(
+        EF_CONFLICT,
+        ef_projection_deploy(b.engine, "t.fold",
+                             EF_STR("projection counts version 1\n  view type\n\non *\n  n += 2\n"),
+                             &list, &report, &b.err),
+        &b.err);
     ef_text_release(&report);
-    CHECK_STATUS(EF_BAD_INPUT,
-                 ef_projection_deploy(b.engine, "t.fold",
-                                      EF_STR("projection other version 1\n  view typ\n\non *\n  n += 1\n"),
-                                      &list, &report, &b.err),
-                 &b.err);
+    CHECK_STATUS(
+        EF_BAD_INPUT,
+        ef_projection_deploy(b.engine, "t.fold",
+                             EF_STR("projection other version 1\n  view typ\n\non *\n  n += 1\n"),
+                             &list, &report, &b.err),
+        &b.err);
     CHECK(report.ptr && strstr(report.ptr, "t.fold:2:"));
     ef_text_release(&report);
     CHECK_STATUS(EF_OK, ef_projection_ls(b.engine, (ef_str){0}, &list, &b.err), &b.err);
@@ -312,22 +313,22 @@ TEST(queries_filter_sort_and_page_and_the_past_can_be_seen)
     CHECK_INT(30, list.as_of);
     CHECK(list.next.len > 0 && list.plan.len > 0);
     ef_view_list_release(&list);
-    CHECK_STATUS(EF_BAD_INPUT,
-                 ef_view_find(b.engine,
-                              &(ef_view_query){.projection = EF_STR("orders"),
-                                               .where = EF_STR("total >")},
-                              &list, &b.err),
-                 &b.err);
-    CHECK_STATUS(EF_OK,
-                 ef_view_explain(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("c05"), 0, &events,
-                                 &b.err),
-                 &b.err);
+    CHECK_STATUS(
+        EF_BAD_INPUT,
+        ef_view_find(b.engine,
+                     &(ef_view_query){.projection = EF_STR("orders"), .where = EF_STR("total >")},
+                     &list, &b.err),
+        &b.err);
+    CHECK_STATUS(
+        EF_OK,
+        ef_view_explain(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("c05"), 0, &events, &b.err),
+        &b.err);
     CHECK_INT(3, events.count);
     CHECK_INT(15, events.events[1].position);
-    CHECK_STATUS(EF_OK,
-                 ef_view_at(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("c05"), 20, &list,
-                            &b.err),
-                 &b.err);
+    CHECK_STATUS(
+        EF_OK,
+        ef_view_at(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("c05"), 20, &list, &b.err),
+        &b.err);
     CHECK_STR("{\"orders\":2,\"total\":20}", list.items[0].data);
     ef_view_list_release(&list);
     ef_batch_release(&events);
@@ -345,15 +346,15 @@ TEST(a_read_can_ask_for_its_own_writes)
     drain(&b);
     ef_token_format(append(&b, "s", "a", "{}"), token);
     ef_freshness fresh = {.at_least = ef_str_from(token), .timeout_ms = 20};
-    CHECK_STATUS(EF_TIMEOUT,
-                 ef_view_get(b.engine, EF_STR("counts"), (ef_str){0}, EF_STR("a"), &fresh, &list,
-                             &b.err),
-                 &b.err);
+    CHECK_STATUS(
+        EF_TIMEOUT,
+        ef_view_get(b.engine, EF_STR("counts"), (ef_str){0}, EF_STR("a"), &fresh, &list, &b.err),
+        &b.err);
     drain(&b);
-    CHECK_STATUS(EF_OK,
-                 ef_view_get(b.engine, EF_STR("counts"), (ef_str){0}, EF_STR("a"), &fresh, &list,
-                             &b.err),
-                 &b.err);
+    CHECK_STATUS(
+        EF_OK,
+        ef_view_get(b.engine, EF_STR("counts"), (ef_str){0}, EF_STR("a"), &fresh, &list, &b.err),
+        &b.err);
     CHECK_INT(1, list.as_of);
     ef_view_list_release(&list);
     close_bench(&b);

@@ -152,7 +152,8 @@ static void a_backlog_is_taken_in_growing_batches(void **state)
     fixture_close(f);
 }
 
-/* --- what a process that ended leaves in hand -------------------------------------------------- */
+/* --- what a process that ended leaves in hand --------------------------------------------------
+ */
 
 /* Take a batch as a worker would that then ends: the lease runs out. */
 static void take_and_vanish(fixture *f, size_t limit)
@@ -164,8 +165,7 @@ static void take_and_vanish(fixture *f, size_t limit)
     pass_time(f, 11 * SECOND);
     for (int32_t p = 0; p < f->engine->crew.partitions; p++) {
         held[p] = (ef_holding){.partition = p};
-        OK(ef_lease_acquire(f->journal,
-                            &(ef_lease_key){.kind = EF_LEASE_PARTITION, .partition = p},
+        OK(ef_lease_acquire(f->journal, &(ef_lease_key){.kind = EF_LEASE_PARTITION, .partition = p},
                             EF_STR("ghost"), 10000, &held[p].token, &until_us, &f->err));
     }
     OK(ef_outbox_take(f->journal, EF_STR("*"), held, (size_t)f->engine->crew.partitions, limit,
@@ -196,8 +196,8 @@ static void what_was_in_hand_is_tried_with_care_and_nothing_is_lost(void **state
     fixture_close(f);
 }
 
-static void one_that_was_alone_in_hand_counts_an_attempt_in_every_projection_that_lacks_it(
-    void **state)
+static void
+one_that_was_alone_in_hand_counts_an_attempt_in_every_projection_that_lacks_it(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -216,7 +216,8 @@ static void one_that_was_alone_in_hand_counts_an_attempt_in_every_projection_tha
     fixture_close(f);
 }
 
-/* --- several workers --------------------------------------------------------------------------- */
+/* --- several workers ---------------------------------------------------------------------------
+ */
 
 static void a_worker_that_lost_its_leases_changes_nothing_and_goes_on(void **state)
 {

@@ -364,8 +364,8 @@ static size_t list_due(mem_taking *t, int64_t lane, size_t *out)
 
 static ef_status take_due(mem_taking *t, int64_t lane, ef_error *err)
 {
-    size_t *due = ef__arena_alloc(&t->out->events.room->arena,
-                                  (t->m->exception_count + 1) * sizeof *due);
+    size_t *due =
+        ef__arena_alloc(&t->out->events.room->arena, (t->m->exception_count + 1) * sizeof *due);
     ef_status st = due ? taking_ready(t, t->m->exception_count, err) : ef__room_full(err);
     size_t count = st == EF_OK ? list_due(t, lane, due) : 0;
 
@@ -494,8 +494,7 @@ static ef_status plan_change(mem_journal *m, size_t lane, const ef_holding *held
     /* One whose row is gone stays gone, unless this call moves the mark past the queued event; and
      * then one that was filed before stays as it is, with the attempts that it has had. */
     out->filed = held_count == 0;
-    out->wanted =
-        held_count ? found != passes(&m->lanes[lane], held, held_count, event) : !found;
+    out->wanted = held_count ? found != passes(&m->lanes[lane], held, held_count, event) : !found;
     return ef__mem_text_set(&out->error, x->error) ? EF_OK : ef__mem_no_memory(err);
 }
 

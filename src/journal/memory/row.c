@@ -278,8 +278,7 @@ static ef_status add_act(mem_journal *m, const ef_act *act, ef_error *err)
 
     if (!ef__mem_grow((void **)&m->acts, &m->act_cap, m->act_count, sizeof *m->acts) ||
         !ef__mem_text_set(&made.act, act->act) || !ef__mem_text_set(&made.who, act->who) ||
-        !ef__mem_text_set(&made.reason, act->reason) ||
-        !ef__mem_text_set(&made.lane, act->lane) ||
+        !ef__mem_text_set(&made.reason, act->reason) || !ef__mem_text_set(&made.lane, act->lane) ||
         !ef__mem_text_set(&made.tenant, act->tenant) ||
         !ef__mem_text_set(&made.stream, act->stream)) {
         ef__mem_act_free(&made);

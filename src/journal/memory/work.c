@@ -133,8 +133,8 @@ static ef_status show_run(const ef_run *run, ef__arena *arena, ef_run *out, ef_e
     out->reason = ef__arena_copy(arena, run->reason);
     out->requester = ef__arena_copy(arena, run->requester);
     out->detail = ef__arena_copy(arena, run->detail);
-    if (!out->detail.ptr || !out->id.ptr || !out->projection.ptr || !out->tenant.ptr || !out->error.ptr ||
-        !out->reason.ptr || !out->requester.ptr)
+    if (!out->detail.ptr || !out->id.ptr || !out->projection.ptr || !out->tenant.ptr ||
+        !out->error.ptr || !out->reason.ptr || !out->requester.ptr)
         return ef__room_full(err);
     return EF_OK;
 }

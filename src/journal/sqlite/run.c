@@ -40,8 +40,8 @@ static bool run_from_row(sqlite3_stmt *stmt, ef__arena *arena, ef_run *out)
                     .requester = sq_column_copy(stmt, 15, arena),
                     .detail = sq_column_copy(stmt, 16, arena),
                     .cancel = sqlite3_column_int(stmt, 17) != 0};
-    return out->detail.ptr && out->id.ptr && out->projection.ptr && out->tenant.ptr && out->error.ptr &&
-           out->reason.ptr && out->requester.ptr;
+    return out->detail.ptr && out->id.ptr && out->projection.ptr && out->tenant.ptr &&
+           out->error.ptr && out->reason.ptr && out->requester.ptr;
 }
 
 /* Put the rows of a statement that has been bound into a list. */

@@ -61,6 +61,15 @@ static void id_ends(const ef__view_scan *s, place *from, place *to)
 
 /* --- an index --------------------------------------------------------------------------------- */
 
+/* No key is longer than EF__KEY_BYTES, so none lies above one more byte of 255. */
+static void above_all_keys(place *p, int32_t index)
+{
+    char bytes[EF__KEY_BYTES + 1];
+
+    memset(bytes, 0xff, sizeof bytes);
+    place_set(p, index, (ef_str){bytes, sizeof bytes}, (ef_str){0});
+}
+
 static void index_ends(const ef__view_scan *s, place *from, place *to)
 {
     ef_str none = {0};
@@ -73,7 +82,7 @@ static void index_ends(const ef__view_scan *s, place *from, place *to)
         if (!s->high_open)
             behind(&to->second);
     } else {
-        place_set(to, s->index + 1, none, none);
+        above_all_keys(to, s->index);
     }
     if (s->has_after && s->descending) {
         place_set(to, s->index, s->after_key, s->after_id);
@@ -99,16 +108,28 @@ static ef__view view_of_row(sqlite3_stmt *stmt)
     };
 }
 
-static ef_status walk(ef__sq_conn *conn, sqlite3_stmt *stmt, bool indexed,
+static ef__view view_of_entry(sqlite3_stmt *stmt, ef_str tenant)
+{
+    return (ef__view){
+        .data = ef__sq_column_str(stmt, 0),
+        .last_position = sqlite3_column_int64(stmt, 1),
+        .last_seq = sqlite3_column_int64(stmt, 2),
+        .schema = sqlite3_column_int(stmt, 3),
+        .tenant = tenant,
+        .id = ef__sq_column_str(stmt, 4),
+    };
+}
+
+static ef_status walk(ef__sq_conn *conn, sqlite3_stmt *stmt, const ef__view_scan *s,
                       bool (*each)(void *context, ef_str key, const ef__view *view), void *context,
                       ef_error *err)
 {
-    bool row;
+    bool row, indexed = s->index >= 0;
     ef_status st;
 
     while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        ef__view view = view_of_row(stmt);
-        ef_str key = indexed ? ef__sq_column_blob(stmt, 8) : (ef_str){"", 0};
+        ef__view view = indexed ? view_of_entry(stmt, s->tenant) : view_of_row(stmt);
+        ef_str key = indexed ? ef__sq_column_blob(stmt, 5) : (ef_str){"", 0};
         if (!each(context, key, &view)) {
             sqlite3_reset(stmt);
             break;
@@ -134,9 +155,8 @@ static void bind_places(sqlite3_stmt *stmt, const ef__view_scan *s, const place 
     sqlite3_bind_int64(stmt, 3, from->first);
     ef__sq_bind_blob(stmt, 4, ef__buf_str(&from->second));
     ef__sq_bind_str(stmt, 5, ef__buf_str(&from->third));
-    sqlite3_bind_int64(stmt, 6, to->first);
-    ef__sq_bind_blob(stmt, 7, ef__buf_str(&to->second));
-    ef__sq_bind_str(stmt, 8, ef__buf_str(&to->third));
+    ef__sq_bind_blob(stmt, 6, ef__buf_str(&to->second));
+    ef__sq_bind_str(stmt, 7, ef__buf_str(&to->third));
 }
 
 static ef_status scan_places(vq_store *store, const ef__view_scan *s, const place *from,
@@ -156,7 +176,7 @@ static ef_status scan_places(vq_store *store, const ef__view_scan *s, const plac
     st = ef__sq_stmt(conn, WHICH[s->index >= 0][s->descending], &stmt, err);
     if (st == EF_OK) {
         bind_places(stmt, s, from, to);
-        st = walk(conn, stmt, s->index >= 0, each, context, err);
+        st = walk(conn, stmt, s, each, context, err);
     }
     vq_read_end(store, reader);
     return st;

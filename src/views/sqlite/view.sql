@@ -67,21 +67,19 @@ SELECT data, last_position, last_seq, schema, digest_a, digest_b, tenant, id
  ORDER BY generation DESC, tenant DESC, id DESC;
 
 -- name: index_scan_up
--- binds: 1 generation, 2 tenant, 3 idx, 4 key, 5 id to start with; 6, 7, 8 idx, key and id to end
---        before
-SELECT v.data, v.last_position, v.last_seq, v.schema, v.digest_a, v.digest_b, i.tenant, i.id, i.key
+-- binds: 1 generation, 2 tenant, 3 idx, 4 key and 5 id to start with; 6 key and 7 id to end before
+SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key
   FROM view_index i CROSS JOIN view v
- WHERE i.generation = ?1 AND i.tenant = ?2
-   AND (i.idx, i.key, i.id) >= (?3, ?4, ?5) AND (i.idx, i.key, i.id) < (?6, ?7, ?8)
-   AND v.generation = i.generation AND v.tenant = i.tenant AND v.id = i.id
- ORDER BY i.idx, i.key, i.id;
+ WHERE i.generation = ?1 AND i.tenant = ?2 AND i.idx = ?3
+   AND (i.key, i.id) >= (?4, ?5) AND (i.key, i.id) < (?6, ?7)
+   AND v.generation = ?1 AND v.tenant = ?2 AND v.id = i.id
+ ORDER BY i.key, i.id;
 
 -- name: index_scan_down
--- binds: 1 generation, 2 tenant, 3 idx, 4 key, 5 id of the low end; 6, 7, 8 idx, key and id to
---        start before
-SELECT v.data, v.last_position, v.last_seq, v.schema, v.digest_a, v.digest_b, i.tenant, i.id, i.key
+-- binds: 1 generation, 2 tenant, 3 idx, 4 key and 5 id of the low end; 6 key and 7 id to start before
+SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key
   FROM view_index i CROSS JOIN view v
- WHERE i.generation = ?1 AND i.tenant = ?2
-   AND (i.idx, i.key, i.id) >= (?3, ?4, ?5) AND (i.idx, i.key, i.id) < (?6, ?7, ?8)
-   AND v.generation = i.generation AND v.tenant = i.tenant AND v.id = i.id
- ORDER BY i.idx DESC, i.key DESC, i.id DESC;
+ WHERE i.generation = ?1 AND i.tenant = ?2 AND i.idx = ?3
+   AND (i.key, i.id) >= (?4, ?5) AND (i.key, i.id) < (?6, ?7)
+   AND v.generation = ?1 AND v.tenant = ?2 AND v.id = i.id
+ ORDER BY i.key DESC, i.id DESC;
