@@ -7,6 +7,7 @@
  */
 #include "bench_support.h"
 
+#include <sqlite3.h>
 #include <everfold/everfold.h>
 #include <everfold/view.h>
 
@@ -19,21 +20,22 @@
 
 #define FILL_BATCH 5000
 #define PROJECTIONS_MAX 16
+#define HAND_KEY_BYTES 16
 
 static const char usage[] =
     "usage: bench_views catch_up [n=1000000] [streams=1000] [indexed=0] [keep=NAME]\n"
     "       bench_views drain [n=100000] [streams=1000] [batch=1000] [projections=1]\n"
-    "       bench_views find|get [views=1000000] [n=20000] [limit=20]\n"
+    "       bench_views find|get [views=1000000] [n=20000] [limit=20] [hand=0]\n"
     "\n"
     "catch_up and drain count events, find and get calls. Prints one line of JSON; the latencies\n"
     "are of one tick or one call; stderr has the processor time. BENCH_DIR says\n"
     "where the files go; keep leaves the journal in BENCH_DIR/NAME, for the next run to catch up\n"
-    "with. All take seed=1.\n"
+    "with. hand=1 asks in plain SQL, of the file that our store made. All take seed=1.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp bench_views catch_up streams=100000\n";
 
 typedef struct bench_run {
-    int64_t n, streams, batch, projections, indexed, views, limit, seed;
+    int64_t n, streams, batch, projections, indexed, views, limit, seed, hand;
     const char *keep;
     bool queued; /* events get outbox rows */
     bench_dir dir;
@@ -301,8 +303,91 @@ static void ask_once(bench_run *run, bool find, uint64_t number)
     ef_view_list_release(&list);
 }
 
+/* --- by hand ---------------------------------------------------------------------------------- */
+
+/* The same question in plain SQL, of the same file: what our store made, in the order it made it.
+ */
+typedef struct by_hand {
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    unsigned char (*keys)[HAND_KEY_BYTES]; /* of the index, in order */
+    int *lengths;
+} by_hand;
+
+static sqlite3_stmt *hand_prepare(by_hand *hand, const char *sql)
+{
+    sqlite3_stmt *statement;
+
+    if (sqlite3_prepare_v2(hand->db, sql, -1, &statement, NULL) != SQLITE_OK)
+        bench_die("by hand: %s", sqlite3_errmsg(hand->db));
+    return statement;
+}
+
+static void hand_open(by_hand *hand, const bench_run *run, bool find)
+{
+    static const char find_sql[] =
+        "select v.id, v.data, v.last_position from view_index i cross join view v "
+        "where i.generation = 1 and i.tenant = '' and i.idx = 0 and i.key >= ?1 "
+        "and v.generation = i.generation and v.tenant = i.tenant and v.id = i.id "
+        "order by i.key, i.id limit ?2";
+    static const char get_sql[] = "select id, data, last_position from view "
+                                  "where generation = 1 and tenant = '' and id = ?1";
+    char path[BENCH_PATH_BYTES + 32];
+    size_t count = 0;
+
+    (void)snprintf(path, sizeof path, "%s/views.db", run->dir.path);
+    if (sqlite3_open_v2(path, &hand->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
+        bench_die("by hand: %s", sqlite3_errmsg(hand->db));
+    hand->keys = calloc((size_t)run->views, sizeof *hand->keys);
+    hand->lengths = calloc((size_t)run->views, sizeof *hand->lengths);
+    if (!hand->keys || !hand->lengths)
+        bench_die("memory ran out");
+    sqlite3_stmt *all = hand_prepare(
+        hand, "select key from view_index where generation = 1 and idx = 0 order by key");
+    for (; find && count < (size_t)run->views && sqlite3_step(all) == SQLITE_ROW; count++) {
+        hand->lengths[count] = sqlite3_column_bytes(all, 0);
+        if (hand->lengths[count] > HAND_KEY_BYTES)
+            bench_die("a key has %d bytes", hand->lengths[count]);
+        memcpy(hand->keys[count], sqlite3_column_blob(all, 0), (size_t)hand->lengths[count]);
+    }
+    (void)sqlite3_finalize(all);
+    if (find && count != (size_t)run->views)
+        bench_die("%zu keys were found", count);
+    hand->statement = hand_prepare(hand, find ? find_sql : get_sql);
+}
+
+static void hand_ask(by_hand *hand, const bench_run *run, bool find, uint64_t number)
+{
+    char text[64];
+    int64_t rows = 0;
+
+    if (find) {
+        (void)sqlite3_bind_blob(hand->statement, 1, hand->keys[number], hand->lengths[number],
+                                SQLITE_STATIC);
+        (void)sqlite3_bind_int64(hand->statement, 2, run->limit);
+    } else {
+        (void)sqlite3_bind_text(hand->statement, 1, text, (int)bench_stream_name(text, number),
+                                SQLITE_STATIC);
+    }
+    for (; sqlite3_step(hand->statement) == SQLITE_ROW; rows++)
+        if (sqlite3_column_text(hand->statement, 1) == NULL)
+            bench_die("a view has no data");
+    (void)sqlite3_reset(hand->statement);
+    if (rows != (find ? run->limit : 1))
+        bench_die("%" PRId64 " rows were found", rows);
+}
+
+static void hand_close(by_hand *hand)
+{
+    (void)sqlite3_finalize(hand->statement);
+    (void)sqlite3_close(hand->db);
+    free(hand->keys);
+    free(hand->lengths);
+}
+
 static void bench_ask(bench_run *run, bool find)
 {
+    by_hand hand = {0};
     int64_t calls = run->n;
     bench_rng rng = {(uint64_t)run->seed};
     bench_latency latency = {0};
@@ -318,19 +403,27 @@ static void bench_ask(bench_run *run, bool find)
     deploy(run);
     work_until_done(run, NULL);
     check_projections(run, run->views);
+    if (run->hand)
+        hand_open(&hand, run, find);
 
     double cpu = cpu_secs();
     uint64_t start = bench_now_ns();
     for (int64_t i = 0; i < calls; i++) {
+        uint64_t number = bench_random_below(&rng, (uint64_t)(run->views - run->limit));
         uint64_t begun = bench_now_ns();
-        ask_once(run, find, bench_random_below(&rng, (uint64_t)(run->views - run->limit)));
+        if (run->hand)
+            hand_ask(&hand, run, find, number);
+        else
+            ask_once(run, find, number);
         bench_latency_add(&latency, bench_now_ns() - begun);
     }
     double elapsed = bench_secs_since(start);
     (void)fprintf(stderr, "%.3f s of processor time\n", cpu_secs() - cpu);
 
-    (void)snprintf(name, sizeof name, "%s views=%" PRId64 " limit=%" PRId64, find ? "find" : "get",
-                   run->views, find ? run->limit : 1);
+    if (run->hand)
+        hand_close(&hand);
+    (void)snprintf(name, sizeof name, "%s views=%" PRId64 " limit=%" PRId64 " hand=%" PRId64,
+                   find ? "find" : "get", run->views, find ? run->limit : 1, run->hand);
     bench_report("bench_views", name, (uint64_t)calls, elapsed, &latency);
     bench_latency_release(&latency);
     close_all(run);
@@ -355,7 +448,7 @@ int main(int argc, char **argv)
         {.key = "batch", .number = &run.batch}, {.key = "projections", .number = &run.projections},
         {.key = "views", .number = &run.views}, {.key = "indexed", .number = &run.indexed},
         {.key = "limit", .number = &run.limit}, {.key = "seed", .number = &run.seed},
-        {.key = "keep", .text = &run.keep}};
+        {.key = "hand", .number = &run.hand},   {.key = "keep", .text = &run.keep}};
 
     if (strcmp(what, "--help") == 0) {
         (void)fputs(usage, stdout);
