@@ -48,9 +48,10 @@ void cli_json_projection(ef__json_writer *w, const ef_projection *p)
 
 void cli_table_projections(cli *c, const ef_projection *items, size_t count)
 {
-    static const char *const heads[] = {"NAME",  "VERSION",  "STATE",       "POSITION", "LAG",
-                                        "VIEWS", "FAILURES", "QUARANTINED", "DIGEST"};
-    cli_table table = CLI_TABLE_INIT(heads, 9, 0xFA);
+    static const char *const heads[] = {"NAME",     "VERSION",     "GENERATION", "ROUTED",
+                                        "STATE",    "POSITION",    "LAG",        "VIEWS",
+                                        "FAILURES", "QUARANTINED", "DIGEST"};
+    cli_table table = CLI_TABLE_INIT(heads, 11, 0x3E6);
 
     for (size_t i = 0; i < count; i++) {
         const ef_projection *p = &items[i];
@@ -59,6 +60,8 @@ void cli_table_projections(cli *c, const ef_projection *items, size_t count)
         (void)snprintf(text, sizeof(text), "%" PRId64 " (%s s)", p->lag_events, lag);
         cli_table_text(&table, p->name);
         cli_table_int(&table, p->version);
+        cli_table_int(&table, p->generation);
+        cli_table_text(&table, p->routed ? EF_STR("yes") : EF_STR("no"));
         cli_table_text(&table, p->state);
         cli_table_int(&table, p->position);
         cli_table_text(&table, p->lag_events > 0 ? ef_str_from(text) : EF_STR("0"));
