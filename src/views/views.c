@@ -126,6 +126,18 @@ void ef__failure_list_release(ef__failure_list *list)
     *list = (ef__failure_list){0};
 }
 
+void ef__tenant_cursor_list_release(ef__tenant_cursor_list *list)
+{
+    ef__room_release(&list->room);
+    *list = (ef__tenant_cursor_list){0};
+}
+
+ef_status ef__tenant_cursor_moved(ef_str tenant, ef_error *err)
+{
+    return ef_fail(err, EF_CONFLICT, "the cursor of tenant \"%.*s\" is not what was read",
+                   EF_STR_ARG(tenant));
+}
+
 ef_status ef__generation_moved(int64_t id, int64_t era, int64_t found, ef_error *err)
 {
     return ef_fail_numbers(err, EF_CONFLICT, era, found,

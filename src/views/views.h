@@ -49,6 +49,9 @@ typedef struct ef__generation {
     int64_t views;
     int64_t applied, ignored, skipped; /* events, of all tenants */
     uint8_t digest[EF__DIGEST_BYTES];  /* sum over (tenant, view id, schema, data) of all views */
+    /* of the tenants that go by a cursor of their own: how many, the lowest cursor (0 when there
+     * are none), and what waits for them in all */
+    int64_t own_cursors, own_lowest, own_waiting;
 } ef__generation;
 
 typedef struct ef__generation_list {
@@ -74,6 +77,31 @@ typedef struct ef__watermark {
     int64_t expected_next_seq;   /* applied + 1, unless there is a hole */
     uint8_t hash[EF_HASH_BYTES]; /* of the event applied_seq */
 } ef__watermark;
+
+/*
+ * The cursor of one tenant. `position` of the generation is everybody's, but for a tenant that
+ * could not keep up with it: that one has a row like this, its events are left out by whoever moves
+ * the generation's, and it goes on by itself from where it stands. The row goes when it has come
+ * up.
+ */
+typedef struct ef__tenant_cursor {
+    int64_t position; /* all events of the tenant up to here have been read */
+    int64_t waiting;  /* its events from there to the generation's cursor */
+    int64_t attempts; /* failures in a row at the next one; 0: it is coming up */
+    int64_t due_us;   /* nothing is tried before */
+} ef__tenant_cursor;
+
+typedef struct ef__tenant_cursor_item {
+    ef_str tenant;
+    ef__tenant_cursor cursor;
+    int64_t updated_us; /* the store's: when it was written last */
+} ef__tenant_cursor_item;
+
+typedef struct ef__tenant_cursor_list {
+    const ef__tenant_cursor_item *items;
+    size_t count;
+    struct ef__batch_room *room;
+} ef__tenant_cursor_list;
 
 /* --- what an apply changes ------------------------------------------------------------------- */
 
@@ -120,14 +148,22 @@ typedef struct ef__failure_list {
     struct ef__batch_room *room;
 } ef__failure_list;
 
+/* `after` at the place where the generation's cursor is when the commit is done: the tenant has
+ * come up, and goes by that one again. No row is written, or its row goes. */
+typedef struct ef__tenant_cursor_change {
+    ef_str tenant;
+    ef__tenant_cursor before; /* as it was read; all zero when there was none. Compared */
+    ef__tenant_cursor after;
+} ef__tenant_cursor_change;
+
 /* Who writes: the highest token that ever wrote under a fence is kept; a lower one is refused. */
 typedef struct ef__fence {
     ef_str scope; /* "partition/3", "scope/…": of the lease; "" needs no fence (inline, runs) */
     int64_t token;
 } ef__fence;
 
-/* What a commit does to one generation. In a commit each generation, and in it each view and each
- * stream, is there once. */
+/* What a commit does to one generation. In a commit each generation, and in it each view, stream
+ * and tenant, is there once. */
 typedef struct ef__generation_change {
     int64_t generation;
     int64_t era;           /* as it was read */
@@ -139,6 +175,10 @@ typedef struct ef__generation_change {
     size_t view_count;
     const ef__watermark_change *watermarks;
     size_t watermark_count;
+    /* Of tenants with a cursor of their own. Whoever moves the generation's cursor has those here
+     * whose events he has left out: so none comes up behind his back. */
+    const ef__tenant_cursor_change *tenants;
+    size_t tenant_count;
     const ef__failure *failures; /* to open (one open per generation and event: others count up) */
     size_t failure_count;
     /* Open failures of a stream that its watermark passes (above before.applied_seq, up to
@@ -219,7 +259,7 @@ struct ef__views_ops {
                                       ef__generation_state state, ef_error *err);
     /* Route the name to this generation and to no other, in one transaction; eras grow. */
     ef_status (*generation_route)(ef_views *views, int64_t id, int64_t era, ef_error *err);
-    /* Clear views, index entries, watermarks, cursor, seam, counters, failures and digest in one
+    /* Clear views, index entries, watermarks, cursors, seam, counters, failures and digest in one
      * transaction; state becomes catching up; the era grows. */
     ef_status (*generation_clear)(ef_views *views, int64_t id, int64_t era, ef_error *err);
     /* Remove a generation with all that is its own. EF_CONFLICT also: it is routed. */
@@ -228,8 +268,8 @@ struct ef__views_ops {
     /*
      * Everything or nothing.
      * EF_LEASE_LOST  a fence has seen a higher token: nothing changed
-     * EF_CONFLICT    the live set, an era, a cursor, a watermark or a view is not what was read:
-     *                start over
+     * EF_CONFLICT    the live set, an era, a cursor (also a tenant's own), a watermark or a view is
+     *                not what was read: start over
      */
     ef_status (*commit)(ef_views *views, const ef__views_commit *commit, ef_error *err);
 
@@ -247,6 +287,12 @@ struct ef__views_ops {
                                 bool (*each)(void *context, ef_str tenant, ef_str stream,
                                              const ef__watermark *watermark),
                                 void *context, ef_error *err);
+    ef_status (*tenant_cursor_get)(ef_views *views, int64_t generation, ef_str tenant,
+                                   ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
+    /* Those that are due at `due_us`, the longest due first, then by tenant; up to `limit`. The
+     * tenant of an answer to `get` is the one that was asked for. */
+    ef_status (*tenant_cursor_ls)(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
+                                  ef__tenant_cursor_list *out, ef_error *err);
     /* Newest first. `open_only`. */
     ef_status (*failure_ls)(ef_views *views, int64_t generation, bool open_only, size_t limit,
                             ef__failure_list *out, ef_error *err);
@@ -306,5 +352,21 @@ int ef__str_compare(ef_str a, ef_str b);
 
 void ef__generation_list_release(ef__generation_list *list);
 void ef__failure_list_release(ef__failure_list *list);
+void ef__tenant_cursor_list_release(ef__tenant_cursor_list *list);
+
+/* EF_CONFLICT: the tenant's cursor is not what was read (shared by back ends). */
+ef_status ef__tenant_cursor_moved(ef_str tenant, ef_error *err);
+
+static inline bool ef__tenant_cursor_equal(const ef__tenant_cursor *a, const ef__tenant_cursor *b)
+{
+    return a->position == b->position && a->waiting == b->waiting && a->attempts == b->attempts &&
+           a->due_us == b->due_us;
+}
+
+/* As one that was read where there was none. */
+static inline bool ef__tenant_cursor_is_none(const ef__tenant_cursor *cursor)
+{
+    return ef__tenant_cursor_equal(cursor, &(ef__tenant_cursor){0});
+}
 
 #endif

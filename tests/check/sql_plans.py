@@ -58,7 +58,7 @@ ALLOWED_JOURNAL = {
     "verify_outbox": ("SCAN ", DEEP),
 }
 ALLOWED_VIEWS = {
-    "generation_all": ("SCAN generation", FEW),
+    "generation_all": ("SCAN g", FEW),
 }
 ALLOWED = {"journal": ALLOWED_JOURNAL, "views": ALLOWED_VIEWS}  # by the seam the folder is behind
 

@@ -210,6 +210,19 @@ static ef_status proxy_watermark_scan(ef_views *views, int64_t generation,
     READ(watermark_scan, generation, each, context, err);
 }
 
+static ef_status proxy_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
+                                         ef__tenant_cursor_item *out, bool *out_found,
+                                         ef_error *err)
+{
+    READ(tenant_cursor_get, generation, tenant, out, out_found, err);
+}
+
+static ef_status proxy_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us,
+                                        size_t limit, ef__tenant_cursor_list *out, ef_error *err)
+{
+    READ(tenant_cursor_ls, generation, due_us, limit, out, err);
+}
+
 static ef_status proxy_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
                                   ef__failure_list *out, ef_error *err)
 {
@@ -240,6 +253,8 @@ const ef__views_ops proxy_views_ops = {
     .view_scan = proxy_view_scan,
     .watermark_get = proxy_watermark_get,
     .watermark_scan = proxy_watermark_scan,
+    .tenant_cursor_get = proxy_tenant_cursor_get,
+    .tenant_cursor_ls = proxy_tenant_cursor_ls,
     .failure_ls = proxy_failure_ls,
     .fence_get = proxy_fence_get,
     .live_set_get = proxy_live_set_get,

@@ -36,6 +36,21 @@ static bool print_watermark(void *context, ef_str tenant, ef_str stream, const e
     return true;
 }
 
+static void print_cursors(fixture *t, int64_t g, ef__buf *out)
+{
+    ef__tenant_cursor_list list = {0};
+
+    OK(t->views->ops->tenant_cursor_ls(t->views, g, INT64_MAX, 1000, &list, &t->err));
+    for (size_t i = 0; i < list.count; i++) {
+        const ef__tenant_cursor_item *c = &list.items[i];
+        ef__buf_printf(out, "%.*s at %lld waiting %lld attempts %lld due %lld updated %lld\n",
+                       EF_STR_ARG(c->tenant), (long long)c->cursor.position,
+                       (long long)c->cursor.waiting, (long long)c->cursor.attempts,
+                       (long long)c->cursor.due_us, (long long)c->updated_us);
+    }
+    ef__tenant_cursor_list_release(&list);
+}
+
 static void print_failures(fixture *t, int64_t g, ef__buf *out)
 {
     ef__failure_list list = {0};
@@ -64,6 +79,8 @@ static void print_generation(fixture *t, const ef__generation *g, ef__buf *out)
                    (long long)g->updated_us);
     ef__buf_printf(out, "views %lld applied %lld ignored %lld skipped %lld\n", (long long)g->views,
                    (long long)g->applied, (long long)g->ignored, (long long)g->skipped);
+    ef__buf_printf(out, "cursors %lld lowest %lld waiting %lld\n", (long long)g->own_cursors,
+                   (long long)g->own_lowest, (long long)g->own_waiting);
     for (size_t i = 0; i < sizeof g->digest; i++)
         ef__buf_printf(out, "%02x", g->digest[i]);
     ef__buf_add_char(out, '\n');
@@ -74,6 +91,7 @@ static void print_generation(fixture *t, const ef__generation *g, ef__buf *out)
         OK(t->views->ops->view_scan(t->views, &scan, print_view, out, &t->err));
     }
     OK(t->views->ops->watermark_scan(t->views, g->id, print_watermark, out, &t->err));
+    print_cursors(t, g->id, out);
     print_failures(t, g->id, out);
 }
 
@@ -115,6 +133,7 @@ typedef struct plan {
     char ids[IDS][24];
     char streams[STREAMS][24];
     ef__watermark_change watermarks[STREAMS];
+    ef__tenant_cursor_change tenants[TENANTS];
     ef__failure failure;
     ef__fence fence;
     ef__generation_change change;
@@ -164,6 +183,24 @@ static void plan_watermark(pair *p, plan *c, int64_t g, size_t stream)
         w->before.applied_seq += 1;
 }
 
+static void plan_tenant(pair *p, plan *c, const ef__generation *g, size_t tenant)
+{
+    ef__tenant_cursor_change *change = &c->tenants[c->change.tenant_count++];
+    ef__tenant_cursor_item item;
+    fixture *t = &p->memory;
+    bool found;
+
+    OK(t->views->ops->tenant_cursor_get(t->views, g->id, str(TENANT[tenant]), &item, &found,
+                                        &t->err));
+    *change = (ef__tenant_cursor_change){.tenant = str(TENANT[tenant]), .before = item.cursor};
+    change->after = (ef__tenant_cursor){.position = g->position + roll(&p->dice, 4),
+                                        .waiting = 1 + roll(&p->dice, 9),
+                                        .attempts = roll(&p->dice, 3),
+                                        .due_us = roll(&p->dice, 3)};
+    if (roll(&p->dice, 20) == 0)
+        change->before.waiting++;
+}
+
 static void plan_failure(pair *p, plan *c)
 {
     size_t stream = roll(&p->dice, STREAMS);
@@ -189,7 +226,8 @@ static void make_plan(pair *p, plan *c, const ef__generation *g)
                                         .ignored = roll(&p->dice, 5),
                                         .skipped = roll(&p->dice, 2),
                                         .views = c->views,
-                                        .watermarks = c->watermarks};
+                                        .watermarks = c->watermarks,
+                                        .tenants = c->tenants};
     c->change.view_count = roll(&p->dice, VIEWS_A_COMMIT);
     for (size_t i = 0; i < c->change.view_count; i++)
         plan_view(p, c, g->id, i, (id + 7 * i) % IDS);
@@ -201,6 +239,9 @@ static void make_plan(pair *p, plan *c, const ef__generation *g)
         c->change.cursor_after = g->position + roll(&p->dice, 4);
     if (roll(&p->dice, 30) == 0)
         c->change.cursor_before++;
+    if (roll(&p->dice, 4) == 0)
+        for (size_t n = roll(&p->dice, TENANTS); n > 0; n--)
+            plan_tenant(p, c, g, n);
     c->change.go_live = roll(&p->dice, 12) == 0;
     c->head = g->position + roll(&p->dice, 4);
     c->fence =

@@ -58,6 +58,17 @@ static ef_status check_view(const mem_generation *g, const ef__view_change *chan
                    EF_STR_ARG(change->view.id));
 }
 
+static ef_status check_tenant(const mem_generation *g, const ef__tenant_cursor_change *change,
+                              ef_error *err)
+{
+    const ef__tenant_cursor_item *t = mem_tenant_find(g, change->tenant);
+    ef__tenant_cursor is = t ? t->cursor : (ef__tenant_cursor){0};
+
+    return ef__tenant_cursor_equal(&is, &change->before)
+               ? EF_OK
+               : ef__tenant_cursor_moved(change->tenant, err);
+}
+
 static ef_status check_generation(mem_store *store, const ef__generation_change *change,
                                   ef_error *err)
 {
@@ -80,6 +91,8 @@ static ef_status check_generation(mem_store *store, const ef__generation_change 
         st = check_watermark(g, &change->watermarks[i], err);
     for (size_t i = 0; st == EF_OK && i < change->view_count; i++)
         st = check_view(g, &change->views[i], err);
+    for (size_t i = 0; st == EF_OK && i < change->tenant_count; i++)
+        st = check_tenant(g, &change->tenants[i], err);
     return st;
 }
 
@@ -147,6 +160,17 @@ static mem_watermark *watermark_make(const ef__watermark_change *change)
     return w;
 }
 
+static ef__tenant_cursor_item *tenant_make(const ef__tenant_cursor_change *change)
+{
+    ef__tenant_cursor_item *t = malloc(sizeof *t + change->tenant.len);
+    char *at = (char *)(t + 1);
+
+    if (!t)
+        return NULL;
+    *t = (ef__tenant_cursor_item){mem_put(&at, change->tenant), change->after, 0};
+    return t;
+}
+
 static ef__failure *failure_make(const ef__failure *from)
 {
     ef__failure *f = malloc(sizeof *f + from->tenant.len + from->stream.len + from->event_id.len +
@@ -205,12 +229,15 @@ static bool make_generation(mem_store *store, const ef__generation_change *chang
     mem_generation *g = mem_generation_find(store, change->generation);
     bool ok = mem_list_reserve(&g->views, change->view_count) &&
               mem_list_reserve(&g->watermarks, change->watermark_count) &&
+              mem_list_reserve(&g->tenants, change->tenant_count) &&
               mem_list_reserve(&g->failures, change->failure_count);
 
     for (size_t i = 0; ok && i < change->watermark_count; i++)
         ok = keep(m, watermark_make(&change->watermarks[i]));
     for (size_t i = 0; ok && i < change->view_count; i++)
         ok = change->views[i].deleted || keep(m, view_make(&change->views[i]));
+    for (size_t i = 0; ok && i < change->tenant_count; i++)
+        ok = keep(m, tenant_make(&change->tenants[i]));
     for (size_t i = 0; ok && i < change->failure_count; i++)
         ok = keep(m, failure_make(&change->failures[i]));
     return ok;
@@ -265,6 +292,23 @@ static void put_view(mem_generation *g, const ef__view_change *change, made *m)
         mem_list_insert(&g->views, at, take(m));
 }
 
+/* The cursor of the generation has been moved. */
+static void put_tenant(mem_store *store, mem_generation *g, ef__tenant_cursor_item *t)
+{
+    for (size_t i = 0; i < g->tenants.count; i++) {
+        const ef__tenant_cursor_item *old = g->tenants.items[i];
+        if (ef_str_equal(old->tenant, t->tenant)) {
+            free(mem_list_remove(&g->tenants, i));
+            break;
+        }
+    }
+    t->updated_us = mem_now_us(store);
+    if (t->cursor.position == g->about.position)
+        free(t);
+    else
+        mem_list_insert(&g->tenants, g->tenants.count, t);
+}
+
 static void put_failure(mem_store *store, mem_generation *g, ef__failure *f)
 {
     f->generation = g->about.id;
@@ -308,12 +352,14 @@ static bool put_generation(mem_store *store, const ef__generation_change *change
         put_watermark(g, take(m));
     for (size_t i = 0; i < change->view_count; i++)
         put_view(g, &change->views[i], m);
+    if (change->cursor_after != 0)
+        g->about.position = change->cursor_after;
+    for (size_t i = 0; i < change->tenant_count; i++)
+        put_tenant(store, g, take(m));
     for (size_t i = 0; i < change->failure_count; i++)
         put_failure(store, g, take(m));
     for (size_t i = 0; i < change->watermark_count; i++)
         resolve(store, g, &change->watermarks[i]);
-    if (change->cursor_after != 0)
-        g->about.position = change->cursor_after;
     g->about.applied += change->applied;
     g->about.ignored += change->ignored;
     g->about.skipped += change->skipped;

@@ -115,6 +115,16 @@ size_t mem_watermark_find(const mem_generation *g, ef_str tenant, ef_str stream,
     return *out_found ? high : low;
 }
 
+ef__tenant_cursor_item *mem_tenant_find(const mem_generation *g, ef_str tenant)
+{
+    for (size_t i = 0; i < g->tenants.count; i++) {
+        ef__tenant_cursor_item *t = g->tenants.items[i];
+        if (ef_str_equal(t->tenant, tenant))
+            return t;
+    }
+    return NULL;
+}
+
 mem_fence *mem_fence_find(const mem_store *store, ef_str scope)
 {
     for (size_t i = 0; i < store->fences.count; i++) {
@@ -170,6 +180,7 @@ static mem_generation *generation_make(mem_store *store, const ef__generation *f
     g->about.era = 1;
     g->about.routed = false;
     g->about.applied = g->about.ignored = g->about.skipped = 0;
+    g->about.own_cursors = g->about.own_lowest = g->about.own_waiting = 0;
     g->about.updated_us = mem_now_us(store);
     if (g->about.created_us == 0)
         g->about.created_us = g->about.updated_us;
@@ -226,6 +237,13 @@ static bool describe(const mem_generation *g, ef__arena *arena, ef__generation *
     }
     *out = g->about;
     out->views = (int64_t)g->views.count;
+    out->own_cursors = (int64_t)g->tenants.count;
+    for (size_t i = 0; i < g->tenants.count; i++) {
+        const ef__tenant_cursor *c = &((const ef__tenant_cursor_item *)g->tenants.items[i])->cursor;
+        out->own_waiting += c->waiting;
+        if (i == 0 || c->position < out->own_lowest)
+            out->own_lowest = c->position;
+    }
     ef__digest_bytes(sums, out->digest);
     out->name = ef__arena_copy(arena, g->about.name);
     out->program = ef__arena_copy(arena, g->about.program);
@@ -319,6 +337,7 @@ static void release_contents(mem_generation *g)
 {
     mem_list_release(&g->views);
     mem_list_release(&g->watermarks);
+    mem_list_release(&g->tenants);
     mem_list_release(&g->failures);
 }
 
@@ -434,6 +453,8 @@ static const ef__views_ops OPS = {
     .view_scan = mem_view_scan,
     .watermark_get = mem_watermark_get,
     .watermark_scan = mem_watermark_scan,
+    .tenant_cursor_get = mem_tenant_cursor_get,
+    .tenant_cursor_ls = mem_tenant_cursor_ls,
     .failure_ls = mem_failure_ls,
     .fence_get = mem_fence_get,
     .live_set_get = mem_live_set_get,

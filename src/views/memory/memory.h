@@ -45,6 +45,7 @@ typedef struct mem_generation {
     ef__generation about; /* views and digest are not kept here */
     mem_list views;       /* mem_view, by tenant and id */
     mem_list watermarks;  /* mem_watermark, by tenant and stream */
+    mem_list tenants;     /* ef__tenant_cursor_item, in no order */
     mem_list failures;    /* ef__failure, in the order they were opened */
 } mem_generation;
 
@@ -68,6 +69,8 @@ mem_generation *mem_generation_find(mem_store *store, int64_t id);
 /* Place of the view or watermark, or where it would have to stand. */
 size_t mem_view_find(const mem_generation *g, ef_str tenant, ef_str id, bool *out_found);
 size_t mem_watermark_find(const mem_generation *g, ef_str tenant, ef_str stream, bool *out_found);
+/* NULL: the tenant goes by the generation's cursor. */
+ef__tenant_cursor_item *mem_tenant_find(const mem_generation *g, ef_str tenant);
 mem_fence *mem_fence_find(const mem_store *store, ef_str scope);
 
 /* commit.c */
@@ -85,6 +88,10 @@ ef_status mem_watermark_scan(ef_views *views, int64_t generation,
                              bool (*each)(void *context, ef_str tenant, ef_str stream,
                                           const ef__watermark *watermark),
                              void *context, ef_error *err);
+ef_status mem_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
+                                ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
+ef_status mem_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
+                               ef__tenant_cursor_list *out, ef_error *err);
 ef_status mem_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
                          ef__failure_list *out, ef_error *err);
 ef_status mem_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err);

@@ -186,6 +186,74 @@ ef_status mem_watermark_scan(ef_views *views, int64_t generation,
     return EF_OK;
 }
 
+ef_status mem_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
+                                ef__tenant_cursor_item *out, bool *out_found, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    const mem_generation *g;
+    const ef__tenant_cursor_item *t;
+
+    pthread_mutex_lock(&store->lock);
+    g = mem_generation_find(store, generation);
+    t = g ? mem_tenant_find(g, tenant) : NULL;
+    *out_found = t != NULL;
+    *out = t ? *t : (ef__tenant_cursor_item){0};
+    out->tenant = tenant;
+    pthread_mutex_unlock(&store->lock);
+    return EF_OK;
+}
+
+static int by_due(const void *a, const void *b)
+{
+    const ef__tenant_cursor_item *x = a, *y = b;
+    int64_t x_us = x->cursor.due_us, y_us = y->cursor.due_us;
+
+    return x_us == y_us ? ef__str_compare(x->tenant, y->tenant) : (x_us > y_us) - (x_us < y_us);
+}
+
+static ef_status list_tenants(const mem_generation *g, int64_t due_us, size_t limit,
+                              ef__tenant_cursor_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef__tenant_cursor_item *items = ef__arena_zalloc(arena, g->tenants.count + 1, sizeof *items);
+
+    if (!items)
+        return ef__room_full(err);
+    out->items = items;
+    for (size_t i = 0; i < g->tenants.count; i++) {
+        const ef__tenant_cursor_item *t = g->tenants.items[i];
+        if (t->cursor.due_us <= due_us)
+            items[out->count++] = *t;
+    }
+    qsort(items, out->count, sizeof *items, by_due);
+    out->count = out->count < limit ? out->count : limit;
+    for (size_t i = 0; i < out->count; i++) {
+        items[i].tenant = ef__arena_copy(arena, items[i].tenant);
+        if (!items[i].tenant.ptr)
+            return ef__room_full(err);
+    }
+    return EF_OK;
+}
+
+ef_status mem_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
+                               ef__tenant_cursor_list *out, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    const mem_generation *g;
+    ef_status st = ef__room_ready(&out->room, err);
+
+    out->items = NULL;
+    out->count = 0;
+    if (st != EF_OK)
+        return st;
+    pthread_mutex_lock(&store->lock);
+    g = mem_generation_find(store, generation);
+    if (g)
+        st = list_tenants(g, due_us, limit, out, err);
+    pthread_mutex_unlock(&store->lock);
+    return st;
+}
+
 static bool copy_failure(const ef__failure *from, ef__arena *arena, ef__failure *out)
 {
     *out = *from;

@@ -260,6 +260,8 @@ static ef_status write_generation(vq_store *store, const ef__views_commit *commi
     g.skipped += change->skipped;
     st = write_watermarks(&store->conn, change, err);
     if (st == EF_OK)
+        st = vq_cursors_write(store, &g, change, err);
+    if (st == EF_OK)
         st = vq_views_write(&store->conn, &g, change, err);
     if (st == EF_OK)
         st = write_failures(store, change, err);

@@ -100,6 +100,9 @@ static bool read_generation(sqlite3_stmt *stmt, ef__arena *arena, ef__generation
         .applied = sqlite3_column_int64(stmt, 17),
         .ignored = sqlite3_column_int64(stmt, 18),
         .skipped = sqlite3_column_int64(stmt, 19),
+        .own_cursors = sqlite3_column_int64(stmt, 22),
+        .own_lowest = sqlite3_column_int64(stmt, 23),
+        .own_waiting = sqlite3_column_int64(stmt, 24),
     };
     ef__digest_bytes(digest, g->digest);
     return g->name.ptr && g->program.ptr && g->index_paths.ptr;
@@ -272,7 +275,7 @@ ef_status vq_generation_route(ef_views *views, int64_t id, int64_t era, ef_error
 
 static ef_status delete_contents(ef__sq_conn *conn, int64_t id, ef_error *err)
 {
-    static const int WHICH[] = {VQ_VIEW_CLEAR, VQ_INDEX_CLEAR, VQ_WATERMARK_CLEAR,
+    static const int WHICH[] = {VQ_VIEW_CLEAR, VQ_INDEX_CLEAR, VQ_WATERMARK_CLEAR, VQ_CURSOR_CLEAR,
                                 VQ_FAILURE_CLEAR};
     ef_status st = EF_OK;
 

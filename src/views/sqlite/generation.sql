@@ -34,14 +34,20 @@ VALUES (?1, ?2, (SELECT coalesce(max(number), 0) + 1 FROM generation WHERE name 
 -- name: generation_all
 -- In the order of (name, number).
 SELECT id, name, version, number, by_log, program, program_hash, index_paths, schema, state, routed,
-       era, position, seam, created, updated, views, applied, ignored, skipped, digest_a, digest_b
-  FROM generation ORDER BY name, number;
+       era, position, seam, created, updated, views, applied, ignored, skipped, digest_a, digest_b,
+       (SELECT count(*) FROM tenant_cursor c WHERE c.generation = g.id),
+       (SELECT coalesce(min(position), 0) FROM tenant_cursor c WHERE c.generation = g.id),
+       (SELECT coalesce(sum(waiting), 0) FROM tenant_cursor c WHERE c.generation = g.id)
+  FROM generation g ORDER BY name, number;
 
 -- name: generation_of_name
 -- binds: 1 name
 SELECT id, name, version, number, by_log, program, program_hash, index_paths, schema, state, routed,
-       era, position, seam, created, updated, views, applied, ignored, skipped, digest_a, digest_b
-  FROM generation WHERE name = ?1 ORDER BY number;
+       era, position, seam, created, updated, views, applied, ignored, skipped, digest_a, digest_b,
+       (SELECT count(*) FROM tenant_cursor c WHERE c.generation = g.id),
+       (SELECT coalesce(min(position), 0) FROM tenant_cursor c WHERE c.generation = g.id),
+       (SELECT coalesce(sum(waiting), 0) FROM tenant_cursor c WHERE c.generation = g.id)
+  FROM generation g WHERE name = ?1 ORDER BY number;
 
 -- name: generation_get
 -- What a commit compares and counts on.

@@ -9,6 +9,8 @@ CREATE TABLE generation(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL
 CREATE UNIQUE INDEX generation_routed_once ON generation(name) WHERE routed = 1;
 CREATE TABLE sqlite_sequence(name, seq);
 CREATE TABLE state(one INTEGER PRIMARY KEY CHECK(one = 1), created INTEGER NOT NULL, live_set INTEGER NOT NULL, checkpoints INTEGER NOT NULL);
+CREATE TABLE tenant_cursor(generation INTEGER NOT NULL, tenant TEXT NOT NULL, position INTEGER NOT NULL, waiting INTEGER NOT NULL, attempts INTEGER NOT NULL, due INTEGER NOT NULL, updated INTEGER NOT NULL, PRIMARY KEY(generation, tenant)) WITHOUT ROWID;
+CREATE INDEX tenant_cursor_due ON tenant_cursor(generation, due);
 CREATE TABLE view(generation INTEGER NOT NULL REFERENCES generation(id), tenant TEXT NOT NULL, id TEXT NOT NULL, data TEXT NOT NULL, last_position INTEGER NOT NULL, last_seq INTEGER NOT NULL, schema INTEGER NOT NULL, digest_a INTEGER NOT NULL, digest_b INTEGER NOT NULL, keys BLOB NOT NULL, PRIMARY KEY(generation, tenant, id));
 CREATE TABLE view_index(generation INTEGER NOT NULL, tenant TEXT NOT NULL, idx INTEGER NOT NULL, key BLOB NOT NULL, id TEXT NOT NULL, PRIMARY KEY(generation, tenant, idx, key, id)) WITHOUT ROWID;
 CREATE VIEW views AS SELECT g.name AS projection, g.version, g.number AS generation, g.routed, v.tenant, v.id, v.data, v.last_position, v.last_seq, v.schema FROM view v JOIN generation g ON g.id = v.generation;

@@ -103,6 +103,14 @@ ef_status vq_commit(ef_views *views, const ef__views_commit *commit, ef_error *e
 ef_status vq_views_write(ef__sq_conn *conn, vq_generation *generation,
                          const ef__generation_change *change, ef_error *err);
 
+/* cursor.c. The generation's own cursor has been moved. */
+ef_status vq_cursors_write(vq_store *store, const vq_generation *generation,
+                           const ef__generation_change *change, ef_error *err);
+ef_status vq_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
+                               ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
+ef_status vq_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
+                              ef__tenant_cursor_list *out, ef_error *err);
+
 /* read.c, scan.c */
 ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err);
 ef_status vq_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
