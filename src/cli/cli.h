@@ -13,6 +13,7 @@
 #include "../base/buf.h"
 #include "../base/json.h"
 #include "../base/settings.h"
+#include "../shape/shape.h"
 
 #include <everfold/everfold.h>
 #include <everfold/view.h>
@@ -227,7 +228,6 @@ void cli_list_end(cli *c, cli_list *list);
 
 /* The event object, data and meta byte for byte; `one_line`: line breaks in them become spaces. */
 void cli_json_event(cli *c, const ef_event *event, bool one_line);
-void cli_json_row(ef__json_writer *w, const ef_row *row);
 
 enum cli_colour { CLI_PLAIN, CLI_BOLD, CLI_RED, CLI_YELLOW, CLI_GREEN };
 /* The escape for a colour on stdout, or "" where colours do not belong. */

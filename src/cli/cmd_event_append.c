@@ -80,35 +80,20 @@ static void write_answer(cli *c, const ef_new_event *event, const ef_place *plac
     static const char *const heads[] = {"STREAM", "SEQ", "POSITION", "ID", "DUPLICATE", "TOKEN"};
     cli_table table = CLI_TABLE_INIT(heads, 6, 0x6);
     ef__json_writer w = EF__JSON_WRITER(&c->out);
-    ef_str id = event->id.len > 0 ? event->id : ef_str_from(place->id);
-    char token[EF_TOKEN_MAX];
+    ef__placed placed = ef__placed_of(event, place);
 
-    ef_token_format(place->position, token);
     if (c->format == CLI_TABLE) {
         cli_table_text(&table, event->stream);
         cli_table_int(&table, place->seq);
         cli_table_int(&table, place->position);
-        cli_table_text(&table, id);
+        cli_table_text(&table, placed.id);
         cli_table_text(&table, place->duplicate ? EF_STR("yes") : EF_STR("no"));
-        cli_table_text(&table, ef_str_from(token));
+        cli_table_text(&table, ef_str_from(placed.token));
         (void)cli_table_flush(c, &table);
         cli_table_release(&table);
         return;
     }
-    ef__json_open(&w, '{');
-    ef__json_key(&w, "stream");
-    ef__json_str(&w, event->stream);
-    ef__json_key(&w, "seq");
-    ef__json_int(&w, place->seq);
-    ef__json_key(&w, "position");
-    ef__json_int(&w, place->position);
-    ef__json_key(&w, "id");
-    ef__json_str(&w, id);
-    ef__json_key(&w, "duplicate");
-    ef__json_bool(&w, place->duplicate);
-    ef__json_key(&w, "token");
-    ef__json_str(&w, ef_str_from(token));
-    ef__json_close(&w, '}');
+    ef__shape_write(&w, &ef__shape_placed, &placed);
     ef__buf_add_char(&c->out, '\n');
 }
 

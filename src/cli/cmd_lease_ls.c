@@ -12,22 +12,9 @@ static cli_hold hold_of(const ef_lease *lease)
 static void print_json(cli *c, cli_list *list, const ef_lease *lease)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
-    cli_hold hold = hold_of(lease);
 
     cli_list_next(c, list);
-    ef__json_open(&w, '{');
-    cli_json_field_str(&w, "kind", ef_str_from(ef_lease_kind_name(lease->key.kind)));
-    cli_json_field_str(&w, "name", lease->key.name);
-    ef__json_key(&w, "partition");
-    if (lease->key.partition >= 0)
-        ef__json_int(&w, lease->key.partition);
-    else
-        ef__json_null(&w);
-    cli_json_hold(&w, "until", &hold);
-    cli_json_field_int(&w, "token", lease->token);
-    cli_json_field_bool(&w, "live", lease->live);
-    cli_json_field_time(&w, "updated_at", lease->updated_us);
-    ef__json_close(&w, '}');
+    ef__shape_write(&w, &ef__shape_lease, lease);
     (void)cli_list_item_end(c, list);
 }
 

@@ -48,23 +48,7 @@ static void write_summary(cli *c, ef__json_writer *w, const ef_outbox_summary *s
     ef__json_key(w, "mode");
     ef__json_str(w, EF_STR("outbox"));
     ef__json_key(w, "summary");
-    ef__json_open(w, '{');
-    ef__json_key(w, "pending");
-    ef__json_int(w, s->pending);
-    ef__json_key(w, "processing");
-    ef__json_int(w, s->processing);
-    ef__json_key(w, "failed");
-    ef__json_int(w, s->failed);
-    ef__json_key(w, "dead");
-    ef__json_int(w, s->dead);
-    ef__json_key(w, "blocked");
-    ef__json_int(w, s->blocked);
-    ef__json_key(w, "oldest");
-    if (oldest)
-        cli_json_row(w, oldest);
-    else
-        ef__json_null(w);
-    ef__json_close(w, '}');
+    ef__summary_write(w, s);
     ef__json_key(w, "rows");
     ef__json_open(w, '[');
 }
@@ -85,7 +69,7 @@ static ef_status write_rows(cli *c, ef__json_writer *w, ef_outbox_query *query, 
             if (c->format == CLI_TABLE)
                 cli_text_row(c, &rows.items[i]);
             else
-                cli_json_row(w, &rows.items[i]);
+                ef__shape_write(w, &ef__shape_row, &rows.items[i]);
             go_on = cli_flush_some(c);
         }
         limit -= (int64_t)rows.count;

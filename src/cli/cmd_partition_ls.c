@@ -12,20 +12,9 @@ static cli_hold hold_of(const ef_partition *partition)
 static void print_json(cli *c, cli_list *list, const ef_partition *partition)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
-    cli_hold hold = hold_of(partition);
-    char label[EF_PARTITION_LABEL_MAX];
 
-    ef_partition_label(partition->number, label);
     cli_list_next(c, list);
-    ef__json_open(&w, '{');
-    cli_json_field_str(&w, "partition", ef_str_from(label));
-    cli_json_hold(&w, "lease_until", &hold);
-    cli_json_field_int(&w, "epoch", partition->token);
-    cli_json_field_bool(&w, "live", partition->live);
-    cli_json_field_int(&w, "pending", partition->pending);
-    cli_json_field_int(&w, "in_hand", partition->in_hand);
-    cli_json_field_int(&w, "exceptions", partition->exceptions);
-    ef__json_close(&w, '}');
+    ef__shape_write(&w, &ef__shape_partition, partition);
     (void)cli_list_item_end(c, list);
 }
 

@@ -7,38 +7,12 @@
 #define LIMIT_DEFAULT 100
 #define LIMIT_MAX 10000
 
-static void add_text(ef__json_writer *w, const char *key, ef_str text)
-{
-    ef__json_key(w, key);
-    ef__json_str(w, text);
-}
-
-static void add_int(ef__json_writer *w, const char *key, int64_t value)
-{
-    ef__json_key(w, key);
-    ef__json_int(w, value);
-}
-
 static void write_failure(ef__json_writer *w, ef_str projection, const ef_failure *f)
 {
     ef__json_open(w, '{');
-    add_text(w, "projection", projection);
-    add_int(w, "version", f->version);
-    add_int(w, "generation", f->generation);
-    add_text(w, "tenant", f->tenant);
-    add_text(w, "stream", f->stream);
-    add_int(w, "seq", f->seq);
-    add_int(w, "position", f->position);
-    add_text(w, "event_id", f->event_id);
-    add_text(w, "code", f->code);
-    add_text(w, "message", f->message);
-    add_int(w, "attempts", f->attempts);
-    ef__json_key(w, "open");
-    ef__json_bool(w, f->open);
-    ef__json_key(w, "recorded_at");
-    ef__json_time(w, f->recorded_us);
-    ef__json_key(w, "resolved_at");
-    ef__json_time(w, f->resolved_us);
+    ef__json_key(w, "projection");
+    ef__json_str(w, projection);
+    ef__shape_members(w, &ef__shape_failure, f);
     ef__json_close(w, '}');
 }
 

@@ -11,7 +11,7 @@ static void print_list(cli *c, const ef_run_list *runs)
     for (size_t i = 0; i < runs->count; i++) {
         ef__json_writer w = EF__JSON_WRITER(&c->out);
         cli_list_next(c, &list);
-        cli_json_run(&w, &runs->items[i]);
+        ef__shape_write(&w, &ef__shape_run, &runs->items[i]);
         if (!cli_list_item_end(c, &list))
             return;
     }

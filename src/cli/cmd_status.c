@@ -184,7 +184,7 @@ static void write_json(cli *c, const cli_overview *o)
     ef__json_key(&w, "projections");
     ef__json_open(&w, '[');
     for (size_t i = 0; i < o->projections.count; i++)
-        cli_json_projection(&w, &o->projections.items[i]);
+        ef__shape_write(&w, &ef__shape_projection, &o->projections.items[i]);
     ef__json_close(&w, ']');
     ef__json_key(&w, "unaccounted");
     ef__json_int(&w, o->unaccounted); /* below 0 is told as it is: it is as wrong as above */

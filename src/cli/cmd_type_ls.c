@@ -4,23 +4,6 @@
 #include "commands.h"
 #include "type.h"
 
-void cli_json_type(ef__json_writer *w, const ef_type *type)
-{
-    ef__json_open(w, '{');
-    ef__json_key(w, "name");
-    ef__json_str(w, type->name);
-    ef__json_key(w, "intent");
-    ef__json_str(w, ef_str_from(ef_intent_name(type->intent)));
-    ef__json_key(w, "publish");
-    ef__json_bool(w, type->publish);
-    ef__json_key(w, "alias_of");
-    if (type->alias_of.len > 0)
-        ef__json_str(w, type->alias_of);
-    else
-        ef__json_null(w);
-    ef__json_close(w, '}');
-}
-
 void cli_table_types(cli *c, const ef_type *types, size_t count)
 {
     static const char *const heads[] = {"TYPE", "INTENT", "PUBLISH", "ALIAS OF"};
@@ -54,7 +37,7 @@ static int run_ls(cli *c)
     for (size_t i = 0; c->format != CLI_TABLE && i < types.count; i++) {
         ef__json_writer w = EF__JSON_WRITER(&c->out);
         cli_list_next(c, &list);
-        cli_json_type(&w, &types.items[i]);
+        ef__shape_write(&w, &ef__shape_type, &types.items[i]);
         (void)cli_list_item_end(c, &list);
     }
     if (c->format != CLI_TABLE)

@@ -30,7 +30,7 @@ static void write_type(cli *c, const ef_type *type)
         cli_table_types(c, type, 1);
         return;
     }
-    cli_json_type(&w, type);
+    ef__shape_write(&w, &ef__shape_type, type);
     ef__buf_add_char(&c->out, '\n');
 }
 

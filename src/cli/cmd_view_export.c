@@ -14,7 +14,7 @@ static bool print_line(void *context, const ef_view *view)
     exporting *x = context;
     ef__json_writer w = EF__JSON_WRITER(&x->c->out);
 
-    cli_json_view(&w, view, x->as_of);
+    ef__view_write(&w, view, x->as_of);
     ef__buf_add_char(&x->c->out, '\n');
     return cli_flush_some(x->c);
 }

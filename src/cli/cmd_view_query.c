@@ -48,7 +48,7 @@ static void write_items(cli *c, ef__json_writer *w, const ef_view_list *found)
     ef__json_key(w, "items");
     ef__json_open(w, '[');
     for (size_t i = 0; i < found->count; i++) {
-        cli_json_view(w, &found->items[i], found->as_of);
+        ef__view_write(w, &found->items[i], found->as_of);
         (void)cli_flush_some(c);
     }
     ef__json_close(w, ']');
@@ -91,7 +91,7 @@ static void write_lines(cli *c, const ef_view_list *found)
 {
     for (size_t i = 0; i < found->count; i++) {
         ef__json_writer w = EF__JSON_WRITER(&c->out);
-        cli_json_view(&w, &found->items[i], found->as_of);
+        ef__view_write(&w, &found->items[i], found->as_of);
         ef__buf_add_char(&c->out, '\n');
         (void)cli_flush_some(c);
     }

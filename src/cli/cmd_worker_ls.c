@@ -23,18 +23,10 @@ static void print_json(cli *c, cli_list *list, const crew *found, size_t index)
     ef__json_writer w = EF__JSON_WRITER(&c->out);
     const ef_worker *worker = &found->workers.items[index];
     size_t count = ef_worker_targets(&found->workers, index, found->partitions, found->targets);
-    cli_hold hold = hold_of(worker);
 
     cli_list_next(c, list);
     ef__json_open(&w, '{');
-    cli_json_field_str(&w, "id", worker->id);
-    cli_json_field_str(&w, "host", worker->host);
-    cli_json_field_int(&w, "pid", worker->pid);
-    cli_json_field_time(&w, "started_at", worker->started_us);
-    cli_json_field_time(&w, "updated_at", worker->updated_us);
-    cli_json_field_time(&w, "heartbeat_until", worker->heartbeat_until_us);
-    cli_json_ttl(&w, &hold);
-    cli_json_field_bool(&w, "live", worker->live);
+    ef__shape_members(&w, &ef__shape_worker, worker);
     ef__json_key(&w, "target_partitions");
     ef__json_open(&w, '[');
     for (size_t i = 0; i < count; i++) {

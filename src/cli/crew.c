@@ -47,22 +47,6 @@ static int64_t ms_left(const cli_hold *hold)
     return left > 0 ? left : 1;
 }
 
-void cli_json_ttl(ef__json_writer *w, const cli_hold *hold)
-{
-    ef__json_key(w, "ttl_ms");
-    if (hold->owner.len > 0)
-        ef__json_int(w, ms_left(hold));
-    else
-        ef__json_null(w);
-}
-
-void cli_json_hold(ef__json_writer *w, const char *until_key, const cli_hold *hold)
-{
-    cli_json_field_str(w, "owner", hold->owner);
-    cli_json_field_time(w, until_key, hold->until_us);
-    cli_json_ttl(w, hold);
-}
-
 void cli_table_ttl(cli_table *table, const cli_hold *hold)
 {
     int64_t left = ms_left(hold);

@@ -13,9 +13,6 @@ typedef struct cli_hold {
     bool live;
 } cli_hold;
 
-/* "owner", `until_key` and "ttl_ms"; null where it is free. */
-void cli_json_hold(ef__json_writer *w, const char *until_key, const cli_hold *hold);
-void cli_json_ttl(ef__json_writer *w, const cli_hold *hold);
 /* "9.8 s", "over" or "-". */
 void cli_table_ttl(cli_table *table, const cli_hold *hold);
 

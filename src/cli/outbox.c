@@ -62,7 +62,7 @@ void cli_print_acted(cli *c, const char *mode, const char *count_key, const ef_r
     ef__json_key(&w, "rows");
     ef__json_open(&w, '[');
     for (size_t i = 0; i < rows->count; i++) {
-        cli_json_row(&w, &rows->items[i]);
+        ef__shape_write(&w, &ef__shape_row, &rows->items[i]);
         (void)cli_flush_some(c);
     }
     ef__json_close(&w, ']');

@@ -53,37 +53,6 @@ bool cli_reader_gone(cli *c)
 /* --- talk --------------------------------------------------------------------------------------
  */
 
-static void write_problem(ef__buf *out, const ef_error *err, const char *hint)
-{
-    ef__json_writer w = EF__JSON_WRITER(out);
-    char type[96];
-
-    (void)snprintf(type, sizeof(type), "urn:everfold:problem:%s", ef_status_code(err->status));
-    ef__json_open(&w, '{');
-    ef__json_key(&w, "type");
-    ef__json_str(&w, ef_str_from(type));
-    ef__json_key(&w, "title");
-    ef__json_str(&w, ef_str_from(ef_status_words(err->status)));
-    ef__json_key(&w, "status");
-    ef__json_int(&w, ef_status_http(err->status));
-    ef__json_key(&w, "code");
-    ef__json_str(&w, ef_str_from(ef_status_code(err->status)));
-    ef__json_key(&w, "detail");
-    ef__json_str(&w, ef_str_from(err->text[0] ? err->text : ef_status_words(err->status)));
-    if (err->has_numbers) {
-        ef__json_key(&w, "asked");
-        ef__json_int(&w, err->asked);
-        ef__json_key(&w, "found");
-        ef__json_int(&w, err->found);
-    }
-    if (hint) {
-        ef__json_key(&w, "hint");
-        ef__json_str(&w, ef_str_from(hint));
-    }
-    ef__json_close(&w, '}');
-    ef__buf_add_char(out, '\n');
-}
-
 static void write_sentence(ef__buf *out, const ef_error *err, const char *hint)
 {
     const char *text = err->text[0] != '\0' ? err->text : ef_status_words(err->status);
@@ -101,11 +70,14 @@ static void write_sentence(ef__buf *out, const ef_error *err, const char *hint)
 int cli_fail(const cli *c, const ef_error *err, const char *hint)
 {
     ef__buf out = EF__BUF_INIT(64 * 1024);
+    ef__json_writer w = EF__JSON_WRITER(&out);
 
     if (c->format == CLI_TABLE)
         write_sentence(&out, err, hint);
     else
-        write_problem(&out, err, hint);
+        ef__problem_write(&w, err, hint);
+    if (c->format != CLI_TABLE)
+        ef__buf_add_char(&out, '\n');
     (void)fwrite(out.ptr ? out.ptr : "", 1, out.len, stderr);
     ef__buf_release(&out);
     return ef_status_exit(err->status);
@@ -199,62 +171,7 @@ void cli_json_event(cli *c, const ef_event *event, bool one_line)
     ef__json_writer w = EF__JSON_WRITER(&c->out);
     size_t start = c->out.len;
 
-    ef__json_open(&w, '{');
-    ef__json_key(&w, "tenant");
-    ef__json_str(&w, event->tenant);
-    ef__json_key(&w, "stream");
-    ef__json_str(&w, event->stream);
-    ef__json_key(&w, "seq");
-    ef__json_int(&w, event->seq);
-    ef__json_key(&w, "position");
-    ef__json_int(&w, event->position);
-    ef__json_key(&w, "id");
-    ef__json_str(&w, event->id);
-    ef__json_key(&w, "type");
-    ef__json_str(&w, event->type);
-    ef__json_key(&w, "schema");
-    ef__json_int(&w, event->schema);
-    ef__json_key(&w, "time");
-    ef__json_time(&w, event->time_us);
-    ef__json_key(&w, "recorded_at");
-    ef__json_time(&w, event->recorded_us);
-    ef__json_key(&w, "data");
-    ef__json_raw(&w, event->data);
-    ef__json_key(&w, "meta");
-    ef__json_raw(&w, event->meta);
-    ef__json_close(&w, '}');
-    /* A line break can only stand between the tokens of data and meta: in strings it is escaped. */
-    for (size_t i = start; one_line && i < c->out.len; i++)
-        if (c->out.ptr[i] == '\n' || c->out.ptr[i] == '\r')
-            c->out.ptr[i] = ' ';
-}
-
-void cli_json_row(ef__json_writer *w, const ef_row *row)
-{
-    ef__json_open(w, '{');
-    ef__json_key(w, "lane");
-    ef__json_str(w, row->lane);
-    ef__json_key(w, "tenant");
-    ef__json_str(w, row->tenant);
-    ef__json_key(w, "stream");
-    ef__json_str(w, row->stream);
-    ef__json_key(w, "seq");
-    ef__json_int(w, row->seq);
-    ef__json_key(w, "position");
-    ef__json_int(w, row->position);
-    ef__json_key(w, "event_type");
-    ef__json_str(w, row->event_type);
-    ef__json_key(w, "status");
-    ef__json_str(w, ef_str_from(ef_row_status_name(row->status)));
-    ef__json_key(w, "attempt_count");
-    ef__json_int(w, row->attempt_count);
-    ef__json_key(w, "next_attempt_at");
-    ef__json_time(w, row->next_attempt_us);
-    ef__json_key(w, "last_error");
-    ef__json_str(w, row->last_error);
-    ef__json_key(w, "enqueued_at");
-    ef__json_time(w, row->enqueued_us);
-    ef__json_key(w, "updated_at");
-    ef__json_time(w, row->updated_us);
-    ef__json_close(w, '}');
+    ef__shape_write(&w, &ef__shape_event, event);
+    if (one_line)
+        ef__one_line(&c->out, start);
 }

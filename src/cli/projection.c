@@ -13,39 +13,6 @@ static void seconds_text(int64_t us, char out[32])
     (void)snprintf(out, 32, "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
 }
 
-static void add_int(ef__json_writer *w, const char *key, int64_t value)
-{
-    ef__json_key(w, key);
-    ef__json_int(w, value);
-}
-
-void cli_json_projection(ef__json_writer *w, const ef_projection *p)
-{
-    char lag[32];
-
-    seconds_text(p->lag_us, lag);
-    ef__json_open(w, '{');
-    ef__json_key(w, "name");
-    ef__json_str(w, p->name);
-    add_int(w, "version", p->version);
-    add_int(w, "generation", p->generation);
-    ef__json_key(w, "order");
-    ef__json_str(w, p->by_log ? EF_STR("log") : EF_STR("stream"));
-    ef__json_key(w, "state");
-    ef__json_str(w, p->state);
-    add_int(w, "position", p->position);
-    add_int(w, "lag_events", p->lag_events);
-    ef__json_key(w, "lag_seconds");
-    ef__json_raw(w, ef_str_from(lag));
-    add_int(w, "views", p->views);
-    ef__json_key(w, "digest");
-    ef__json_str(w, ef_str_from(p->digest));
-    add_int(w, "unaccounted", p->unaccounted);
-    add_int(w, "failures", p->failures);
-    add_int(w, "quarantined", p->quarantined);
-    ef__json_close(w, '}');
-}
-
 void cli_table_projections(cli *c, const ef_projection *items, size_t count)
 {
     static const char *const heads[] = {"NAME",     "VERSION",     "GENERATION", "ROUTED",
@@ -82,7 +49,7 @@ void cli_print_projection(cli *c, const ef_projection *projection)
         cli_table_projections(c, projection, 1);
         return;
     }
-    cli_json_projection(&w, projection);
+    ef__shape_write(&w, &ef__shape_projection, projection);
     ef__buf_add_char(&c->out, '\n');
 }
 

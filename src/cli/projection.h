@@ -6,7 +6,6 @@
 
 #include "cli.h"
 
-void cli_json_projection(ef__json_writer *w, const ef_projection *projection);
 void cli_table_projections(cli *c, const ef_projection *items, size_t count);
 /* One of them as `deploy`, `show` and `wait` answer: an object, or a table of one row. */
 void cli_print_projection(cli *c, const ef_projection *projection);

@@ -16,48 +16,6 @@ static void add_str(ef__json_writer *w, const char *key, ef_str value)
     ef__json_str(w, value);
 }
 
-static void add_int(ef__json_writer *w, const char *key, int64_t value)
-{
-    ef__json_key(w, key);
-    ef__json_int(w, value);
-}
-
-static void add_time(ef__json_writer *w, const char *key, int64_t time_us)
-{
-    ef__json_key(w, key);
-    ef__json_time(w, time_us);
-}
-
-void cli_json_run(ef__json_writer *w, const ef_run *run)
-{
-    ef__json_open(w, '{');
-    add_str(w, "id", run->id);
-    add_str(w, "mode", ef_str_from(ef_run_mode_name(run->mode)));
-    add_str(w, "projection", run->projection);
-    add_str(w, "tenant", run->tenant);
-    add_str(w, "state", ef_str_from(ef_run_state_name(run->state)));
-    add_time(w, "requested_at", run->requested_us);
-    add_time(w, "started_at", run->started_us);
-    add_time(w, "finished_at", run->finished_us);
-    add_int(w, "from", run->from);
-    add_int(w, "to", run->to);
-    add_int(w, "processed", run->processed);
-    ef__json_key(w, "total");
-    if (run->total < 0)
-        ef__json_null(w);
-    else
-        ef__json_int(w, run->total);
-    add_str(w, "error", run->error);
-    add_str(w, "reason", run->reason);
-    add_str(w, "requester", run->requester);
-    add_int(w, "last_position", run->last_position);
-    ef__json_key(w, "cancel");
-    ef__json_bool(w, run->cancel);
-    ef__json_key(w, "detail");
-    ef__json_raw(w, run->detail.len ? run->detail : EF_STR("{}"));
-    ef__json_close(w, '}');
-}
-
 static void add_line(cli *c, const char *name, ef_str value)
 {
     if (value.len == 0)
@@ -82,7 +40,7 @@ void cli_print_run(cli *c, const ef_run *run)
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
     if (c->format != CLI_TABLE) {
-        cli_json_run(&w, run);
+        ef__shape_write(&w, &ef__shape_run, run);
         ef__buf_add_char(&c->out, '\n');
         return;
     }
@@ -281,16 +239,7 @@ void cli_print_gaps(cli *c, const char *mode, const ef_gap_list *gaps)
     ef__json_key(&w, "gaps");
     ef__json_open(&w, '[');
     for (size_t i = 0; i < gaps->count; i++) {
-        const ef_gap *gap = &gaps->items[i];
-        ef__json_open(&w, '{');
-        add_str(&w, "tenant", gap->tenant);
-        add_str(&w, "projection", gap->projection);
-        add_str(&w, "stream", gap->stream);
-        add_int(&w, "applied_seq", gap->applied_seq);
-        add_int(&w, "expected_next_seq", gap->expected_next_seq);
-        add_int(&w, "journal_seq", gap->journal_seq);
-        add_int(&w, "replayed", gap->replayed);
-        ef__json_close(&w, '}');
+        ef__shape_write(&w, &ef__shape_gap, &gaps->items[i]);
         (void)cli_flush_some(c);
     }
     ef__json_close(&w, ']');

@@ -6,7 +6,6 @@
 
 #include "cli.h"
 
-void cli_json_run(ef__json_writer *w, const ef_run *run);
 /* One run in the form that -o asks for. */
 void cli_print_run(cli *c, const ef_run *run);
 void cli_table_runs(cli *c, const ef_run *runs, size_t count);

@@ -7,7 +7,6 @@
 #include "cli.h"
 
 /* {"name","intent","publish","alias_of"} */
-void cli_json_type(ef__json_writer *w, const ef_type *type);
 void cli_table_types(cli *c, const ef_type *types, size_t count);
 
 #endif

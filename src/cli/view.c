@@ -5,26 +5,6 @@
 
 #define TIMEOUT_MS_DEFAULT 5000
 
-void cli_json_view(ef__json_writer *w, const ef_view *view, int64_t as_of)
-{
-    ef__json_open(w, '{');
-    ef__json_key(w, "view_type");
-    ef__json_str(w, view->view_type);
-    ef__json_key(w, "version");
-    ef__json_int(w, view->version);
-    ef__json_key(w, "tenant");
-    ef__json_str(w, view->tenant);
-    ef__json_key(w, "view_id");
-    ef__json_str(w, view->view_id);
-    ef__json_key(w, "last_event_sequence");
-    ef__json_int(w, view->last_event_sequence);
-    ef__json_key(w, "data");
-    ef__json_raw(w, view->data);
-    ef__json_key(w, "as_of");
-    ef__json_int(w, as_of);
-    ef__json_close(w, '}');
-}
-
 static void add_line(cli *c, const char *name, ef_str value)
 {
     ef__buf_printf(&c->out, "%-21s", name);
@@ -42,7 +22,7 @@ void cli_print_view(cli *c, const ef_view *view, int64_t as_of)
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
     if (c->format != CLI_TABLE) {
-        cli_json_view(&w, view, as_of);
+        ef__view_write(&w, view, as_of);
         ef__buf_add_char(&c->out, '\n');
         return;
     }

@@ -7,7 +7,6 @@
 #include "cli.h"
 
 /* {"view_type","version","tenant","view_id","last_event_sequence","data","as_of"} */
-void cli_json_view(ef__json_writer *w, const ef_view *view, int64_t as_of);
 /* One view as `view get` and `view at` answer. */
 void cli_print_view(cli *c, const ef_view *view, int64_t as_of);
 /* view_id and the fields of the data, as many columns as the terminal has room for. */

@@ -67,8 +67,9 @@ MAY_INCLUDE = {
     'views': {'core', 'fold', 'sqlite', 'base'},
     'bus': {'core', 'base'},
     'engine': {'journal', 'views', 'bus', 'fold', 'core', 'base'},
-    'server': {'base'},
-    'cli': {'base'},
+    'shape': {'base'},
+    'server': {'shape', 'base'},
+    'cli': {'shape', 'base'},
     '': set(),  # src/*.c
 }
 

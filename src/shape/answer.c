@@ -1,0 +1,72 @@
+/*
+ * answer.c - answers that are more than one object.
+ */
+#include "shape.h"
+
+#include <stdio.h>
+
+void ef__problem_write(ef__json_writer *w, const ef_error *err, const char *hint)
+{
+    char type[96];
+
+    (void)snprintf(type, sizeof(type), "urn:everfold:problem:%s", ef_status_code(err->status));
+    ef__json_open(w, '{');
+    ef__json_key(w, "type");
+    ef__json_str(w, ef_str_from(type));
+    ef__json_key(w, "title");
+    ef__json_str(w, ef_str_from(ef_status_words(err->status)));
+    ef__json_key(w, "status");
+    ef__json_int(w, ef_status_http(err->status));
+    ef__json_key(w, "code");
+    ef__json_str(w, ef_str_from(ef_status_code(err->status)));
+    ef__json_key(w, "detail");
+    ef__json_str(w, ef_str_from(err->text[0] ? err->text : ef_status_words(err->status)));
+    if (err->has_numbers) {
+        ef__json_key(w, "asked");
+        ef__json_int(w, err->asked);
+        ef__json_key(w, "found");
+        ef__json_int(w, err->found);
+    }
+    if (hint) {
+        ef__json_key(w, "hint");
+        ef__json_str(w, ef_str_from(hint));
+    }
+    ef__json_close(w, '}');
+}
+
+void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of)
+{
+    ef__json_open(w, '{');
+    ef__shape_members(w, &ef__shape_view, view);
+    ef__json_key(w, "as_of");
+    ef__json_int(w, as_of);
+    ef__json_close(w, '}');
+}
+
+void ef__summary_write(ef__json_writer *w, const ef_outbox_summary *summary)
+{
+    ef__json_open(w, '{');
+    ef__json_key(w, "pending");
+    ef__json_int(w, summary->pending);
+    ef__json_key(w, "processing");
+    ef__json_int(w, summary->processing);
+    ef__json_key(w, "failed");
+    ef__json_int(w, summary->failed);
+    ef__json_key(w, "dead");
+    ef__json_int(w, summary->dead);
+    ef__json_key(w, "blocked");
+    ef__json_int(w, summary->blocked);
+    ef__json_key(w, "oldest");
+    if (summary->oldest.count > 0)
+        ef__shape_write(w, &ef__shape_row, &summary->oldest.items[0]);
+    else
+        ef__json_null(w);
+    ef__json_close(w, '}');
+}
+
+void ef__one_line(ef__buf *out, size_t start)
+{
+    for (size_t i = start; i < out->len; i++)
+        if (out->ptr[i] == '\n' || out->ptr[i] == '\r')
+            out->ptr[i] = ' ';
+}

@@ -1,0 +1,308 @@
+/*
+ * shape.c - writing and reading objects by their tables.
+ */
+#include "shape.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const void *at(const void *thing, const ef__field *field)
+{
+    return (const char *)thing + field->offset;
+}
+
+static void write_seconds(ef__json_writer *w, int64_t us)
+{
+    int64_t ms = us < 0 ? 0 : us / 1000;
+    char text[32];
+
+    (void)snprintf(text, sizeof(text), "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
+    ef__json_raw(w, ef_str_from(text));
+}
+
+/* Whether it is over is the store's to say: a clock of ours never shows a live one as ended. */
+static void write_ttl(ef__json_writer *w, const void *thing, const ef__field *field)
+{
+    const ef_clock *clock = ef_clock_system();
+    int64_t until_us = *(const int64_t *)at(thing, field);
+    bool live = *(const bool *)((const char *)thing + field->live_offset);
+    int64_t left = (until_us - clock->wall_us(clock->context)) / 1000;
+
+    if (until_us == 0)
+        ef__json_null(w);
+    else
+        ef__json_int(w, !live ? 0 : left > 0 ? left : 1);
+}
+
+static void write_text(ef__json_writer *w, const ef__field *field, const void *value)
+{
+    const ef_str *text = value;
+
+    if (field->kind == EF__FIELD_JSON)
+        ef__json_raw(w, text->len > 0 ? *text : EF_STR("{}"));
+    else if (field->kind == EF__FIELD_NAME && text->len == 0)
+        ef__json_null(w);
+    else
+        ef__json_str(w, *text);
+}
+
+static void write_label(ef__json_writer *w, int32_t number)
+{
+    char label[EF_PARTITION_LABEL_MAX];
+
+    ef_partition_label(number, label);
+    ef__json_str(w, ef_str_from(label));
+}
+
+static void write_number(ef__json_writer *w, bool known, int64_t number)
+{
+    if (known)
+        ef__json_int(w, number);
+    else
+        ef__json_null(w);
+}
+
+static void write_field(ef__json_writer *w, const ef__field *field, const void *thing)
+{
+    const void *value = at(thing, field);
+
+    switch (field->kind) {
+    case EF__FIELD_STR:
+    case EF__FIELD_NAME:
+    case EF__FIELD_JSON:
+        write_text(w, field, value);
+        break;
+    case EF__FIELD_INT32:
+        ef__json_int(w, *(const int32_t *)value);
+        break;
+    case EF__FIELD_INT64:
+        ef__json_int(w, *(const int64_t *)value);
+        break;
+    case EF__FIELD_COUNT:
+        write_number(w, *(const int64_t *)value >= 0, *(const int64_t *)value);
+        break;
+    case EF__FIELD_NUMBER:
+        write_number(w, *(const int32_t *)value >= 0, *(const int32_t *)value);
+        break;
+    case EF__FIELD_BOOL:
+        ef__json_bool(w, *(const bool *)value);
+        break;
+    case EF__FIELD_TIME:
+        ef__json_time(w, *(const int64_t *)value);
+        break;
+    case EF__FIELD_SECONDS:
+        write_seconds(w, *(const int64_t *)value);
+        break;
+    case EF__FIELD_CHARS:
+        ef__json_str(w, ef_str_from(value));
+        break;
+    case EF__FIELD_WORD:
+        ef__json_str(w, ef_str_from(field->word((int)*(const unsigned *)value)));
+        break;
+    case EF__FIELD_CHOICE:
+        ef__json_str(w, ef_str_from(field->word(*(const bool *)value)));
+        break;
+    case EF__FIELD_LABEL:
+        write_label(w, *(const int32_t *)value);
+        break;
+    case EF__FIELD_TTL:
+        write_ttl(w, thing, field);
+        break;
+    }
+}
+
+void ef__shape_members(ef__json_writer *w, const ef__shape *shape, const void *thing)
+{
+    for (const ef__field *field = shape->fields; field->key; field++) {
+        ef__json_key(w, field->key);
+        write_field(w, field, thing);
+    }
+}
+
+void ef__shape_write(ef__json_writer *w, const ef__shape *shape, const void *thing)
+{
+    ef__json_open(w, '{');
+    ef__shape_members(w, shape, thing);
+    ef__json_close(w, '}');
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static ef_status wrong_kind(const ef__field *field, const char *wanted, ef_error *err)
+{
+    return ef_fail(err, EF_BAD_JSON, "%s is not %s", field->key, wanted);
+}
+
+static ef_status read_text(const ef__json *json, const ef__field *field, void *value, ef_error *err)
+{
+    if (field->kind != EF__FIELD_JSON && json->kind != EF__JSON_STRING)
+        return wrong_kind(field, "a string", err);
+    *(ef_str *)value = json->text;
+    return EF_OK;
+}
+
+static ef_status read_chars(const ef__json *json, const ef__field *field, void *value,
+                            ef_error *err)
+{
+    if (json->kind != EF__JSON_STRING || json->text.len >= field->size)
+        return wrong_kind(field, "a string that fits", err);
+    (void)snprintf(value, field->size, "%.*s", EF_STR_ARG(json->text));
+    return EF_OK;
+}
+
+static ef_status read_word(const ef__json *json, const ef__field *field, void *value, ef_error *err)
+{
+    for (size_t i = 0; json->kind == EF__JSON_STRING && i < field->size; i++)
+        if (ef_str_equal(json->text, ef_str_from(field->word((int)i)))) {
+            *(unsigned *)value = (unsigned)i;
+            return EF_OK;
+        }
+    return ef_fail(err, EF_BAD_JSON, "%s is '%.*s', which this version does not know", field->key,
+                   EF_STR_ARG(json->text));
+}
+
+static ef_status read_number(const ef__json *json, const ef__field *field, void *value,
+                             ef_error *err)
+{
+    bool narrow = field->kind == EF__FIELD_INT32 || field->kind == EF__FIELD_NUMBER;
+    int64_t number = 0;
+
+    if (json->kind != EF__JSON_NUMBER || ef__json_int64(json, &number) != 0 ||
+        (narrow && (number < INT32_MIN || number > INT32_MAX)))
+        return wrong_kind(field, "an integer", err);
+    if (narrow)
+        *(int32_t *)value = (int32_t)number;
+    else
+        *(int64_t *)value = number;
+    return EF_OK;
+}
+
+/* What is not there, or null, is 0; a number that is not known is -1. */
+static void read_nothing(const ef__field *field, void *value)
+{
+    if (field->kind == EF__FIELD_COUNT)
+        *(int64_t *)value = -1;
+    else if (field->kind == EF__FIELD_NUMBER)
+        *(int32_t *)value = -1;
+}
+
+static ef_status read_seconds(const ef__json *json, const ef__field *field, void *value,
+                              ef_error *err)
+{
+    char text[40];
+    long long whole = 0;
+    int thousandths = 0;
+    char *end;
+
+    if (json->kind != EF__JSON_NUMBER || json->text.len >= sizeof(text))
+        return wrong_kind(field, "a number of seconds", err);
+    (void)snprintf(text, sizeof(text), "%.*s", EF_STR_ARG(json->text));
+    whole = strtoll(text, &end, 10);
+    for (int i = 0, scale = 100; *end == '.' && i < 3 && end[i + 1] >= '0' && end[i + 1] <= '9';
+         i++) {
+        thousandths += (end[i + 1] - '0') * scale;
+        scale /= 10;
+    }
+    if (whole < 0 || whole > INT64_MAX / 1000000 - 1)
+        return wrong_kind(field, "a number of seconds", err);
+    *(int64_t *)value = (int64_t)whole * 1000000 + (int64_t)thousandths * 1000;
+    return EF_OK;
+}
+
+static ef_status read_label(const ef__json *json, const ef__field *field, void *value,
+                            ef_error *err)
+{
+    int32_t number = 0;
+
+    if (json->kind != EF__JSON_STRING || json->text.len < 2 || json->text.len > 6 ||
+        json->text.ptr[0] != 'p')
+        return wrong_kind(field, "the label of a partition", err);
+    for (size_t i = 1; i < json->text.len; i++) {
+        if (json->text.ptr[i] < '0' || json->text.ptr[i] > '9')
+            return wrong_kind(field, "the label of a partition", err);
+        number = number * 10 + (json->text.ptr[i] - '0');
+    }
+    *(int32_t *)value = number;
+    return EF_OK;
+}
+
+static ef_status read_bool(const ef__json *json, const ef__field *field, void *value, ef_error *err)
+{
+    if (json->kind != EF__JSON_TRUE && json->kind != EF__JSON_FALSE)
+        return wrong_kind(field, "true or false", err);
+    *(bool *)value = json->kind == EF__JSON_TRUE;
+    return EF_OK;
+}
+
+static ef_status read_choice(const ef__json *json, const ef__field *field, void *value,
+                             ef_error *err)
+{
+    bool yes = ef_str_equal(json->text, ef_str_from(field->word(1)));
+
+    if (json->kind != EF__JSON_STRING ||
+        (!yes && !ef_str_equal(json->text, ef_str_from(field->word(0)))))
+        return wrong_kind(field, "one of its two words", err);
+    *(bool *)value = yes;
+    return EF_OK;
+}
+
+static ef_status read_time(const ef__json *json, const ef__field *field, void *value, ef_error *err)
+{
+    if (json->kind != EF__JSON_STRING)
+        return wrong_kind(field, "a time", err);
+    if (ef_time_parse(json->text.ptr, json->text.len, value) != 0)
+        return wrong_kind(field, "a time", err);
+    return EF_OK;
+}
+
+static ef_status read_field(const ef__json *json, const ef__field *field, void *value,
+                            ef_error *err)
+{
+    switch (field->kind) {
+    case EF__FIELD_STR:
+    case EF__FIELD_NAME:
+    case EF__FIELD_JSON:
+        return read_text(json, field, value, err);
+    case EF__FIELD_INT32:
+    case EF__FIELD_INT64:
+    case EF__FIELD_COUNT:
+    case EF__FIELD_NUMBER:
+        return read_number(json, field, value, err);
+    case EF__FIELD_BOOL:
+        return read_bool(json, field, value, err);
+    case EF__FIELD_TIME:
+        return read_time(json, field, value, err);
+    case EF__FIELD_SECONDS:
+        return read_seconds(json, field, value, err);
+    case EF__FIELD_CHARS:
+        return read_chars(json, field, value, err);
+    case EF__FIELD_WORD:
+        return read_word(json, field, value, err);
+    case EF__FIELD_CHOICE:
+        return read_choice(json, field, value, err);
+    case EF__FIELD_LABEL:
+        return read_label(json, field, value, err);
+    case EF__FIELD_TTL:
+        break;
+    }
+    return EF_OK;
+}
+
+ef_status ef__shape_read(const ef__json *object, const ef__shape *shape, void *thing, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    if (!object || object->kind != EF__JSON_OBJECT)
+        return ef_fail(err, EF_BAD_JSON, "an object was expected");
+    memset(thing, 0, shape->size);
+    for (const ef__field *field = shape->fields; st == EF_OK && field->key; field++) {
+        const ef__json *json = ef__json_get(object, field->key);
+        void *value = (char *)thing + field->offset;
+        if (json && json->kind != EF__JSON_NULL)
+            st = read_field(json, field, value, err);
+        else
+            read_nothing(field, value);
+    }
+    return st;
+}
