@@ -1,0 +1,457 @@
+/*
+ * conn.c - see conn.h. All knowledge of SQLSTATEs is in ef__pg_status_of.
+ */
+#include "conn.h"
+
+#include "pool_priv.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* --- errors ----------------------------------------------------------------------------------- */
+
+/* The first that fits counts; a code of two letters is a class. */
+static const struct {
+    const char *state;
+    ef_status status;
+    ef__pg_fault fault;
+} STATES[] = {
+    {"40001", EF_BUSY, EF__PG_AGAIN},        /* serialization failure */
+    {"40P01", EF_BUSY, EF__PG_AGAIN},        /* deadlock */
+    {"40003", EF_UNSURE, EF__PG_LOST},       /* statement completion unknown */
+    {"25006", EF_BUSY, EF__PG_LOST},         /* read only: a standby, or a server that became one */
+    {"25P03", EF_BUSY, EF__PG_LOST},         /* idle in a transaction for too long */
+    {"55P03", EF_BUSY, EF__PG_SOUND},        /* a lock was not to be had in time */
+    {"57014", EF_BUSY, EF__PG_SOUND},        /* cancelled */
+    {"57P", EF_BUSY, EF__PG_LOST},           /* shut down, crashed, or starting up */
+    {"08", EF_BUSY, EF__PG_LOST},            /* connection */
+    {"53100", EF_FULL, EF__PG_SOUND},        /* disk full */
+    {"53200", EF_NO_MEMORY, EF__PG_SOUND},   /* out of memory */
+    {"53", EF_BUSY, EF__PG_SOUND},           /* too many connections … */
+    {"23505", EF_EXISTS, EF__PG_SOUND},      /* unique violation */
+    {"42501", EF_MISUSE, EF__PG_SOUND},      /* the role may not do that */
+    {"42P01", EF_WRONG_STORE, EF__PG_SOUND}, /* no such table, schema, function: not our database */
+    {"3F000", EF_WRONG_STORE, EF__PG_SOUND},
+    {"42883", EF_WRONG_STORE, EF__PG_SOUND},
+    {"3D000", EF_NOT_FOUND, EF__PG_SOUND}, /* no such database */
+    {"28", EF_BAD_INPUT, EF__PG_SOUND},    /* no such role, wrong password */
+    {"22", EF_BAD_INPUT, EF__PG_SOUND},    /* a value */
+    {"XX001", EF_DAMAGED, EF__PG_SOUND},   /* data corrupted */
+    {"XX002", EF_DAMAGED, EF__PG_SOUND},   /* index corrupted */
+};
+
+ef_status ef__pg_status_of(const char *state, ef__pg_fault *out_fault)
+{
+    *out_fault = EF__PG_SOUND;
+    for (size_t i = 0; i < sizeof STATES / sizeof STATES[0]; i++)
+        if (strncmp(state, STATES[i].state, strlen(STATES[i].state)) == 0) {
+            *out_fault = STATES[i].fault;
+            return STATES[i].status;
+        }
+    return EF_IO;
+}
+
+/* A message's first line: libpq ends them with one, and details may hold values. */
+static int line_length(const char *message)
+{
+    return (int)strcspn(message, "\n");
+}
+
+static ef_status fail_lost(ef__pg_conn *conn, ef_error *err)
+{
+    const char *message = PQerrorMessage(conn->pg);
+
+    conn->fault = EF__PG_LOST;
+    return ef_fail(err, EF_BUSY, "the connection to the PostgreSQL server was lost: %.*s",
+                   line_length(message), message);
+}
+
+static ef_status fail_result(ef__pg_conn *conn, const PGresult *result, const char *what,
+                             ef_error *err)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    ef_status status;
+
+    if (!state || PQstatus(conn->pg) == CONNECTION_BAD)
+        return fail_lost(conn, err);
+    (void)snprintf(conn->state, sizeof conn->state, "%s", state);
+    status = ef__pg_status_of(state, &conn->fault);
+    return ef_fail(err, status, "%s: %s (PostgreSQL %s)", what, message ? message : "", state);
+}
+
+/* --- connecting ------------------------------------------------------------------------------- */
+
+/* Why a connection was not made. Only the text has the SQLSTATE: "FATAL:  28P01: …". */
+static ef_status fail_connect(ef__pg_conn *conn, ef_error *err)
+{
+    const char *message = PQerrorMessage(conn->pg);
+    const char *fatal = strstr(message, "FATAL:  ");
+    char state[6] = "08001";
+    ef_status status;
+
+    if (fatal && strlen(fatal) > 14 && fatal[13] == ':')
+        memcpy(state, fatal + 8, 5);
+    status = ef__pg_status_of(state, &conn->fault);
+    if (strcmp(state, "08001") == 0)
+        conn->fault = EF__PG_LOST;
+    else
+        message = fatal + 15;
+    return ef_fail(err, status == EF_IO ? EF_BUSY : status,
+                   "the PostgreSQL server cannot be used: %.*s (PostgreSQL %s)",
+                   line_length(message), message, state);
+}
+
+/* libpq's own loop, for it does not let the verbosity be chosen before the answer. */
+static void finish_connecting(PGconn *pg, int64_t timeout_ms)
+{
+    PostgresPollingStatusType next = PGRES_POLLING_WRITING;
+    struct timespec begun, now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &begun);
+    while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
+        struct pollfd fd = {PQsocket(pg), next == PGRES_POLLING_READING ? POLLIN : POLLOUT, 0};
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+        if ((now.tv_sec - begun.tv_sec) * 1000 > timeout_ms)
+            return;
+        (void)poll(&fd, 1, 1000);
+        if (fd.revents)
+            next = PQconnectPoll(pg);
+    }
+}
+
+static void ignore_notice(void *context, const PGresult *result)
+{
+}
+
+static int64_t connect_ms(const ef__pg_target *target)
+{
+    for (int i = 0; target->keys[i]; i++)
+        if (strcmp(target->keys[i], "connect_timeout") == 0)
+            return strtol(target->values[i], NULL, 10) * 1000;
+    return 10000;
+}
+
+ef_status ef__pg_connect(ef__pg_conn *conn, const ef__pg_target *target, const ef__pg_texts *texts,
+                         ef_error *err)
+{
+    const char *encoding;
+    ef_status st = EF_OK;
+
+    *conn = (ef__pg_conn){.texts = texts};
+    if (target->prepare && texts &&
+        !(conn->prepared = calloc((size_t)texts->count, sizeof *conn->prepared)))
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
+    conn->pg = PQconnectStartParams(target->keys, target->values, 0);
+    if (!conn->pg)
+        st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
+    if (st == EF_OK) {
+        (void)PQsetErrorVerbosity(conn->pg, PQERRORS_VERBOSE);
+        (void)PQsetNoticeReceiver(conn->pg, ignore_notice, NULL);
+        if (PQstatus(conn->pg) != CONNECTION_BAD)
+            finish_connecting(conn->pg, connect_ms(target));
+        if (PQstatus(conn->pg) != CONNECTION_OK)
+            st = fail_connect(conn, err);
+    }
+    if (st == EF_OK) {
+        encoding = PQparameterStatus(conn->pg, "server_encoding");
+        if (!encoding || strcmp(encoding, "UTF8") != 0)
+            st = ef_fail(err, EF_WRONG_STORE, "the database's encoding is %s: UTF8 is needed",
+                         encoding ? encoding : "not known");
+        else if (!PQenterPipelineMode(conn->pg))
+            st = fail_lost(conn, err);
+    }
+    if (st != EF_OK)
+        ef__pg_close(conn);
+    return st;
+}
+
+void ef__pg_close(ef__pg_conn *conn)
+{
+    PQfinish(conn->pg);
+    free(conn->prepared);
+    *conn = (ef__pg_conn){0};
+}
+
+/* --- statements ------------------------------------------------------------------------------- */
+
+/* What stands in the queue beside the number of a statement. */
+enum { PREPARE = 0x4000, SYNC = -1, TEXT = -2 };
+
+static bool has_room(const ef__pg_conn *conn)
+{
+    return conn->sent + 3 <= EF__PG_SENT_MAX; /* a preparation, the statement and a mark */
+}
+
+static ef_status count_sent(ef__pg_conn *conn, int ok, int what, ef_error *err)
+{
+    if (!ok)
+        return fail_lost(conn, err);
+    conn->queue[(conn->first + conn->sent++) % EF__PG_SENT_MAX] = (short)what;
+    conn->unsynced = what != SYNC;
+    return EF_OK;
+}
+
+static int next_sent(ef__pg_conn *conn)
+{
+    int what = conn->queue[conn->first];
+
+    conn->first = (conn->first + 1) % EF__PG_SENT_MAX;
+    conn->sent--;
+    return what;
+}
+
+static ef_status prepare(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err)
+{
+    ef_status st = count_sent(conn,
+                              PQsendPrepare(conn->pg, conn->texts->names[which],
+                                            conn->texts->sql[which], params->count, params->types),
+                              which | PREPARE, err);
+
+    if (st == EF_OK)
+        conn->prepared[which] = 1;
+    return st;
+}
+
+static const ef__pg_params NO_PARAMS = {0};
+
+static ef_status send_text(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
+                           int what, ef_error *err)
+{
+    if (params->failed)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for the values of a statement");
+    if (!has_room(conn))
+        return ef_fail(err, EF_MISUSE, "%d statements were sent and none was taken", conn->sent);
+    return count_sent(conn,
+                      PQsendQueryParams(conn->pg, sql, params->count, params->types, params->values,
+                                        params->lengths, params->formats, 1),
+                      what, err);
+}
+
+ef_status ef__pg_send_text(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
+                           ef_error *err)
+{
+    return send_text(conn, sql, params ? params : &NO_PARAMS, TEXT, err);
+}
+
+ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    if (!params)
+        params = &NO_PARAMS;
+    if (!conn->prepared || params->failed || !has_room(conn))
+        return send_text(conn, conn->texts->sql[which], params, which, err);
+    if (conn->prepared[which] == 0)
+        st = prepare(conn, which, params, err);
+    if (st != EF_OK)
+        return st;
+    return count_sent(conn,
+                      PQsendQueryPrepared(conn->pg, conn->texts->names[which], params->count,
+                                          params->values, params->lengths, params->formats, 1),
+                      which, err);
+}
+
+/* The next result, and the NULL that libpq puts behind each but a mark's. */
+static PGresult *next_result(ef__pg_conn *conn)
+{
+    PGresult *result = PQgetResult(conn->pg), *more;
+
+    if (!result || PQresultStatus(result) == PGRES_PIPELINE_SYNC)
+        return result;
+    while ((more = PQgetResult(conn->pg)) != NULL)
+        PQclear(more);
+    return result;
+}
+
+static ef_status sync(ef__pg_conn *conn, ef_error *err)
+{
+    return conn->unsynced ? count_sent(conn, PQpipelineSync(conn->pg), SYNC, err) : EF_OK;
+}
+
+/* After a failure: pass over the rest of what was sent, and remember what was not prepared. */
+static void settle(ef__pg_conn *conn)
+{
+    ef_error ignored;
+
+    if (conn->fault != EF__PG_LOST)
+        (void)sync(conn, &ignored);
+    while (conn->sent > 0) {
+        int what = next_sent(conn);
+        PGresult *result = conn->fault == EF__PG_LOST ? NULL : next_result(conn);
+        bool done = result && PQresultStatus(result) == PGRES_COMMAND_OK;
+
+        if (!result)
+            conn->fault = EF__PG_LOST;
+        if (what > 0 && (what & PREPARE) && conn->prepared)
+            conn->prepared[what & ~PREPARE] = done ? 2 : 0;
+        PQclear(result);
+    }
+    conn->unsynced = false;
+}
+
+static const char *name_of(const ef__pg_conn *conn, int what)
+{
+    return what < 0 ? "a statement" : conn->texts->names[what & ~PREPARE];
+}
+
+/* Is the result what a statement that succeeded gives? */
+static ef_status check(ef__pg_conn *conn, int what, const PGresult *result, ef_error *err)
+{
+    switch (PQresultStatus(result)) {
+    case PGRES_COMMAND_OK:
+    case PGRES_TUPLES_OK:
+    case PGRES_EMPTY_QUERY:
+    case PGRES_PIPELINE_SYNC:
+        return EF_OK;
+    default:
+        return fail_result(conn, result, name_of(conn, what), err);
+    }
+}
+
+ef_status ef__pg_take(ef__pg_conn *conn, PGresult **out, ef_error *err)
+{
+    ef_status st = sync(conn, err);
+
+    if (out)
+        *out = NULL;
+    while (st == EF_OK) {
+        int what = next_sent(conn);
+        PGresult *result = next_result(conn);
+
+        st = result ? check(conn, what, result, err) : fail_lost(conn, err);
+        if (what >= 0 && (what & PREPARE))
+            conn->prepared[what & ~PREPARE] = st == EF_OK ? 2 : 0;
+        if (st == EF_OK && what != SYNC && !(what >= 0 && (what & PREPARE))) {
+            if (out)
+                *out = result;
+            else
+                PQclear(result);
+            return EF_OK;
+        }
+        PQclear(result);
+    }
+    settle(conn);
+    return st;
+}
+
+/* Marks that stand behind the last result. */
+static ef_status take_marks(ef__pg_conn *conn, ef_error *err)
+{
+    while (conn->sent > 0 && conn->queue[conn->first] == SYNC) {
+        (void)next_sent(conn);
+        PQclear(next_result(conn));
+    }
+    return PQstatus(conn->pg) == CONNECTION_OK ? EF_OK : fail_lost(conn, err);
+}
+
+ef_status ef__pg_take_all(ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    while (st == EF_OK && (st = take_marks(conn, err)) == EF_OK && conn->sent > 0)
+        st = ef__pg_take(conn, NULL, err);
+    return st;
+}
+
+ef_status ef__pg_take_last(ef__pg_conn *conn, PGresult **out, ef_error *err)
+{
+    PGresult *result = NULL;
+    ef_status st;
+
+    do {
+        PQclear(result);
+        st = ef__pg_take(conn, &result, err);
+        if (st == EF_OK)
+            st = take_marks(conn, err);
+    } while (st == EF_OK && conn->sent > 0);
+    if (out)
+        *out = st == EF_OK ? result : NULL;
+    if (!out || st != EF_OK)
+        PQclear(result);
+    return st;
+}
+
+/* Take the last result, unless sending failed: then nothing is left to be taken. */
+static ef_status answer(ef__pg_conn *conn, ef_status sent, PGresult **out, ef_error *err)
+{
+    if (out)
+        *out = NULL;
+    if (sent == EF_OK)
+        return ef__pg_take_last(conn, out, err);
+    settle(conn);
+    return sent;
+}
+
+ef_status ef__pg_query(ef__pg_conn *conn, int which, const ef__pg_params *params, PGresult **out,
+                       ef_error *err)
+{
+    return answer(conn, ef__pg_send(conn, which, params, err), out, err);
+}
+
+ef_status ef__pg_query_text(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
+                            PGresult **out, ef_error *err)
+{
+    return answer(conn, ef__pg_send_text(conn, sql, params, err), out, err);
+}
+
+ef_status ef__pg_change(ef__pg_conn *conn, int which, const ef__pg_params *params,
+                        int64_t *out_changed, ef_error *err)
+{
+    PGresult *result;
+    ef_status st = ef__pg_query(conn, which, params, &result, err);
+
+    if (st == EF_OK && out_changed)
+        *out_changed = strtoll(PQcmdTuples(result), NULL, 10);
+    PQclear(result);
+    return st;
+}
+
+ef_status ef__pg_exec(ef__pg_conn *conn, const char *sql, ef_error *err)
+{
+    PGresult *result = NULL;
+    ef_status st = take_marks(conn, err);
+
+    if (st != EF_OK)
+        return st;
+    if (conn->sent > 0 || !PQexitPipelineMode(conn->pg))
+        return ef_fail(err, EF_MISUSE, "a statement was sent whose result was not taken");
+    result = PQexec(conn->pg, sql);
+    st = result ? check(conn, TEXT, result, err) : fail_lost(conn, err);
+    PQclear(result);
+    if (!PQenterPipelineMode(conn->pg) && st == EF_OK)
+        st = fail_lost(conn, err);
+    return st;
+}
+
+/* --- hints ------------------------------------------------------------------------------------ */
+
+ef_status ef__pg_listen(ef__pg_conn *conn, const char *channel, ef_error *err)
+{
+    char sql[80];
+
+    (void)snprintf(sql, sizeof sql, "LISTEN %.60s", channel);
+    return ef__pg_exec(conn, sql, err);
+}
+
+ef_status ef__pg_hear(ef__pg_conn *conn, int64_t timeout_ms, bool *out_heard, ef_error *err)
+{
+    struct pollfd fd = {PQsocket(conn->pg), POLLIN, 0};
+    PGnotify *notify;
+
+    *out_heard = false;
+    if (!(notify = PQnotifies(conn->pg))) {
+        (void)poll(&fd, 1, (int)timeout_ms);
+        if (!PQconsumeInput(conn->pg) || PQstatus(conn->pg) != CONNECTION_OK)
+            return fail_lost(conn, err);
+        notify = PQnotifies(conn->pg);
+    }
+    for (; notify; notify = PQnotifies(conn->pg)) {
+        *out_heard = true;
+        PQfreemem(notify);
+    }
+    return EF_OK;
+}

@@ -1,0 +1,200 @@
+/*
+ * pool.c - see pool.h. One mutex guards the list of idle connections and their number.
+ */
+#include "pool.h"
+
+#include "pool_priv.h"
+
+#include <everfold/clock.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { PAUSE_FIRST_MS = 10, PAUSE_MAX_MS = 2000 };
+
+struct ef__pg_pool {
+    ef__pg_pool_options options;
+    ef__pg_target target;
+    pthread_mutex_t lock;
+    pthread_cond_t freed;
+    ef__pg_conn *idle; /* the one that was used last comes first */
+    int32_t count;     /* idle and in use */
+    unsigned seed;     /* of the chance in pauses */
+};
+
+static int64_t mono_ms(void)
+{
+    const ef_clock *clock = ef_clock_system();
+
+    return clock->mono_us(clock->context) / 1000;
+}
+
+ef_status ef__pg_pool_open(const ef__pg_pool_options *options, ef__pg_pool **out, ef_error *err)
+{
+    ef__pg_pool *pool = calloc(1, sizeof *pool);
+    pthread_condattr_t attributes;
+    ef_status st;
+
+    *out = NULL;
+    if (!pool)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a pool of connections");
+    pool->options = *options;
+    pool->options.url = NULL;
+    pool->seed = (unsigned)mono_ms();
+    st = ef__pg_target_init(&pool->target, options->url, err);
+    if (st != EF_OK) {
+        free(pool);
+        return st;
+    }
+    (void)pthread_mutex_init(&pool->lock, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&pool->freed, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    *out = pool;
+    return EF_OK;
+}
+
+static void drop(ef__pg_conn *conn)
+{
+    ef__pg_close(conn);
+    free(conn);
+}
+
+void ef__pg_pool_close(ef__pg_pool *pool)
+{
+    if (!pool)
+        return;
+    for (ef__pg_conn *conn = pool->idle, *next; conn; conn = next) {
+        next = conn->next;
+        drop(conn);
+    }
+    (void)pthread_cond_destroy(&pool->freed);
+    (void)pthread_mutex_destroy(&pool->lock);
+    ef__pg_target_release(&pool->target);
+    free(pool);
+}
+
+/* An idle connection, or the right to make one (*out NULL). */
+static ef_status reserve(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
+{
+    int64_t until_ms = mono_ms() + pool->options.busy_ms;
+    struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
+    ef_status st = EF_OK;
+    int rc = 0;
+
+    (void)pthread_mutex_lock(&pool->lock);
+    while (!pool->idle && pool->count >= pool->target.connections_max && rc == 0)
+        rc = pthread_cond_timedwait(&pool->freed, &pool->lock, &until);
+    *out = pool->idle;
+    if (*out)
+        pool->idle = (*out)->next;
+    else if (pool->count < pool->target.connections_max)
+        pool->count++;
+    else
+        st = ef_fail(err, EF_BUSY, "all %d connections to the server are in use",
+                     (int)pool->target.connections_max);
+    (void)pthread_mutex_unlock(&pool->lock);
+    return st;
+}
+
+static void unreserve(ef__pg_pool *pool)
+{
+    (void)pthread_mutex_lock(&pool->lock);
+    pool->count--;
+    (void)pthread_cond_signal(&pool->freed);
+    (void)pthread_mutex_unlock(&pool->lock);
+}
+
+static ef_status make(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
+{
+    ef__pg_conn *conn = calloc(1, sizeof *conn);
+    ef_status st;
+
+    *out = NULL;
+    if (!conn)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
+    st = ef__pg_connect(conn, &pool->target, pool->options.texts, err);
+    if (st == EF_OK && pool->options.greet)
+        st = pool->options.greet(pool->options.context, conn, err);
+    if (st != EF_OK) {
+        drop(conn);
+        return st;
+    }
+    *out = conn;
+    return EF_OK;
+}
+
+/* Half of the pause is chance. */
+static void pause_ms(ef__pg_pool *pool, int64_t ms)
+{
+    int64_t chance;
+
+    (void)pthread_mutex_lock(&pool->lock);
+    chance = rand_r(&pool->seed) % (ms / 2 + 1);
+    (void)pthread_mutex_unlock(&pool->lock);
+    ms = ms / 2 + chance;
+    (void)nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+ef__pg_tries ef__pg_tries_begin(const ef__pg_pool *pool)
+{
+    return (ef__pg_tries){mono_ms() + pool->options.busy_ms, PAUSE_FIRST_MS};
+}
+
+bool ef__pg_tries_next(ef__pg_pool *pool, ef__pg_tries *tries)
+{
+    if (mono_ms() + tries->pause_ms > tries->until_ms)
+        return false;
+    pause_ms(pool, tries->pause_ms);
+    tries->pause_ms = tries->pause_ms < PAUSE_MAX_MS / 2 ? tries->pause_ms * 2 : PAUSE_MAX_MS;
+    return true;
+}
+
+int64_t ef__pg_pool_busy_ms(const ef__pg_pool *pool)
+{
+    return pool->options.busy_ms;
+}
+
+ef_status ef__pg_pool_get(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
+{
+    ef__pg_tries tries = ef__pg_tries_begin(pool);
+    ef_status st = reserve(pool, out, err);
+
+    if (st != EF_OK || *out)
+        return st;
+    do
+        st = make(pool, out, err);
+    while (st == EF_BUSY && ef__pg_tries_next(pool, &tries));
+    if (st != EF_OK)
+        unreserve(pool);
+    return st;
+}
+
+void ef__pg_pool_put(ef__pg_pool *pool, ef__pg_conn *conn)
+{
+    bool keep;
+
+    if (!conn)
+        return;
+    keep = conn->fault != EF__PG_LOST && PQstatus(conn->pg) == CONNECTION_OK;
+    if (keep && ef__pg_take_all(conn, NULL) != EF_OK)
+        keep = conn->fault != EF__PG_LOST;
+    if (keep && (conn->in_transaction || PQtransactionStatus(conn->pg) != PQTRANS_IDLE))
+        keep = ef__pg_query_text(conn, "ROLLBACK", NULL, NULL, NULL) == EF_OK;
+    conn->in_transaction = false;
+    conn->fault = EF__PG_SOUND;
+    if (!keep)
+        drop(conn);
+    (void)pthread_mutex_lock(&pool->lock);
+    if (keep) {
+        conn->next = pool->idle;
+        pool->idle = conn;
+    } else {
+        pool->count--;
+    }
+    (void)pthread_cond_signal(&pool->freed);
+    (void)pthread_mutex_unlock(&pool->lock);
+}

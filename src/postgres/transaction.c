@@ -1,0 +1,124 @@
+/*
+ * transaction.c - see pool.h.
+ *
+ * BEGIN travels with the first statement of the work and COMMIT with the last ones that were not
+ * taken. What keeps a transaction from standing in everybody's way is set in it and ends with it,
+ * for a session's settings would not survive a pooler: how long it waits for a lock, and how long
+ * the server keeps it while its client says nothing (a process that was stopped, a network that is
+ * gone).
+ */
+#include "pool_priv.h"
+
+#include <stdio.h>
+
+/* An answer that was given survives a crash even where the server is set to synchronous_commit=off.
+ * */
+static const char SETTINGS[] = "SELECT set_config('lock_timeout', $1, true),"
+                               " set_config('idle_in_transaction_session_timeout', $2, true),"
+                               " CASE WHEN $3 THEN set_config('synchronous_commit', 'off', true)"
+                               "      WHEN current_setting('synchronous_commit') = 'off'"
+                               "      THEN set_config('synchronous_commit', 'on', true) END";
+
+static ef_status begin(ef__pg_pool *pool, ef__pg_conn *conn, ef__pg_how how, ef_error *err)
+{
+    static const char *const BEGIN[] = {"BEGIN ISOLATION LEVEL READ COMMITTED",
+                                        "BEGIN ISOLATION LEVEL READ COMMITTED",
+                                        "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY",
+                                        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"};
+    ef__pg_params params = {0};
+    char lock[24], idle[24];
+    int64_t busy_ms = ef__pg_pool_busy_ms(pool);
+    ef_status st = ef__pg_send_text(conn, BEGIN[how], NULL, err);
+
+    if (st != EF_OK)
+        return st;
+    conn->in_transaction = true;
+    if (how != EF__PG_WRITE && how != EF__PG_WRITE_LAX)
+        return EF_OK;
+    (void)snprintf(lock, sizeof lock, "%lld", (long long)busy_ms);
+    (void)snprintf(idle, sizeof idle, "%lld", (long long)(busy_ms < 5000 ? busy_ms : 5000));
+    ef__pg_add_str(&params, ef_str_from(lock));
+    ef__pg_add_str(&params, ef_str_from(idle));
+    ef__pg_add_bool(&params, how == EF__PG_WRITE_LAX);
+    return ef__pg_send_text(conn, SETTINGS, &params, err);
+}
+
+/* What was lost after the commit was sent may have happened. */
+static ef_status commit(ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = ef__pg_send_text(conn, "COMMIT", NULL, err);
+    PGresult *result = NULL;
+
+    if (st == EF_OK)
+        st = ef__pg_take_last(conn, &result, err);
+    if (st != EF_OK && conn->fault == EF__PG_LOST)
+        st = ef_fail(err, EF_UNSURE,
+                     "the connection to the PostgreSQL server was lost while it committed");
+    /* A transaction in which something failed answers a COMMIT with "ROLLBACK", and no error. */
+    if (st == EF_OK && strcmp(PQcmdStatus(result), "COMMIT") != 0)
+        st = ef_fail(err, EF_IO, "the transaction was rolled back by the server");
+    if (st == EF_OK)
+        conn->in_transaction = false;
+    PQclear(result);
+    return st;
+}
+
+static ef_status try_once(ef__pg_pool *pool, ef__pg_how how, ef__pg_work work, void *context,
+                          bool *out_again, ef_error *err)
+{
+    ef__pg_conn *conn = NULL;
+    ef_status st = ef__pg_pool_get(pool, &conn, err);
+
+    *out_again = false;
+    if (st != EF_OK)
+        return st;
+    st = begin(pool, conn, how, err);
+    if (st == EF_OK)
+        st = work(context, conn, err);
+    if (st == EF_OK)
+        st = commit(conn, err);
+    *out_again = st != EF_OK && st != EF_UNSURE && conn->fault != EF__PG_SOUND;
+    ef__pg_pool_put(pool, conn);
+    return st;
+}
+
+ef_status ef__pg_transaction(ef__pg_pool *pool, ef__pg_how how, ef__pg_work work, void *context,
+                             ef_error *err)
+{
+    ef__pg_tries tries = ef__pg_tries_begin(pool);
+    bool again;
+    ef_status st;
+
+    do
+        st = try_once(pool, how, work, context, &again, err);
+    while (again && ef__pg_tries_next(pool, &tries));
+    return st;
+}
+
+ef_status ef__pg_try_again(ef__pg_conn *conn, const char *why, ef_error *err)
+{
+    if (conn->fault == EF__PG_SOUND)
+        conn->fault = EF__PG_AGAIN;
+    return ef_fail(err, EF_BUSY, "%s", why);
+}
+
+ef_status ef__pg_read(ef__pg_pool *pool, int which, const ef__pg_params *params, PGresult **out,
+                      ef_error *err)
+{
+    ef__pg_tries tries = ef__pg_tries_begin(pool);
+    ef__pg_conn *conn = NULL;
+    bool again;
+    ef_status st;
+
+    do {
+        *out = NULL;
+        again = false;
+        st = ef__pg_pool_get(pool, &conn, err);
+        if (st != EF_OK)
+            return st;
+        st = ef__pg_query(conn, which, params, out, err);
+        again = st != EF_OK && conn->fault != EF__PG_SOUND;
+        ef__pg_pool_put(pool, conn);
+    } while (again && ef__pg_tries_next(pool, &tries));
+    return st;
+}

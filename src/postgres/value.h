@@ -1,0 +1,71 @@
+/*
+ * value.h - what goes into a statement and what comes out of it, in PostgreSQL's binary format.
+ *
+ * A parameter says its type, so that none is guessed: bigint, boolean, text, bytea, and arrays of
+ * bigint, text and bytea. Results come in binary too: numbers of any width as int64, text and bytea
+ * as bytes; anything else is cast in the statement (numeric to bigint, jsonb to text).
+ */
+#ifndef EF_POSTGRES_VALUE_H
+#define EF_POSTGRES_VALUE_H
+
+#include "../base/buf.h"
+
+#include <everfold/status.h>
+#include <everfold/str.h>
+
+#include <libpq-fe.h>
+
+#define EF__PG_PARAMS_MAX 32 /* arrays hold the many: no statement of ours needs more */
+
+/* PostgreSQL's numbers of the types, fixed for ever in its catalogue. */
+typedef enum ef__pg_type {
+    EF__PG_BOOL = 16,
+    EF__PG_BYTES = 17,
+    EF__PG_INT = 20,
+    EF__PG_TEXT = 25,
+    EF__PG_BYTES_ARRAY = 1001,
+    EF__PG_TEXT_ARRAY = 1009,
+    EF__PG_INT_ARRAY = 1016
+} ef__pg_type;
+
+/* Values in the order of $1, $2 … Texts and arrays are borrowed until the statement was sent; the
+ * struct is not to be copied once something was added. Begins as {0}. */
+typedef struct ef__pg_params {
+    int count;
+    Oid types[EF__PG_PARAMS_MAX];
+    const char *values[EF__PG_PARAMS_MAX];
+    int lengths[EF__PG_PARAMS_MAX];
+    int formats[EF__PG_PARAMS_MAX];
+    uint64_t numbers[EF__PG_PARAMS_MAX];
+    bool failed; /* an array ran out of memory */
+} ef__pg_params;
+
+typedef struct ef__pg_array {
+    ef__buf buf;
+    ef__pg_type element; /* EF__PG_INT, EF__PG_TEXT or EF__PG_BYTES */
+    int32_t count;
+} ef__pg_array;
+
+void ef__pg_add_int(ef__pg_params *params, int64_t value);
+void ef__pg_add_bool(ef__pg_params *params, bool value);
+void ef__pg_add_str(ef__pg_params *params, ef_str text);
+void ef__pg_add_bytes(ef__pg_params *params, ef_str bytes);
+void ef__pg_add_null(ef__pg_params *params, ef__pg_type type);
+/* The array is borrowed, and may be added to again once the statement was sent. */
+void ef__pg_add_array(ef__pg_params *params, ef__pg_array *array);
+
+/* Empty; failures show when it is added to parameters. `release` takes one that is zeroed. */
+void ef__pg_array_init(ef__pg_array *array, ef__pg_type element);
+void ef__pg_array_reset(ef__pg_array *array);
+void ef__pg_array_release(ef__pg_array *array);
+void ef__pg_array_int(ef__pg_array *array, int64_t value);
+void ef__pg_array_str(ef__pg_array *array, ef_str text); /* text and bytea alike */
+void ef__pg_array_null(ef__pg_array *array);
+
+/* What a result holds; texts live as long as it does. A null is 0, false or "". */
+int64_t ef__pg_int(const PGresult *result, int row, int column);
+bool ef__pg_bool(const PGresult *result, int row, int column);
+ef_str ef__pg_str(const PGresult *result, int row, int column);
+bool ef__pg_null(const PGresult *result, int row, int column);
+
+#endif
