@@ -51,7 +51,8 @@ typedef struct ef_work_options {
     bool no_leasing;  /* a single worker: its leases have one fixed owner, so a restart goes on at
                        * once; partitions of other workers stay theirs until they run out */
     int64_t lease_ms; /* default 10,000; renewed when a third of it has passed */
-    int64_t heartbeat_ms; /* default 20,000 */
+    int64_t heartbeat_ms; /* default twice the lease: one that is silent for half of it is late, and
+                           * its partitions go to the others as soon as its leases have run out */
 } ef_work_options;
 
 /* What one tick did. */
@@ -60,7 +61,7 @@ typedef struct ef_tick {
     int64_t deferred;   /* wait behind a failed one in the own lane of a projection */
     int64_t caught_up;  /* events read by cursor for projections that catch up or follow the log */
     int64_t run_events; /* events that runs have read */
-    int64_t active_workers; /* with a live heartbeat, this one included */
+    int64_t active_workers; /* that share the partitions, this one included */
     int64_t desired_count;  /* partitions this worker should have … */
     int64_t owned_count;    /* … and has */
     int64_t leased_count;   /* taken in this tick */

@@ -1,8 +1,10 @@
 /*
  * worker.h - who is at work: workers and their heartbeats.
  *
- * A worker is live until its heartbeat runs out by the store's clock. Placement spreads the
- * partitions over the live ones.
+ * A worker is live until its heartbeat runs out by the store's clock. It says that it is there
+ * several times in half of one; when it has not for half of it, it is late. Placement spreads the
+ * partitions over those that are live and not late, so that a worker that has died is replaced when
+ * its leases run out (half a heartbeat), while people still see it for as long again.
  */
 #ifndef EVERFOLD_WORKER_H
 #define EVERFOLD_WORKER_H
@@ -21,6 +23,7 @@ typedef struct ef_worker {
     int64_t updated_us;
     int64_t heartbeat_until_us;
     bool live;
+    bool late; /* live, but not heard of for half of its heartbeat: the others have its share */
 } ef_worker;
 
 typedef struct ef_worker_list {
@@ -30,7 +33,7 @@ typedef struct ef_worker_list {
 } ef_worker_list;
 
 /* Join, or say that one is still there: one that was purged joins again. `started_us`,
- * `updated_us`, `heartbeat_until_us` and `live` of `worker` are not looked at. */
+ * `updated_us`, `heartbeat_until_us`, `live` and `late` of `worker` are not looked at. */
 ef_status ef_worker_beat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
                          ef_error *err);
 
@@ -48,8 +51,8 @@ void ef_worker_list_release(ef_worker_list *list);
 
 /*
  * The partitions, of `partitions`, that the worker at `index` of the list should have: a stable
- * modulo over the live ones. `out` has room for that many, rising; returns how many. One that is
- * not live should have none.
+ * modulo over those that are live and not late. `out` has room for that many, rising; returns how
+ * many. One that is late or not live should have none.
  */
 size_t ef_worker_targets(const ef_worker_list *list, size_t index, int32_t partitions,
                          int32_t *out);

@@ -331,7 +331,8 @@ static int run_work(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     work w = {.c = c,
-              .options = {.no_leasing = cli_has(c, "no-leasing")},
+              .options = {.no_leasing = cli_has(c, "no-leasing"),
+                          .lease_ms = ef__settings_int(c->settings, "worker.lease_ttl")},
               .once = cli_has(c, "once"),
               .drain = cli_has(c, "drain"),
               .silent = cli_has(c, "silent"),

@@ -18,6 +18,11 @@ static cli_hold hold_of(const ef_worker *worker)
     return (cli_hold){worker->id, worker->heartbeat_until_us, worker->live};
 }
 
+static ef_str state_of(const ef_worker *worker)
+{
+    return worker->late ? EF_STR("late") : worker->live ? EF_STR("live") : EF_STR("stale");
+}
+
 static void print_json(cli *c, cli_list *list, const crew *found, size_t index)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
@@ -35,6 +40,7 @@ static void print_json(cli *c, cli_list *list, const crew *found, size_t index)
         ef__json_str(&w, ef_str_from(label));
     }
     ef__json_close(&w, ']');
+    cli_json_field_str(&w, "state", state_of(worker));
     ef__json_close(&w, '}');
     (void)cli_list_item_end(c, list);
 }
@@ -68,7 +74,7 @@ static void print_table(cli *c, const crew *found)
         cli_table_int(&table, worker->pid);
         cli_table_time(&table, worker->started_us);
         cli_table_ttl(&table, &hold);
-        cli_table_text(&table, worker->live ? EF_STR("live") : EF_STR("stale"));
+        cli_table_text(&table, state_of(worker));
         add_targets(&table, found, i);
     }
     (void)cli_table_flush(c, &table);
@@ -115,8 +121,9 @@ const cli_command cli_cmd_worker_ls = {
     .name = "worker ls",
     .summary = "who is at work, and on which partitions",
     .more =
-        "The live workers share the partitions. A worker whose heartbeat has ended is stale: the\n"
-        "others take its share, and it is forgotten after some minutes. A worker that runs with\n"
+        "The live workers share the partitions. A worker that was silent for as long as a lease\n"
+        "(10 s, setting worker.lease_ttl) is late: the others take its share. One whose heartbeat\n"
+        "has ended is stale, and is forgotten after some minutes. A worker that runs with\n"
         "--no-leasing has no heartbeat and is not shown; its leases are, by: everfold lease ls.",
     .example = "everfold worker ls",
     .run = run_ls,

@@ -34,6 +34,8 @@ static const ef__setting_spec specs[] = {
      "how events reach the projections; auto: by the flags that are set"},
     {"outbox.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "append writes outbox rows"},
     {"worker.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "a worker drains the outbox"},
+    {"worker.lease_ttl", EF__SETTING_DURATION, "10s", 100, EF_LIMIT_LEASE_MS / 2, NULL, NULL,
+     "a worker that dies is replaced after so long; shorter ones cost more writes"},
     {"shadow_worker.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL,
      "a worker drains it without touching projections"},
     {"compat.apply_wins", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL,

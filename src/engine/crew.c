@@ -4,7 +4,8 @@
  *     beat: how many partitions? who is live? ── targets ──► release, take, heartbeat: one commit
  *
  * Nothing here waits for a lease. What another worker holds is asked for again when it runs out, or
- * at the next beat, and a beat is never less than RETRY_MS after the one before it.
+ * at the next beat, and a beat is never less than RETRY_MS after the one before it. While something
+ * changes hands the next beat comes after WANT_MS: what was given back should not lie idle.
  */
 #include "crew.h"
 
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #define RETRY_MS 50          /* between two beats at the least: nobody spins */
+#define WANT_MS 500          /* another one has what we should have, and will give it back */
 #define PURGE_MS 300000      /* stale workers are looked for this often, over all processes … */
 #define PURGE_OLDER_MS 60000 /* … and go when their heartbeat has been over for this long */
 #define SINGLE_WORKER "single worker"
@@ -30,11 +32,11 @@ static int64_t mono_us(const ef_engine *e)
 
 static int64_t cadence_us(const ef__crew *crew)
 {
-    int64_t ms = crew->lease_ms;
+    int64_t us = crew->lease_ms * 1000;
 
-    if (!crew->single && crew->heartbeat_ms < ms)
-        ms = crew->heartbeat_ms;
-    return ms * 1000 / 3;
+    if (!crew->single && crew->heartbeat_ms * 500 < us)
+        us = crew->heartbeat_ms * 500; /* half of it: then we would be late */
+    return us / 3;
 }
 
 static ef_status no_memory(ef_error *err)
@@ -81,6 +83,7 @@ typedef struct beat {
     ef__partition_set targets;
     int64_t asked_us; /* monotonic, before the leases were asked for */
     int64_t soon_us;  /* something runs out so long after that: a lease or somebody's heartbeat */
+    bool wants;       /* another worker has something that we should have */
 } beat;
 
 static void note_end(beat *b, int64_t in_us)
@@ -89,19 +92,33 @@ static void note_end(beat *b, int64_t in_us)
         b->soon_us = in_us;
 }
 
+/* The store's clock, as of now: what it said when it wrote down our last beat, and what has passed
+ * since. Our own may be wrong; it does for as long as we have not been heard. */
+static int64_t store_now_us(const ef_engine *e, const ef_worker_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (e->crew.renewed_us && ef_str_equal(list->items[i].id, ef_str_from(e->worker)))
+            return list->items[i].updated_us + mono_us(e) - e->crew.renewed_us;
+    return ef__engine_now(e);
+}
+
+/* One that is late is dead for us, however often its leases have changed hands since: so they pass
+ * on when they run out, and do not come and go while its heartbeat is still shown. */
 static ef_status share_partitions(ef_engine *e, const ef_worker_list *list, beat *b, ef_error *err)
 {
     ef_str self = ef_str_from(e->worker);
-    int64_t now_us = ef__engine_now(e), others = 0;
+    int64_t now_us = store_now_us(e, list), others = 0;
     ef_str *live = malloc((list->count + 1) * sizeof *live);
 
     if (!live)
         return no_memory(err);
     for (size_t i = 0; i < list->count; i++) {
-        if (!list->items[i].live || ef_str_equal(list->items[i].id, self))
+        const ef_worker *other = &list->items[i];
+        if (!other->live || other->late || ef_str_equal(other->id, self))
             continue;
-        live[others++] = list->items[i].id;
-        note_end(b, list->items[i].heartbeat_until_us - now_us);
+        live[others++] = other->id;
+        note_end(b,
+                 other->updated_us + (other->heartbeat_until_us - other->updated_us) / 2 - now_us);
     }
     b->targets = ef__placement_targets(live, (size_t)others, self, e->crew.partitions);
     e->crew.active_workers = others + 1;
@@ -171,8 +188,10 @@ static void learn(ef_engine *e, const ef_lease_call *call, beat *b, ef_tick *tic
 
     hold->token = got ? call->token : 0;
     hold->until_us = b->asked_us + call->lease_ms * 1000;
-    if (call->status == EF_LEASE_HELD)
+    if (call->status == EF_LEASE_HELD) {
         note_end(b, call->left_ms * 1000);
+        b->wants = true;
+    }
     if (call->verb == EF_LEASE_RELEASE && call->status == EF_OK)
         tick->released_count++;
     else if (had && hold->token != had)
@@ -254,11 +273,24 @@ static void purge(ef_engine *e, int64_t now_us, ef_tick *tick)
     e->crew.next_purge_us = now_us + PURGE_MS * INT64_C(1000);
 }
 
-static void schedule(ef__crew *crew, const beat *b)
+/* Who has what we should have gives it back at its next beat, or dies and lets it run out. After
+ * that it is one that does not share, and is asked no more often than usual. */
+static bool comes_soon(ef__crew *crew, const beat *b)
 {
-    int64_t in_us = b->soon_us < RETRY_MS * 1000 ? RETRY_MS * 1000 : b->soon_us;
-    int64_t usual_us = cadence_us(crew);
+    if (!b->wants || crew->single) /* with a single worker nobody shares */
+        crew->wanting_us = 0;
+    else if (!crew->wanting_us)
+        crew->wanting_us = b->asked_us;
+    return crew->wanting_us && b->asked_us - crew->wanting_us < 2 * crew->lease_ms * 1000;
+}
 
+static void schedule(ef__crew *crew, beat *b)
+{
+    int64_t in_us, usual_us = cadence_us(crew);
+
+    if (comes_soon(crew, b))
+        note_end(b, WANT_MS * 1000);
+    in_us = b->soon_us < RETRY_MS * 1000 ? RETRY_MS * 1000 : b->soon_us;
     crew->beaten_us = crew->renewed_us = b->asked_us;
     crew->next_beat_us = b->asked_us + (in_us < usual_us ? in_us : usual_us);
 }
@@ -301,7 +333,9 @@ static void take_options(ef_engine *e, const ef_work_options *options)
     }
     crew->single = options->no_leasing;
     crew->lease_ms = options->lease_ms ? options->lease_ms : EF__ENGINE_LEASE_MS;
-    crew->heartbeat_ms = options->heartbeat_ms ? options->heartbeat_ms : EF__ENGINE_HEARTBEAT_MS;
+    crew->heartbeat_ms = options->heartbeat_ms ? options->heartbeat_ms : 2 * crew->lease_ms;
+    if (crew->heartbeat_ms > EF_LIMIT_LEASE_MS)
+        crew->heartbeat_ms = EF_LIMIT_LEASE_MS;
 }
 
 ef_status ef__crew_step(ef_engine *e, const ef_work_options *options, ef_tick *tick, ef_error *err)

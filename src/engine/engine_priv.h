@@ -21,7 +21,6 @@
 #define EF__ENGINE_BATCH 1000           /* events at a time, by default */
 #define EF__ENGINE_CATCH_UP_BATCH 10000 /* catching up: large commits, hot views stay in memory */
 #define EF__ENGINE_LEASE_MS 10000
-#define EF__ENGINE_HEARTBEAT_MS 20000
 #define EF__ENGINE_START_OVER 8 /* times an apply starts over when somebody else was quicker */
 
 /* A compiled program of a generation; kept for as long as the engine is open. */

@@ -5,6 +5,7 @@
 
 #include "../base/hash.h"
 #include "../base/utf8.h"
+#include "../core/lease_rule.h"
 #include "../core/placement.h"
 
 /* --- leases ----------------------------------------------------------------------------------- */
@@ -219,17 +220,32 @@ void ef_worker_list_release(ef_worker_list *list)
     EF__LIST_RELEASE(list);
 }
 
+/* A heartbeat is judged as a lease is, and so is the first half of it. */
+void ef__worker_judge(ef_worker *worker, int64_t now_us)
+{
+    ef__lease_row beat = {EF_STR("w"), 0, worker->heartbeat_until_us, worker->updated_us};
+
+    worker->live = ef__lease_live(&beat, now_us);
+    beat.until_us -= (beat.until_us - beat.updated_us) / 2;
+    worker->late = worker->live && !ef__lease_live(&beat, now_us);
+}
+
+static bool has_share(const ef_worker *worker)
+{
+    return worker->live && !worker->late;
+}
+
 size_t ef_worker_targets(const ef_worker_list *list, size_t index, int32_t partitions, int32_t *out)
 {
     ef__partition_set share;
     size_t before = 0, live = 0, count = 0;
 
-    if (!list || !out || index >= list->count || !list->items[index].live)
+    if (!list || !out || index >= list->count || !has_share(&list->items[index]))
         return 0;
     /* The list is in the order that the shares go by. */
     for (size_t i = 0; i < list->count; i++) {
-        before += list->items[i].live && i < index;
-        live += list->items[i].live;
+        before += has_share(&list->items[i]) && i < index;
+        live += has_share(&list->items[i]);
     }
     share = ef__placement_share(before, live, partitions);
     for (int32_t p = 0; (p = ef__partition_set_next(&share, p)) >= 0; p++)

@@ -134,7 +134,10 @@ bool ef__event_same(const ef__arrival *arrival, const ef_event *stored);
 /* Does `type` match NAME or PREFIX*, or a comma list of them? "" matches all. */
 bool ef__type_matches(ef_str type, ef_str patterns);
 
-/* --- shared by back ends (waiting.c) ---------------------------------------------------------- */
+/* --- shared by back ends ---------------------------------------------------------------------- */
+
+/* Whether a worker is live, or late, at `now_us` of the store's clock: by its other fields. */
+void ef__worker_judge(ef_worker *worker, int64_t now_us);
 
 /* Rows of any lane, queued or exceptions, in partitions at or above `count`. Begins as {count}. */
 typedef struct ef__waiting {

@@ -7,7 +7,7 @@ from test_fold import COUNTER
 
 LEASE_KEYS = ["kind", "name", "partition", "owner", "until", "ttl_ms", "token", "live", "updated_at"]
 WORKER_KEYS = ["id", "host", "pid", "started_at", "updated_at", "heartbeat_until", "ttl_ms", "live",
-               "target_partitions"]
+               "target_partitions", "state"]
 PARTITION_KEYS = ["partition", "owner", "lease_until", "ttl_ms", "epoch", "live", "pending", "in_hand",
                   "exceptions"]
 
@@ -27,8 +27,8 @@ class Crew(Case):
                 process.kill()
             process.communicate()
 
-    def hire(self, *more):
-        process = self.start("work", "--silent", "--interval-ms", "100", *more)
+    def hire(self, **more):
+        process = self.start("work", "--silent", "--interval-ms", "100", **more)
         self.running.append(process)
         return process
 
@@ -171,16 +171,29 @@ class Processes(Crew):
         self.assertEqual([], self.ok("worker", "ls", "-o", "json").json())
         self.assertEqual(0, self.ok("outbox", "report", "-o", "json").json()["summary"]["processing"])
 
-    def test_a_killed_worker_is_replaced_when_its_heartbeat_ends(self):
-        first, second = self.hire(), self.hire()
+    def check_take_over(self, lease_seconds, **how):
+        """Kill one of two; its partitions pass on when its leases run out, and a second later at the
+        latest, which a slow machine may make a few of."""
+        first, second = self.hire(**how), self.hire(**how)
         self.wait_until(lambda: self.owners() == [2, 2])
         first.kill()
         killed = time.monotonic()
         self.append(10)
         self.wait_until(lambda: self.owners() == [4])
-        self.assertLess(time.monotonic() - killed, 20 + 10)  # a heartbeat, and a slow machine
+        self.assertLess(time.monotonic() - killed, lease_seconds + 1 + 4)
         self.wait_until(lambda: self.folded() == 10)
         self.assertIsNone(second.poll())
+        found = {worker["pid"]: worker for worker in self.ok("worker", "ls", "-o", "json").json()}
+        self.assertIn(found[first.pid]["state"], ("late", "stale"))
+        self.assertEqual([], found[first.pid]["target_partitions"])
+        self.assertEqual(("live", 4), (found[second.pid]["state"],
+                                       len(found[second.pid]["target_partitions"])))
+
+    def test_a_killed_worker_is_replaced_when_its_leases_run_out(self):
+        self.check_take_over(10)
+
+    def test_with_a_short_lease_it_is_replaced_soon(self):
+        self.check_take_over(1, env={"EVERFOLD_WORKER_LEASE_TTL": "1s"})
 
     def test_a_stopped_worker_comes_back_and_nothing_is_folded_twice(self):
         first = self.hire()

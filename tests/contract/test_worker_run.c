@@ -57,6 +57,35 @@ CONTRACT(a_worker_is_live_until_its_heartbeat_runs_out)
     ef_worker_list_release(&list);
 }
 
+CONTRACT(a_worker_is_late_from_half_of_its_heartbeat_on_and_has_no_share)
+{
+    contract *t = *state;
+    ef_worker_list list = {0};
+    int32_t targets[16];
+
+    beat(t, "w1", 1000);
+    pass_time(t, SECOND / 2 - 1);
+    beat(t, "w2", 1000);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK(!list.items[0].late);
+    CHECK_INT(8, ef_worker_targets(&list, 0, 16, targets));
+    pass_time(t, 1);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK(list.items[0].live);
+    CHECK(list.items[0].late);
+    CHECK(!list.items[1].late);
+    CHECK_INT(0, ef_worker_targets(&list, 0, 16, targets));
+    CHECK_INT(16, ef_worker_targets(&list, 1, 16, targets));
+    pass_time(t, SECOND / 2);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK(!list.items[0].live);
+    CHECK(!list.items[0].late); /* it is over: stale */
+    beat(t, "w1", 1000);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK(!list.items[0].late);
+    ef_worker_list_release(&list);
+}
+
 CONTRACT(workers_long_gone_are_purged_at_most_once_per_interval)
 {
     contract *t = *state;
@@ -424,6 +453,7 @@ CONTRACT(the_detail_of_a_run_stays_until_another_is_written)
 
 CONTRACT_MAIN(CASE(a_worker_joins_beats_and_leaves),
               CASE(a_worker_is_live_until_its_heartbeat_runs_out),
+              CASE(a_worker_is_late_from_half_of_its_heartbeat_on_and_has_no_share),
               CASE(workers_long_gone_are_purged_at_most_once_per_interval),
               CASE(a_purge_is_not_put_off_by_a_clock_that_was_ahead),
               CASE(live_workers_share_the_partitions_by_their_ids),

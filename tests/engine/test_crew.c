@@ -175,6 +175,20 @@ static size_t worker_count(team *t)
     return count;
 }
 
+/* When `id` last said that it is there. */
+static int64_t last_beat(team *t, const char *id)
+{
+    ef_worker_list list = {0};
+    int64_t found_us = 0;
+
+    CHECK_STATUS(EF_OK, ef_worker_ls(t->journal, &list, &t->err), &t->err);
+    for (size_t i = 0; i < list.count; i++)
+        if (ef_str_equal(list.items[i].id, ef_str_from(id)))
+            found_us = list.items[i].updated_us;
+    ef_worker_list_release(&list);
+    return found_us;
+}
+
 static int64_t commits(team *t, int i)
 {
     ef_store_facts facts;
@@ -337,6 +351,53 @@ TEST(what_is_no_longer_a_target_is_given_back)
     close_team(&t);
 }
 
+TEST(what_changes_hands_is_with_nobody_for_half_a_second_at_most)
+{
+    team t;
+    int free_for = 0, longest = 0;
+
+    open_team(&t);
+    hire(&t, 0);
+    (void)tick(&t, 0);
+    pass_time(&t, SECOND); /* their beats do not meet */
+    hire(&t, 1);
+    for (int i = 0; i < 200; i++) {
+        pass_time(&t, SECOND / 20);
+        (void)tick(&t, 0);
+        (void)tick(&t, 1);
+        free_for =
+            held_by(&t, "w0", NULL) + held_by(&t, "w1", NULL) < PARTITIONS ? free_for + 1 : 0;
+        longest = free_for > longest ? free_for : longest;
+    }
+    CHECK_INT(2, held_by(&t, "w1", NULL));
+    CHECK(longest > 0 && longest <= 10);
+    close_team(&t);
+}
+
+/* Some other program holds a partition and never gives it back: it is not asked for all the time.
+ */
+TEST(what_is_never_given_back_is_asked_for_at_the_usual_pace)
+{
+    team t;
+    ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = 1};
+    int beats = 0;
+    int64_t token;
+
+    open_team(&t);
+    CHECK_STATUS(
+        EF_OK,
+        ef_lease_acquire(t.journal, &key, EF_STR("other"), 3600 * 1000, &token, NULL, &t.err),
+        &t.err);
+    hire(&t, 0);
+    work_for(&t, 30);
+    for (int i = 0; i < 300; i++) {
+        pass_time(&t, SECOND / 10);
+        beats += tick(&t, 0).renewed_heartbeat;
+    }
+    CHECK(beats >= 8 && beats <= 10);
+    close_team(&t);
+}
+
 TEST(a_worker_that_leaves_is_replaced_within_two_beats)
 {
     team t;
@@ -352,18 +413,17 @@ TEST(a_worker_that_leaves_is_replaced_within_two_beats)
     close_team(&t);
 }
 
-TEST(a_worker_that_died_is_replaced_when_its_heartbeat_ends)
+TEST(a_worker_that_died_is_replaced_when_its_leases_run_out)
 {
     team t;
-    ef_worker_list list = {0};
-    int64_t until_us;
+    int64_t last_us, until_us;
 
     open_team(&t);
     hire(&t, 0);
     hire(&t, 1);
     work_for(&t, 8);
-    CHECK_STATUS(EF_OK, ef_worker_ls(t.journal, &list, &t.err), &t.err);
-    until_us = list.items[0].heartbeat_until_us;
+    last_us = last_beat(&t, "w0");
+    until_us = last_us + 10 * SECOND;
     /* w0 does nothing any more. */
     while (t.wall_us < until_us) {
         CHECK_INT(2, tick(&t, 1).owned_count);
@@ -372,7 +432,109 @@ TEST(a_worker_that_died_is_replaced_when_its_heartbeat_ends)
     pass_time(&t, SECOND / 20); /* then, and not at the next beat */
     CHECK_INT(PARTITIONS, tick(&t, 1).owned_count);
     CHECK_INT(PARTITIONS, held_by(&t, "w1", NULL));
-    ef_worker_list_release(&list);
+    /* Its heartbeat is still shown, then over, then purged: nothing moves any more. */
+    for (int s = 0; s < 400; s++) {
+        pass_time(&t, SECOND);
+        CHECK_INT(PARTITIONS, tick(&t, 1).owned_count);
+    }
+    CHECK_INT(1, worker_count(&t));
+    close_team(&t);
+}
+
+TEST(a_shorter_lease_is_taken_over_sooner)
+{
+    team t;
+    int64_t last_us;
+
+    open_team(&t);
+    t.options.lease_ms = 600;
+    hire(&t, 0);
+    hire(&t, 1);
+    for (int i = 0; i < 40; i++) {
+        pass_time(&t, SECOND / 10);
+        (void)tick(&t, 0);
+        (void)tick(&t, 1);
+    }
+    CHECK_INT(2, held_by(&t, "w1", NULL));
+    last_us = last_beat(&t, "w0");
+    while (t.wall_us < last_us + 700 * 1000) {
+        pass_time(&t, SECOND / 50);
+        (void)tick(&t, 1);
+    }
+    CHECK_INT(PARTITIONS, held_by(&t, "w1", NULL));
+    close_team(&t);
+}
+
+/* It said that it is there and died before it took anything: no lease of it ever runs out. */
+TEST(a_worker_that_died_before_it_leased_anything_holds_nothing_up)
+{
+    team t;
+    ef_worker shy = {.id = EF_STR("a")}; /* sorts before w0 */
+
+    open_team(&t);
+    hire(&t, 0);
+    CHECK_STATUS(EF_OK, ef_worker_beat(t.journal, &shy, 20000, &t.err), &t.err);
+    CHECK_INT(2, tick(&t, 0).owned_count);
+    for (int s = 0; s < 10; s++) {
+        pass_time(&t, SECOND);
+        (void)tick(&t, 0);
+    }
+    CHECK_INT(PARTITIONS, held_by(&t, "w0", NULL));
+    close_team(&t);
+}
+
+/* One of three dies: the other two have all of it from then on, each the same partitions, whatever
+ * becomes of the dead one's row. */
+TEST(what_a_dead_worker_had_does_not_come_and_go)
+{
+    team t;
+    int64_t moved = 0;
+
+    open_team(&t);
+    for (int i = 0; i < 3; i++)
+        hire(&t, i);
+    work_for(&t, 12);
+    for (int s = 0; s < 11; s++) {
+        pass_time(&t, SECOND);
+        (void)tick(&t, 0);
+        (void)tick(&t, 2);
+    }
+    for (int s = 0; s < 4; s++) { /* two of them settle who has what */
+        pass_time(&t, SECOND);
+        (void)tick(&t, 0);
+        (void)tick(&t, 2);
+    }
+    CHECK_INT(2, held_by(&t, "w0", NULL));
+    CHECK_INT(2, held_by(&t, "w2", NULL));
+    for (int s = 0; s < 60; s++) {
+        ef_tick first, second;
+        pass_time(&t, SECOND);
+        first = tick(&t, 0);
+        second = tick(&t, 2);
+        moved += first.leased_count + first.released_count + first.lost_count;
+        moved += second.leased_count + second.released_count + second.lost_count;
+    }
+    CHECK_INT(0, moved);
+    close_team(&t);
+}
+
+TEST(a_worker_that_was_stopped_gets_its_share_back_when_it_wakes)
+{
+    team t;
+
+    open_team(&t);
+    hire(&t, 0);
+    hire(&t, 1);
+    work_for(&t, 8);
+    for (int s = 0; s < 12; s++) { /* w0 is stopped; by now it is late, and not yet stale */
+        pass_time(&t, SECOND);
+        (void)tick(&t, 1);
+    }
+    CHECK_INT(PARTITIONS, held_by(&t, "w1", NULL));
+    CHECK_INT(0, tick(&t, 0).owned_count);
+    work_for(&t, 8);
+    CHECK_INT(2, held_by(&t, "w0", NULL));
+    CHECK_INT(2, held_by(&t, "w1", NULL));
     close_team(&t);
 }
 
@@ -734,8 +896,14 @@ int main(int argc, char **argv)
         TEST_CASE(a_worker_that_was_purged_joins_again),
         TEST_CASE(a_worker_that_joins_gets_its_share_within_two_beats),
         TEST_CASE(what_is_no_longer_a_target_is_given_back),
+        TEST_CASE(what_changes_hands_is_with_nobody_for_half_a_second_at_most),
+        TEST_CASE(what_is_never_given_back_is_asked_for_at_the_usual_pace),
         TEST_CASE(a_worker_that_leaves_is_replaced_within_two_beats),
-        TEST_CASE(a_worker_that_died_is_replaced_when_its_heartbeat_ends),
+        TEST_CASE(a_worker_that_died_is_replaced_when_its_leases_run_out),
+        TEST_CASE(a_shorter_lease_is_taken_over_sooner),
+        TEST_CASE(a_worker_that_died_before_it_leased_anything_holds_nothing_up),
+        TEST_CASE(what_a_dead_worker_had_does_not_come_and_go),
+        TEST_CASE(a_worker_that_was_stopped_gets_its_share_back_when_it_wakes),
         TEST_CASE(with_more_workers_than_partitions_some_hold_nothing_and_take_nothing),
         TEST_CASE(a_worker_that_woke_late_does_not_work_on_what_passed_on),
         TEST_CASE(a_name_that_comes_twice_is_told_apart_by_its_token),

@@ -99,6 +99,13 @@ void hand_close(hand *h)
         oracle_let_go(&s->oracle, h->name, s->wall_us);
 }
 
+void hand_die(hand *h)
+{
+    sim_note(h->sim, "%s dies", h->name);
+    ef__engine_abandon(h->engine);
+    h->engine = NULL;
+}
+
 void hand_tick(hand *h)
 {
     sim *s = h->sim;

@@ -152,6 +152,7 @@ void sim_advance(sim *s, int64_t us);
 /* --- hand.c */
 void hand_open(hand *h);  /* unless it is open */
 void hand_close(hand *h); /* in order */
+void hand_die(hand *h);   /* without a word; it is not in a call */
 void hand_tick(hand *h);
 /* Around a call of the hand's engine or journal: it cannot be entered meanwhile, and if it crashed
  * in it, it is gone afterwards. `st` is checked: some answers are never right. */

@@ -235,6 +235,54 @@ static void check_workers_left(sim *s)
     ef_worker_list_release(&list);
 }
 
+/* --- one dies ----------------------------------------------------------------------------------
+ */
+
+static const hand *hand_called(const sim *s, ef_str name)
+{
+    for (int w = 0; w < s->workers; w++)
+        if (s->hands[w].engine && ef_str_equal(name, ef_str_from(s->hands[w].name)))
+            return &s->hands[w];
+    return NULL;
+}
+
+/* Every partition is with somebody who is there. */
+static void check_all_held(sim *s, const hand *dead)
+{
+    ef_partition_list list = {0};
+    ef_status st = ef_partition_ls(s->journal, &list, NULL);
+
+    for (size_t i = 0; st == EF_OK && i < list.count; i++)
+        if (!list.items[i].live || !hand_called(s, list.items[i].owner))
+            oracle_wrong(&s->oracle,
+                         "%s is dead for a lease and a second, and p%02d is with \"%.*s\"",
+                         dead->name, (int)i, EF_STR_ARG(list.items[i].owner));
+    ef_partition_list_release(&list);
+}
+
+/* Without faults: what a worker had is with the others within its lease and a second. */
+static void check_take_over(sim *s)
+{
+    hand *dead = &s->hands[random_below(&s->random, s->workers)];
+    int64_t left_us = s->lease_ms * 1000 + 1000000;
+
+    for (int round = 0; round < 20 && !sim_failed(s); round++) { /* they find their shares */
+        everybody_works(s);
+        sim_advance(s, 500000);
+    }
+    if (sim_failed(s))
+        return;
+    hand_die(dead);
+    for (; left_us > 0 && !sim_failed(s); left_us -= 250000) {
+        sim_advance(s, 250000);
+        for (int w = 0; w < s->workers && !sim_failed(s); w++)
+            if (s->hands[w].engine)
+                hand_tick(&s->hands[w]);
+    }
+    if (!sim_failed(s))
+        check_all_held(s, dead);
+}
+
 /* A worker that lost an answer may hold a lease without knowing: by now it has learned of it, or it
  * has run out. */
 static void close_all(sim *s)
@@ -270,6 +318,8 @@ static void finish(sim *s)
         oracle_digests(&s->oracle);
     if (!sim_failed(s))
         check_accounts(s);
+    if (!sim_failed(s))
+        check_take_over(s);
     close_all(s);
 }
 

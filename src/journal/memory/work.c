@@ -101,9 +101,7 @@ static ef_status list_workers(const mem_journal *m, ef_worker_list *out, ef_erro
         items[i] = m->workers[i];
         items[i].id = ef__arena_copy(arena, m->workers[i].id);
         items[i].host = ef__arena_copy(arena, m->workers[i].host);
-        items[i].live = ef__lease_live(
-            &(ef__lease_row){items[i].id, 0, items[i].heartbeat_until_us, items[i].updated_us},
-            ef__mem_now(m));
+        ef__worker_judge(&items[i], ef__mem_now(m));
         if (!items[i].id.ptr || !items[i].host.ptr)
             return ef__room_full(err);
     }

@@ -92,9 +92,7 @@ static bool worker_from_row(sqlite3_stmt *stmt, int64_t now_us, ef__arena *arena
                        .started_us = sqlite3_column_int64(stmt, 3),
                        .updated_us = sqlite3_column_int64(stmt, 4),
                        .heartbeat_until_us = sqlite3_column_int64(stmt, 5)};
-    /* A heartbeat is judged as a lease is. */
-    out->live = ef__lease_live(
-        &(ef__lease_row){out->id, 0, out->heartbeat_until_us, out->updated_us}, now_us);
+    ef__worker_judge(out, now_us);
     return out->id.ptr && out->host.ptr;
 }
 
