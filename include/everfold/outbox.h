@@ -239,7 +239,8 @@ typedef struct ef_act {
     int64_t id;
     int64_t at_us;
     ef_str act; /* "requeue", "skip"; "switch", "rollback": lane is the projection, seq the number
-                 * of the generation that queries went to before */
+                 * of the generation that queries went to before; "skipped@3": a worker let version
+                 * 3 of the projection pass the event, which stays so in every build of it */
     ef_str who;
     ef_str reason;
     ef_str lane;
@@ -254,7 +255,17 @@ typedef struct ef_act_list {
     struct ef__batch_room *room;
 } ef_act_list;
 
-ef_status ef_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err);
+/* Which acts. What is "" or 0 does not matter. */
+typedef struct ef_act_query {
+    ef_str act;
+    ef_str lane;
+    int64_t after;  /* ids above this one … */
+    int64_t before; /* … and below this one: the last of a page, to go on behind it */
+    size_t limit;
+} ef_act_query;
+
+ef_status ef_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out,
+                    ef_error *err);
 /* Note an act of another kind than those above: a word, who, why, and what it was done to. The id
  * and the time are the journal's. */
 ef_status ef_act_add(ef_journal *journal, const ef_act *act, ef_error *err);

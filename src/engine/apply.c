@@ -7,6 +7,7 @@
 
 #include "../base/logger.h"
 
+#include "skip.h"
 #include "workset.h"
 
 #include "../fold/match.h"
@@ -21,6 +22,7 @@ typedef struct work {
     ef__apply *apply;
     const ef__live *live;
     const bool *not_folded; /* per event: its type is not for folding */
+    ef__skips *skips;       /* what it passes; NULL: none, or nothing comes again */
     ef__workset *set;
     bool kept;        /* the workset is the engine's */
     ef__match *match; /* for index keys */
@@ -86,11 +88,12 @@ static void move_mark(work *w, ef__mark *m, const ef_event *event)
 static ef_status fold_one(work *w, size_t index, ef__applied *out, ef_error *err)
 {
     const ef__apply_event *item = &w->apply->events[index];
+    bool skip = item->skip || ef__skips_has(w->engine, w->skips, item->event);
     ef__outcome outcome;
     ef_status st;
 
-    if (item->skip || w->not_folded[index]) {
-        out->verdict = item->skip ? EF__VERDICT_SKIPPED : EF__VERDICT_IGNORED;
+    if (skip || w->not_folded[index]) {
+        out->verdict = skip ? EF__VERDICT_SKIPPED : EF__VERDICT_IGNORED;
         return EF_OK;
     }
     st = ef__folder_apply(w->set->folder, item->event, &outcome, err);
@@ -235,6 +238,8 @@ static ef_status open_work(work *w, ef_error *err)
         return no_memory(err);
     st = w->kept ? ef__workset_kept(w->engine, w->live, &w->set, err)
                  : ef__workset_open(w->engine, w->live, &w->set, err);
+    if (st == EF_OK && w->apply->looks_back)
+        st = ef__skips_read(w->engine, w->live->generation, &w->skips, err);
     return st == EF_OK ? ef__match_open(&w->match, err) : st;
 }
 

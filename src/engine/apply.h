@@ -42,6 +42,7 @@ typedef struct ef__apply {
     size_t fence_count;
     int64_t live_set; /* 0: does not matter */
     bool files;       /* what waits is filed in the own lanes: no queued row will bring it */
+    bool looks_back; /* events may have been there before: what operators skipped is passed again */
     /* the cursor driver's, for one generation */
     bool moves_cursor;
     int64_t cursor_after;

@@ -152,7 +152,7 @@ static ef_status read_generation(const check *c, int64_t id, ef__generation_list
     if (st == EF_OK)
         st = c->engine->views->ops->generation_ls(c->engine->views, (ef_str){0}, list, c->err);
     for (size_t i = 0; st == EF_OK && i < list->count; i++)
-        if (list->items[i].id == id)
+        if (list->items[i].id == id && list->items[i].state != EF__GENERATION_RETIRED)
             *out = &list->items[i];
     return st;
 }
@@ -168,7 +168,7 @@ static ef_status check_steady(check *c, int64_t id)
     for (int tries = 0; tries < EF__ENGINE_START_OVER; tries++) {
         ef_projection_check_result result = *c->result;
         st = read_generation(c, id, &before, &c->generation);
-        if (st != EF_OK || !c->generation) /* it was removed meanwhile */
+        if (st != EF_OK || !c->generation) /* it is being removed */
             break;
         st = check_generation(c);
         if (st != EF_DAMAGED)

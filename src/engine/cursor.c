@@ -1,7 +1,7 @@
 /*
  * cursor.c - the cursor driver: generations that catch up, and those that follow the log.
  */
-#include "queue.h"
+#include "run.h"
 #include "scope.h"
 #include "workset.h"
 
@@ -23,6 +23,7 @@ static ef_status advance(ef_engine *e, const ef__live *live, ef__scope *scope,
                        .fences = &fence,
                        .fence_count = 1,
                        .files = !g->by_log && !e->ghost,
+                       .looks_back = true,
                        .moves_cursor = true,
                        .cursor_after = reached,
                        .go_live = at_end && g->state == EF__GENERATION_CATCHING_UP,
@@ -125,6 +126,8 @@ ef_status ef__cursor_step(ef_engine *e, ef_tick *tick, ef_error *err)
             first = error;
         }
     }
+    if (failed == EF_OK)
+        failed = ef__retired_step(e, &set.list, tick, &first);
     ef__scopes_prune(e, false);
     ef__live_set_release(&set);
     return failed == EF_OK ? EF_OK : ef_fail(err, failed, "%s", first.text);

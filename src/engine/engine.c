@@ -4,6 +4,7 @@
 #include "run.h"
 #include "route.h"
 #include "scope.h"
+#include "skip.h"
 #include "workset.h"
 
 #include "../base/hash.h"
@@ -53,6 +54,7 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
     pthread_mutex_init(&e->working, NULL);
     pthread_mutex_init(&e->reading, NULL);
     pthread_mutex_init(&e->driving, NULL);
+    pthread_mutex_init(&e->skipping, NULL);
     name_worker(e);
     st = ef__crew_open(e, err);
     if (st != EF_OK) {
@@ -98,6 +100,7 @@ void ef__engine_abandon(ef_engine *e)
 {
     ef__worksets_release(e);
     ef__scopes_release(e);
+    ef__skips_release(e);
     ef__routes_release(e);
     while (e->compiled) {
         ef__compiled *next = e->compiled->next;
@@ -111,6 +114,7 @@ void ef__engine_abandon(ef_engine *e)
     pthread_mutex_destroy(&e->working);
     pthread_mutex_destroy(&e->reading);
     pthread_mutex_destroy(&e->driving);
+    pthread_mutex_destroy(&e->skipping);
     ef__crew_release(&e->crew);
     free(e);
 }

@@ -60,7 +60,9 @@ struct ef_engine {
     bool gaps_looked;               /* … or is over */
     pthread_mutex_t driving;        /* one step of a run at a time; it guards … */
     ef__run_hold run_hold;          /* … this */
-    bool ghost;   /* a shadow's: it leaves nothing in the journal, not even a lease */
+    pthread_mutex_t skipping;       /* of … */
+    struct ef__skips *skips; /* … what operators let projections pass, as far as it is read */
+    bool ghost;              /* a shadow's: it leaves nothing in the journal, not even a lease */
     bool careful; /* some of what a process that ended had in hand is still to be tried */
 };
 

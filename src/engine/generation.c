@@ -7,7 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define ACTS_LOOKED_AT 10000
+#define ACTS_AT_ONCE 100
+#define SWEEP_ROWS 1000 /* of a generation that goes, in a transaction: live work waits so long */
 
 ef_status ef__generations_read(ef_engine *e, ef_str name, ef__generation_list *out, ef_error *err)
 {
@@ -167,20 +168,25 @@ static bool leads_back(const ef_act *act, const ef__generation *routed)
 {
     return (ef_str_equal(act->act, EF_STR("switch")) ||
             ef_str_equal(act->act, EF_STR("rollback"))) &&
-           ef_str_equal(act->lane, routed->name) && act->seq > 0 && act->seq != routed->number;
+           act->seq > 0 && act->seq != routed->number;
 }
 
 /* The number of the generation that queries went to before; 0 when they went to no other. */
 static ef_status number_before(ef_engine *e, const ef__generation *routed, int64_t *out,
                                ef_error *err)
 {
+    ef_act_query query = {.lane = routed->name, .limit = ACTS_AT_ONCE};
     ef_act_list acts = {0};
-    ef_status st = ef_act_ls(e->journal, ACTS_LOOKED_AT, &acts, err);
+    ef_status st;
 
     *out = 0;
-    for (size_t i = 0; st == EF_OK && *out == 0 && i < acts.count; i++)
-        if (leads_back(&acts.items[i], routed))
-            *out = acts.items[i].seq;
+    do {
+        st = ef_act_ls(e->journal, &query, &acts, err);
+        for (size_t i = 0; st == EF_OK && *out == 0 && i < acts.count; i++)
+            if (leads_back(&acts.items[i], routed))
+                *out = acts.items[i].seq;
+        query.before = st == EF_OK && acts.count ? acts.items[acts.count - 1].id : 0;
+    } while (st == EF_OK && *out == 0 && acts.count == ACTS_AT_ONCE);
     ef_act_list_release(&acts);
     return st;
 }
@@ -218,13 +224,42 @@ ef_status ef_projection_rollback(ef_engine *e, const ef_route *route, ef_error *
 
 /* --- the end of one --------------------------------------------------------------------------- */
 
-/* Out of the live ones first: then nobody writes to it while its views go. */
+ef_status ef__generation_retire(ef_engine *e, const ef__generation *g, ef_error *err)
+{
+    return e->views->ops->generation_set_state(e->views, g->id, g->era, EF__GENERATION_RETIRED,
+                                               err);
+}
+
+ef_status ef__generation_sweep(ef_engine *e, int64_t id, int64_t era, bool *out_more, ef_error *err)
+{
+    ef_status st = e->views->ops->generation_remove(e->views, id, era, SWEEP_ROWS, out_more, err);
+
+    return st == EF_NOT_FOUND ? EF_OK : st; /* another worker was quicker */
+}
+
+ef_status ef__retired_step(ef_engine *e, const ef__generation_list *list, ef_tick *tick,
+                           ef_error *err)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const ef__generation *g = &list->items[i];
+        bool more;
+        if (g->state != EF__GENERATION_RETIRED || g->routed)
+            continue;
+        tick->more = true; /* of it, or of the next */
+        return ef__generation_sweep(e, g->id, g->era, &more, err);
+    }
+    return EF_OK;
+}
+
+/* Also one that was retired and not removed, for the process ended between. */
 static ef_status retire(ef_engine *e, const ef__generation *g, ef_error *err)
 {
-    ef_status st =
-        e->views->ops->generation_set_state(e->views, g->id, g->era, EF__GENERATION_RETIRED, err);
+    bool is_out = g->state == EF__GENERATION_RETIRED, more = true;
+    ef_status st = is_out ? EF_OK : ef__generation_retire(e, g, err);
 
-    return st == EF_OK ? e->views->ops->generation_remove(e->views, g->id, g->era + 1, err) : st;
+    while (st == EF_OK && more)
+        st = ef__generation_sweep(e, g->id, is_out ? g->era : g->era + 1, &more, err);
+    return st;
 }
 
 ef_status ef_projection_retire(ef_engine *e, const ef_route *route, int64_t *out_count,
@@ -245,7 +280,6 @@ ef_status ef_projection_retire(ef_engine *e, const ef_route *route, int64_t *out
                          EF_STR_ARG(route->projection), (int)list.items[i].number);
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         const ef__generation *g = &list.items[i];
-        /* One that was retired and not removed, for the process ended between, goes too. */
         bool goes = fits(g, route) || (g->state == EF__GENERATION_RETIRED && !g->routed);
         if (!goes || g->routed)
             continue;

@@ -4,7 +4,7 @@
  * Both fold the journal anew, in memory and aside. Programs are pure, so what comes out is what
  * was.
  */
-#include "engine_priv.h"
+#include "skip.h"
 
 #include "../fold/folder.h"
 
@@ -19,6 +19,7 @@ struct past {
     ef__generation_list list;
     const ef__generation *generation;
     ef__folder *folder;
+    ef__skips *skips;
     ef_str tenant, id;
     int64_t upto;
     /* what is looked for */
@@ -61,6 +62,8 @@ static ef_status refold_batch(struct past *p, const ef_batch *batch, bool *out_g
             *out_go_on = false;
             break;
         }
+        if (ef__skips_has(p->engine, p->skips, &batch->events[i]))
+            continue;
         st = ef__folder_apply(p->folder, &batch->events[i], &outcome, err);
         if (st == EF_OK && outcome.result == EF__FOLD_APPLIED)
             st = look(p, &batch->events[i], out_go_on, err);
@@ -100,6 +103,8 @@ static ef_status open_past(struct past *p, ef_str projection, ef_error *err)
     p->data = (ef__buf)EF__BUF_INIT(64u << 20);
     if (st == EF_OK)
         st = ef__engine_program(p->engine, p->generation, &program, err);
+    if (st == EF_OK)
+        st = ef__skips_read(p->engine, p->generation, &p->skips, err);
     if (st == EF_OK)
         st = ef__folder_open(
             &(ef__folder_options){.program = program, .max_bytes = REFOLD_BYTES_MAX}, &p->folder,

@@ -19,12 +19,12 @@
 
 #define EXAMPLES_MAX 10
 #define REQUEUE_MAX 1000
-#define ACTS_LOOKED_AT 10000
 
 typedef struct builds {
     ef__generation_list list;
     const ef__generation *routed;
-    const ef__generation *built; /* ours; NULL before it is made */
+    const ef__generation *built;   /* ours; NULL before it is made */
+    const ef__generation *leaving; /* ours, retired: what is left of it */
     int64_t highest;
 } builds;
 
@@ -33,15 +33,14 @@ typedef struct builds {
 /* Another program may have been deployed under the number that was noted. */
 static bool is_ours(const ef__generation *g, const ef__generation *routed, const ef__detail *detail)
 {
-    return g->number == detail->built && g->version == routed->version &&
-           g->state != EF__GENERATION_RETIRED;
+    return g->number == detail->built && g->version == routed->version;
 }
 
 static ef_status read_builds(ef__driven *d, builds *out, ef_error *err)
 {
     ef_status st = ef__generations_read(d->engine, d->run.projection, &out->list, err);
 
-    out->routed = out->built = NULL;
+    out->routed = out->built = out->leaving = NULL;
     out->highest = 0;
     for (size_t i = 0; st == EF_OK && i < out->list.count; i++) {
         const ef__generation *g = &out->list.items[i];
@@ -52,8 +51,10 @@ static ef_status read_builds(ef__driven *d, builds *out, ef_error *err)
         st = ef_fail(err, EF_NOT_FOUND, "queries for \"%.*s\" go nowhere: deploy it",
                      EF_STR_ARG(d->run.projection));
     for (size_t i = 0; st == EF_OK && i < out->list.count; i++)
-        if (is_ours(&out->list.items[i], out->routed, &d->detail))
-            out->built = &out->list.items[i];
+        if (is_ours(&out->list.items[i], out->routed, &d->detail)) {
+            bool leaves = out->list.items[i].state == EF__GENERATION_RETIRED;
+            *(leaves ? &out->leaving : &out->built) = &out->list.items[i];
+        }
     if (st == EF_OK && ef__function_missing(d->engine, out->routed))
         st = ef_fail(err, EF_UNSUPPORTED,
                      "\"%.*s\" is written in C and its function is not in this process",
@@ -120,56 +121,6 @@ static ef_status show_progress(ef__driven *d, const builds *b, ef_error *err)
     return EF_OK;
 }
 
-/* An operator let the routed one pass this event: the new one stands before it. */
-static ef_status skip_again(ef__driven *d, const builds *b, const ef_act *act, bool *out_waits,
-                            ef_error *err)
-{
-    ef_engine *e = d->engine;
-    ef__watermark mark = {0};
-    ef_batch batch = EF_BATCH_INIT;
-    ef_row_list rows = {0};
-    bool found;
-    ef_status st = e->views->ops->watermark_get(e->views, b->built->id, act->tenant, act->stream,
-                                                &mark, &found, err);
-
-    if (st != EF_OK || mark.applied_seq + 1 != act->seq)
-        return st;
-    *out_waits = true;
-    st = ef_journal_read_stream(e->journal, act->tenant, act->stream, act->seq, 1, &batch, err);
-    if (st == EF_OK && batch.count)
-        st = ef_outbox_file(e->journal,
-                            &(ef_exception){.lane = b->built->name,
-                                            .position = batch.events[0].position,
-                                            .status = EF_ROW_PENDING},
-                            1, err);
-    if (st == EF_OK && batch.count)
-        st = ef_outbox_skip(e->journal,
-                            &(ef_outbox_act){.tenant = act->tenant,
-                                             .stream = act->stream,
-                                             .seq = act->seq,
-                                             .lane = b->built->name,
-                                             .who = d->run.requester,
-                                             .reason = act->reason},
-                            &rows, err);
-    ef_row_list_release(&rows);
-    ef_batch_release(&batch);
-    return st == EF_NOT_FOUND ? EF_OK : st; /* the lane has passed it meanwhile */
-}
-
-static ef_status skip_all_again(ef__driven *d, const builds *b, bool *out_waits, ef_error *err)
-{
-    ef_act_list acts = {0};
-    ef_status st = ef_act_ls(d->engine->journal, ACTS_LOOKED_AT, &acts, err);
-
-    *out_waits = false;
-    for (size_t i = acts.count; st == EF_OK && i-- > 0;)
-        if (ef_str_equal(acts.items[i].act, EF_STR("skip")) &&
-            ef_str_equal(acts.items[i].lane, b->built->name))
-            st = skip_again(d, b, &acts.items[i], out_waits, err);
-    ef_act_list_release(&acts);
-    return st;
-}
-
 /* Is something in the projection's own lane about to be tried? */
 static ef_status lane_is_due(ef__driven *d, const builds *b, bool *out, ef_error *err)
 {
@@ -204,7 +155,7 @@ static ef_status queue_is_past(ef__driven *d, const builds *b, bool *out, ef_err
  */
 static ef_status is_even(ef__driven *d, const builds *b, bool *out, ef_error *err)
 {
-    bool waits = false, due = false;
+    bool due = false;
     ef_status st;
 
     *out = false;
@@ -216,12 +167,10 @@ static ef_status is_even(ef__driven *d, const builds *b, bool *out, ef_error *er
     }
     st = queue_is_past(d, b, out, err);
     if (st == EF_OK && *out)
-        st = skip_all_again(d, b, &waits, err);
-    if (st == EF_OK && *out && !waits)
         st = ef__gaps_file(d->engine, b->built, err);
-    if (st == EF_OK && *out && !waits)
+    if (st == EF_OK && *out)
         st = lane_is_due(d, b, &due, err);
-    *out = *out && !waits && !due;
+    *out = *out && !due;
     return st;
 }
 
@@ -307,18 +256,18 @@ static ef_status finish_rebuild(ef__driven *d, const builds *b, ef_error *err)
     return st;
 }
 
+/* Out of the live ones first: then nobody writes to it while its views go, slice by slice. */
 static ef_status remove_built(ef__driven *d, const builds *b, ef_error *err)
 {
-    ef_views *views = d->engine->views;
+    bool more;
     ef_status st;
 
     if (!b->built || b->built->routed)
         return EF_OK;
-    /* Out of the live ones first: then nobody writes to it while its views go. */
-    st = views->ops->generation_set_state(views, b->built->id, b->built->era,
-                                          EF__GENERATION_RETIRED, err);
-    return st == EF_OK ? views->ops->generation_remove(views, b->built->id, b->built->era + 1, err)
-                       : st;
+    st = ef__generation_retire(d->engine, b->built, err);
+    return st == EF_OK
+               ? ef__generation_sweep(d->engine, b->built->id, b->built->era + 1, &more, err)
+               : st;
 }
 
 static ef_status finish_verify(ef__driven *d, const builds *b, ef_error *err)
@@ -335,9 +284,18 @@ static ef_status finish_verify(ef__driven *d, const builds *b, ef_error *err)
         st = compare(d, b, err);
     if (st == EF_OK)
         st = ef__run_save(d, err);
-    if (st == EF_OK)
-        st = remove_built(d, b, err);
-    if (st == EF_OK)
+    return st == EF_OK ? remove_built(d, b, err) : st;
+}
+
+/* What was folded aside goes before the run ends. */
+static ef_status clean_up(ef__driven *d, const builds *b, ef_error *err)
+{
+    bool more = false;
+    ef_status st = EF_OK;
+
+    if (b->leaving)
+        st = ef__generation_sweep(d->engine, b->leaving->id, b->leaving->era, &more, err);
+    if (st == EF_OK && !more)
         d->run.state = EF_RUN_COMPLETED;
     return st;
 }
@@ -350,9 +308,10 @@ static ef_status step(ef__driven *d, builds *b, ef_error *err)
 
     if (d->detail.built == 0)
         return note(d, b, in_place, err);
-    if ((verify && d->detail.compared && !b->built) ||
-        (!verify && !in_place && b->built && b->built->routed)) {
-        d->detail.switched = !verify; /* all but this last note was done */
+    if (verify && d->detail.compared && !b->built)
+        return clean_up(d, b, err);
+    if (!verify && !in_place && b->built && b->built->routed) {
+        d->detail.switched = true; /* all but this last note was done */
         d->run.state = EF_RUN_COMPLETED;
         return EF_OK;
     }

@@ -147,6 +147,7 @@ static ef_status apply_events(ef__driven *d, const ef__apply_event *events, size
                            .events = events,
                            .event_count = count,
                            .live_set = set.number,
+                           .looks_back = true,
                            .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
         if (set.count)
             st = ef__apply_run(d->engine, &apply, err);
@@ -369,7 +370,8 @@ static void tell_failures(looking *l, const ef__apply *apply)
             if (!fits(&l->reading, event))
                 continue;
             l->out->applied += result->verdict == EF__VERDICT_APPLIED;
-            l->out->ignored += result->verdict == EF__VERDICT_IGNORED;
+            l->out->ignored +=
+                result->verdict == EF__VERDICT_IGNORED || result->verdict == EF__VERDICT_SKIPPED;
             l->out->failed += result->verdict == EF__VERDICT_FAILED;
             l->out->deferred += result->verdict == EF__VERDICT_DEFERRED;
             if (result->verdict == EF__VERDICT_FAILED && l->failed)
@@ -389,6 +391,7 @@ static ef_status fold_events(looking *l, const ef__apply_event *events, size_t c
                        .generation_count = set.count,
                        .events = events,
                        .event_count = count,
+                       .looks_back = true,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
     if (set.count && count)
         st = ef__apply_run(l->ghost, &apply, err);

@@ -9,6 +9,7 @@
  * A row goes when every generation of its projection that is fed has the event.
  */
 #include "queue.h"
+#include "skip.h"
 
 #include "../base/logger.h"
 #include "../core/retry.h"
@@ -151,6 +152,35 @@ static ef_status settle(const attempt *a, const ef__apply *apply, ef_error *err)
     return st;
 }
 
+/* For which versions a skip holds: those that lack the event. Noted before it is passed, for
+ * afterwards nobody could tell. */
+static ef_status note_skip(const attempt *a, const ef_event *event, ef_error *err)
+{
+    ef_views *views = a->engine->views;
+    ef_status st = EF_OK;
+
+    for (size_t g = 0; st == EF_OK && g < a->generation_count; g++) {
+        const ef__generation *generation = a->generations[g].generation;
+        ef__watermark mark = {0};
+        bool found;
+        st = views->ops->watermark_get(views, generation->id, event->tenant, event->stream, &mark,
+                                       &found, err);
+        if (st == EF_OK && mark.applied_seq < event->seq)
+            st = ef__skips_note(a->engine, generation, event, err);
+    }
+    return st;
+}
+
+static ef_status note_skips(const attempt *a, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < a->count; i++)
+        if (a->items[i].skip)
+            st = note_skip(a, a->items[i].event, err);
+    return st;
+}
+
 static ef_status try_items(const attempt *a, ef_error *err)
 {
     ef__fence_set fences = {0};
@@ -158,6 +188,7 @@ static ef_status try_items(const attempt *a, ef_error *err)
                        .generation_count = a->generation_count,
                        .events = a->events,
                        .event_count = a->count,
+                       .looks_back = true,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
     ef_status st = ef__fences_make(a->held, a->held_count, a->items, a->count, &fences, err);
 
@@ -165,6 +196,8 @@ static ef_status try_items(const attempt *a, ef_error *err)
         a->events[i] = (ef__apply_event){a->items[i].event, a->items[i].skip};
     if (st == EF_OK && a->generation_count)
         st = count_first(a, err);
+    if (st == EF_OK)
+        st = note_skips(a, err);
     if (st == EF_OK) {
         apply.fences = fences.items;
         apply.fence_count = fences.count;

@@ -89,6 +89,17 @@ ef_status ef__generation_route(ef_engine *engine, const ef__generation *from,
                                const ef__generation *to, const char *act, ef_str who, ef_str reason,
                                ef_error *err);
 
+/* Take it out of the live ones: nobody writes to it any more, and queries never went to it. Its
+ * name and version are free; its rows go by sweeping. */
+ef_status ef__generation_retire(ef_engine *engine, const ef__generation *generation, ef_error *err);
+/* Remove a slice of a retired one. *out_more: call again. One that is gone is fine. */
+ef_status ef__generation_sweep(ef_engine *engine, int64_t id, int64_t era, bool *out_more,
+                               ef_error *err);
+/* A slice of the first retired one of the list, if there is one: what a process that ended, or a
+ * run, has left. */
+ef_status ef__retired_step(ef_engine *engine, const ef__generation_list *list, ef_tick *tick,
+                           ef_error *err);
+
 /* --- comparing (compare.c) -------------------------------------------------------------------- */
 
 typedef bool ef__differs(void *context, const ef_difference *difference);

@@ -433,8 +433,9 @@ ef_status ef_act_add(ef_journal *journal, const ef_act *act, ef_error *err)
     return st == EF_OK ? journal->ops->act_add(journal, act, err) : st;
 }
 
-ef_status ef_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err)
+ef_status ef_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out, ef_error *err)
 {
+    ef_act_query whole = query ? *query : (ef_act_query){0};
     ef_status st = ef__need_journal(journal, err);
 
     if (st == EF_OK)
@@ -442,10 +443,12 @@ ef_status ef_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_erro
     if (st == EF_OK)
         st = EF__LIST_READY(out, err);
     if (st == EF_OK)
-        st = ef__limit_take(&limit, err);
+        st = ef__limit_take(&whole.limit, err);
     if (st != EF_OK)
         return st;
-    st = journal->ops->act_ls(journal, limit, out, err);
+    if (whole.before <= 0)
+        whole.before = INT64_MAX;
+    st = journal->ops->act_ls(journal, &whole, out, err);
     return EF__LIST_ANSWER(out, st);
 }
 

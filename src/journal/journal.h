@@ -86,7 +86,9 @@ struct ef__journal_ops {
     ef_status (*skip)(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
                       ef_error *err);
     ef_status (*act_add)(ef_journal *journal, const ef_act *act, ef_error *err);
-    ef_status (*act_ls)(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err);
+    ef_status (*act_ls)(
+        ef_journal *journal, const ef_act_query *query, ef_act_list *out,
+        ef_error *err); /* query->before is above every id when it does not matter */
 
     /* --- leases, workers, runs ------------------------------------------------------------- */
     /* One transaction: the calls in their order, each with an answer, and the heartbeat of `worker`

@@ -262,8 +262,14 @@ struct ef__views_ops {
     /* Clear views, index entries, watermarks, cursors, seam, counters, failures and digest in one
      * transaction; state becomes catching up; the era grows. */
     ef_status (*generation_clear)(ef_views *views, int64_t id, int64_t era, ef_error *err);
-    /* Remove a generation with all that is its own. EF_CONFLICT also: it is routed. */
-    ef_status (*generation_remove)(ef_views *views, int64_t id, int64_t era, ef_error *err);
+    /*
+     * Remove a generation with all that is its own, up to `limit` rows (above 0) in a transaction:
+     * *out_more says that there are rows left, so call again. The generation goes with its last
+     * row. One that is not retired is torn in between: retire it first. EF_CONFLICT also: it is
+     * routed.
+     */
+    ef_status (*generation_remove)(ef_views *views, int64_t id, int64_t era, int64_t limit,
+                                   bool *out_more, ef_error *err);
 
     /*
      * Everything or nothing.

@@ -37,7 +37,6 @@ ALLOWED_JOURNAL = {
     "partition_exceptions ": ("USE TEMP B-TREE", "by partition"),
     "worker_purge_claim": ("SCAN state", "one row"),
     "event_last": ("SCAN event", END),
-    "act_newest": ("SCAN outbox_act", PAGE),
     "run_newest": ("SCAN run", PAGE),
     "run_newest_open": ("SCAN run USING INDEX run_open_once", "only open ones are in it: few"),
     "run_newest_open ": ("USE TEMP B-TREE", "open runs are few"),

@@ -470,8 +470,8 @@ static void op_acts(pair *p)
     ef_act_list x = {0}, y = {0};
     size_t limit = 1 + draw(p, 30);
 
-    BOTH(ef_act_ls(p->a.journal, limit, &x, &p->a.err),
-         ef_act_ls(p->b.journal, limit, &y, &p->b.err));
+    BOTH(ef_act_ls(p->a.journal, &(ef_act_query){.limit = limit}, &x, &p->a.err),
+         ef_act_ls(p->b.journal, &(ef_act_query){.limit = limit}, &y, &p->b.err));
     SAME(count, &x, &y);
     for (size_t i = 0; i < x.count; i++) {
         SAME_STR(act, &x.items[i], &y.items[i]);

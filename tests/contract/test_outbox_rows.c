@@ -496,7 +496,7 @@ CONTRACT(what_operators_did_is_kept_newest_first)
     pass_time(t, SECOND);
     OK(ef_outbox_skip(t->journal, &skip, &rows, &t->err));
     OK(ef_outbox_requeue_dead(t->journal, str(""), str("ben"), 10, &rows, &t->err));
-    OK(ef_act_ls(t->journal, 10, &acts, &t->err));
+    OK(ef_act_ls(t->journal, &(ef_act_query){.limit = 10}, &acts, &t->err));
     CHECK_INT(3, acts.count);
     CHECK_STR("requeue", acts.items[0].act);
     CHECK_STR("ben", acts.items[0].who);
@@ -510,10 +510,46 @@ CONTRACT(what_operators_did_is_kept_newest_first)
     CHECK_INT(t->now_us, acts.items[1].at_us);
     CHECK_INT(t->now_us - SECOND, acts.items[2].at_us);
     CHECK(acts.items[0].id > acts.items[1].id && acts.items[1].id > acts.items[2].id);
-    OK(ef_act_ls(t->journal, 1, &acts, &t->err));
+    OK(ef_act_ls(t->journal, &(ef_act_query){.limit = 1}, &acts, &t->err));
     CHECK_INT(1, acts.count);
     ef_act_list_release(&acts);
     ef_row_list_release(&rows);
+}
+
+CONTRACT(acts_are_listed_by_word_and_lane_and_page_by_page)
+{
+    contract *t = *state;
+    ef_act_query query = {.act = str("a"), .lane = str("l"), .limit = 2};
+    ef_act_list acts = {0};
+    int64_t last;
+
+    for (int64_t i = 1; i <= 6; i++) {
+        OK(ef_act_add(t->journal,
+                      &(ef_act){.act = str("a"), .lane = str(i == 5 ? "m" : "l"), .seq = i},
+                      &t->err));
+        OK(ef_act_add(t->journal, &(ef_act){.act = str("ab"), .lane = str("l"), .seq = i},
+                      &t->err));
+    }
+    OK(ef_act_ls(t->journal, &query, &acts, &t->err));
+    CHECK_INT(2, acts.count);
+    CHECK_INT(6, acts.items[0].seq);
+    CHECK_INT(4, acts.items[1].seq);
+    last = acts.items[0].id;
+    query.before = acts.items[1].id;
+    query.limit = 100;
+    OK(ef_act_ls(t->journal, &query, &acts, &t->err));
+    CHECK_INT(3, acts.count);
+    CHECK_INT(3, acts.items[0].seq);
+    CHECK_INT(1, acts.items[2].seq);
+    query.before = 0;
+    query.after = acts.items[0].id;
+    OK(ef_act_ls(t->journal, &query, &acts, &t->err));
+    CHECK_INT(2, acts.count);
+    CHECK_INT(4, acts.items[1].seq);
+    query.after = last;
+    OK(ef_act_ls(t->journal, &query, &acts, &t->err));
+    CHECK_INT(0, acts.count);
+    ef_act_list_release(&acts);
 }
 
 CONTRACT(an_act_of_another_kind_is_kept_with_the_others)
@@ -528,7 +564,7 @@ CONTRACT(an_act_of_another_kind_is_kept_with_the_others)
                             .lane = str("orders"),
                             .seq = 2},
                   &t->err));
-    OK(ef_act_ls(t->journal, 10, &acts, &t->err));
+    OK(ef_act_ls(t->journal, &(ef_act_query){.limit = 10}, &acts, &t->err));
     CHECK_INT(1, acts.count);
     CHECK_STR("switch", acts.items[0].act);
     CHECK_STR("ana", acts.items[0].who);
@@ -576,13 +612,14 @@ CONTRACT(a_refused_act_leaves_no_record)
 
     fill(t);
     REFUSED(EF_NOT_FOUND, ef_outbox_requeue(t->journal, &act, &rows, &t->err));
-    OK(ef_act_ls(t->journal, 10, &acts, &t->err));
+    OK(ef_act_ls(t->journal, &(ef_act_query){.limit = 10}, &acts, &t->err));
     CHECK_INT(0, acts.count);
     ef_act_list_release(&acts);
     ef_row_list_release(&rows);
 }
 
-CONTRACT_MAIN(CASE(an_act_of_another_kind_is_kept_with_the_others),
+CONTRACT_MAIN(CASE(acts_are_listed_by_word_and_lane_and_page_by_page),
+              CASE(an_act_of_another_kind_is_kept_with_the_others),
               CASE(rows_are_listed_from_a_position_on), CASE(a_queued_row_shows_its_event),
               CASE(an_exception_shows_what_became_of_it),
               CASE(the_eighth_failure_is_dead_and_has_no_next_attempt),

@@ -8,6 +8,12 @@
 
 const char *fixture_backend = "memory";
 
+const char SUMS[] = "projection sums version 1\n"
+                    "  view data.of\n"
+                    "on added\n"
+                    "  n += 1\n"
+                    "  sum += 1 / data.good\n";
+
 static int64_t read_clock(void *context)
 {
     return atomic_load((_Atomic int64_t *)context);
@@ -93,6 +99,15 @@ int64_t append(fixture *f, const char *stream, const char *type, const char *dat
     return place.position;
 }
 
+void append_past(fixture *f, const char *stream, const char *data)
+{
+    ef_new_event event = {
+        .stream = ef_str_from(stream), .type = EF_STR("added"), .data = ef_str_from(data)};
+    ef_place place;
+
+    OK(ef_journal_append(f->journal, &event, 1, &place, &f->err));
+}
+
 ef_tick tick(fixture *f)
 {
     ef_tick t;
@@ -132,6 +147,27 @@ const char *view_data(fixture *f, const char *projection, const char *id)
         (void)snprintf(text, sizeof text, "%.*s", EF_STR_ARG(list.items[0].data));
     ef_view_list_release(&list);
     return text;
+}
+
+static bool count_down(void *context, const ef_run *run, bool idle)
+{
+    int *left = context;
+
+    (void)run;
+    (void)idle;
+    return *left < 0 || (*left)-- > 1;
+}
+
+ef_run_state drive(fixture *f, const char *id, int steps)
+{
+    ef_run_list runs = {0};
+    ef_run_state state;
+
+    OK(ef_engine_run(f->engine, ef_str_from(id),
+                     &(ef_run_options){.progress = count_down, .context = &steps}, &runs, &f->err));
+    state = runs.items[0].state;
+    ef_run_list_release(&runs);
+    return state;
 }
 
 ef_outbox_summary summary_of(fixture *f, const char *lane)

@@ -35,15 +35,24 @@ bool fixture_has_files(const fixture *f);
 void pass_time(fixture *f, int64_t us);
 void deploy(fixture *f, const char *program);
 int64_t append(fixture *f, const char *stream, const char *type, const char *data);
+/* Past the engine: in the inline modes no projection gets it. */
+void append_past(fixture *f, const char *stream, const char *data);
 /* One tick; what it did. */
 ef_tick tick(fixture *f);
 /* Ticks until there is nothing more to do at once; the sum of what they did. */
 ef_tick drain(fixture *f);
 /* The view's data as text; "" when there is none. Until the next call. */
 const char *view_data(fixture *f, const char *projection, const char *id);
+/* Drive a run for so many steps, to its end below 0; the state that it has then. */
+ef_run_state drive(fixture *f, const char *id, int steps);
 ef_outbox_summary summary_of(fixture *f, const char *lane);
 /* Its accounts: the state, the lag, and nothing unaccounted. */
 void check_accounts(fixture *f, const char *name, const char *state, int64_t lag);
+
+/* Counts, and fails on what is not good. */
+extern const char SUMS[];
+#define GOOD "{\"of\":\"a\",\"good\":1}"
+#define BAD "{\"of\":\"a\",\"good\":0}"
 
 #define OK(call) CHECK_STATUS(EF_OK, call, &f->err)
 #define REFUSED(status, call) CHECK_STATUS(status, call, &f->err)

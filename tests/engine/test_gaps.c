@@ -5,30 +5,12 @@
 
 #include "../../src/engine/engine_priv.h"
 
-static const char SUMS[] = "projection sums version 1\n"
-                           "  view data.of\n"
-                           "on added\n"
-                           "  n += 1\n"
-                           "  sum += 1 / data.good\n";
-
-#define GOOD "{\"of\":\"a\",\"good\":1}"
-#define BAD "{\"of\":\"a\",\"good\":0}"
-
 /* Without an outbox: what is appended past the engine is a gap. */
 static void start(fixture *f)
 {
     fixture_open(f, EF_MODE_INLINE_APPLY_ONLY);
     deploy(f, SUMS);
     drain(f);
-}
-
-static void append_past(fixture *f, const char *stream, const char *data)
-{
-    ef_new_event event = {
-        .stream = ef_str_from(stream), .type = EF_STR("added"), .data = ef_str_from(data)};
-    ef_place place;
-
-    OK(ef_journal_append(f->journal, &event, 1, &place, &f->err));
 }
 
 static size_t gap_count(fixture *f)

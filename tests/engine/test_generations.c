@@ -9,12 +9,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static const char SUMS[] = "projection sums version 1\n"
-                           "  view data.of\n"
-                           "on added\n"
-                           "  n += 1\n"
-                           "  sum += 1 / data.good\n";
-
 static const char SUMS_2[] = "projection sums version 2\n"
                              "  view data.of\n"
                              "on added\n"
@@ -25,9 +19,6 @@ static const char LOGGED[] = "projection logged version 1\n"
                              "  order by log\n"
                              "on added\n"
                              "  n += 1\n";
-
-#define GOOD "{\"of\":\"a\",\"good\":1}"
-#define BAD "{\"of\":\"a\",\"good\":0}"
 
 static void start(fixture *f)
 {
@@ -80,28 +71,6 @@ static void rebuild(fixture *f, const char *name, bool in_place, char id[64])
         &runs, &f->err));
     (void)snprintf(id, 64, "%.*s", EF_STR_ARG(runs.items[0].id));
     ef_run_list_release(&runs);
-}
-
-/* Stops driving after so many steps; or never, below 0. */
-static bool count_down(void *context, const ef_run *run, bool idle)
-{
-    int *left = context;
-
-    (void)run;
-    (void)idle;
-    return *left < 0 || (*left)-- > 1;
-}
-
-static ef_run_state drive(fixture *f, const char *id, int steps)
-{
-    ef_run_list runs = {0};
-    ef_run_state state;
-
-    OK(ef_engine_run(f->engine, ef_str_from(id),
-                     &(ef_run_options){.progress = count_down, .context = &steps}, &runs, &f->err));
-    state = runs.items[0].state;
-    ef_run_list_release(&runs);
-    return state;
 }
 
 static ef_verdict verdict_of(fixture *f, const char *id)
@@ -225,36 +194,6 @@ static void what_is_dead_is_tried_anew_and_does_not_hold_back_a_rebuilt_projecti
     CHECK_INT(1, summary_of(f, "sums").failed);
     CHECK_INT(1, summary_of(f, "sums").pending);
     check_accounts(f, "sums", "live", 2);
-    fixture_close(f);
-}
-
-static void what_was_skipped_is_skipped_in_the_new_one_too(void **state)
-{
-    fixture fx, *f = &fx;
-    ef_row_list rows = {0};
-    char id[64];
-
-    (void)state;
-    start(f);
-    append(f, "s", "added", BAD);
-    append(f, "s", "added", GOOD);
-    drain(f);
-    OK(ef_outbox_skip(f->journal,
-                      &(ef_outbox_act){.stream = EF_STR("s"),
-                                       .seq = 2,
-                                       .lane = EF_STR("sums"),
-                                       .who = EF_STR("ana"),
-                                       .reason = EF_STR("a typo")},
-                      &rows, &f->err));
-    ef_row_list_release(&rows);
-    drain(f);
-    CHECK_TEXT("{\"n\":3,\"sum\":3}", view_data(f, "sums", "a"));
-    rebuild(f, "sums", false, id);
-    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
-    drain(f);
-    CHECK_TEXT("{\"n\":3,\"sum\":3}", view_data(f, "sums", "a"));
-    CHECK_INT(0, verdict_of(f, id).differences);
-    CHECK_INT(0, build_of(f, "sums", 2).unaccounted);
     fixture_close(f);
 }
 
@@ -436,6 +375,46 @@ static void what_is_routed_is_not_retired_and_what_is_retired_is_gone(void **sta
     fixture_close(f);
 }
 
+/* It was retired, and the process ended before all of it was removed. */
+static void what_a_process_left_of_a_retired_one_goes_by_itself(void **state)
+{
+    fixture fx, *f = &fx;
+    ef__generation_list list = {0};
+    ef_views *views;
+    char id[16];
+    bool more;
+
+    (void)state;
+    start(f);
+    for (int i = 0; i < 2500; i++) {
+        char data[64];
+        (void)snprintf(id, sizeof id, "v%d", i);
+        (void)snprintf(data, sizeof data, "{\"of\":\"%s\",\"good\":1}", id);
+        append(f, id, "added", data);
+    }
+    deploy(f, SUMS_2);
+    drain(f);
+    OK(route(f, "switch", 2, 0));
+    views = f->engine->views;
+    OK(ef__room_ready(&list.room, &f->err));
+    OK(views->ops->generation_ls(views, EF_STR("sums"), &list, &f->err));
+    OK(views->ops->generation_set_state(views, list.items[0].id, 0, EF__GENERATION_RETIRED,
+                                        &f->err));
+    OK(views->ops->generation_remove(views, list.items[0].id, 0, 100, &more, &f->err));
+    CHECK(more);
+    CHECK(!build_of(f, "sums", 1).there);
+    deploy(f, SUMS); /* its name and version are free meanwhile */
+    CHECK(tick(f).more);
+    drain(f);
+    OK(views->ops->generation_ls(views, EF_STR("sums"), &list, &f->err));
+    CHECK_INT(2, list.count);
+    CHECK_INT(2, list.items[0].number);
+    CHECK_TEXT("live", build_of(f, "sums", 3).state);
+    CHECK_INT(2501, build_of(f, "sums", 3).views);
+    ef__generation_list_release(&list);
+    fixture_close(f);
+}
+
 typedef struct seen {
     int count;
     char left[64], right[64];
@@ -482,7 +461,6 @@ int main(int argc, char **argv)
             readers_see_whole_data_while_it_is_rebuilt_and_nothing_is_skipped_or_doubled),
         cmocka_unit_test(a_rebuild_in_place_starts_from_nothing),
         cmocka_unit_test(what_is_dead_is_tried_anew_and_does_not_hold_back_a_rebuilt_projection),
-        cmocka_unit_test(what_was_skipped_is_skipped_in_the_new_one_too),
         cmocka_unit_test(one_in_the_order_of_the_log_is_rebuilt_too),
         cmocka_unit_test(a_cancelled_rebuild_leaves_nothing_half_built),
         cmocka_unit_test(a_paused_projection_is_not_rebuilt),
@@ -490,6 +468,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_verification_names_the_views_that_drifted),
         cmocka_unit_test(a_switch_goes_to_what_is_live_and_back),
         cmocka_unit_test(what_is_routed_is_not_retired_and_what_is_retired_is_gone),
+        cmocka_unit_test(what_a_process_left_of_a_retired_one_goes_by_itself),
         cmocka_unit_test(a_diff_shows_both_sides),
     };
 

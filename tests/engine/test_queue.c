@@ -7,19 +7,10 @@
 #include "../../src/engine/engine_priv.h"
 
 /* Fails on an event with bad set. */
-static const char SUMS[] = "projection sums version 1\n"
-                           "  view data.of\n"
-                           "on added\n"
-                           "  n += 1\n"
-                           "  sum += 1 / data.good\n";
-
 static const char COUNTS[] = "projection counts version 1\n"
                              "  view type\n"
                              "on *\n"
                              "  n += 1\n";
-
-#define GOOD "{\"of\":\"a\",\"good\":1}"
-#define BAD "{\"of\":\"a\",\"good\":0}"
 
 static void start(fixture *f)
 {

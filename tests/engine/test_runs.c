@@ -5,15 +5,6 @@
 
 #include "../../src/engine/engine_priv.h"
 
-static const char SUMS[] = "projection sums version 1\n"
-                           "  view data.of\n"
-                           "on added\n"
-                           "  n += 1\n"
-                           "  sum += 1 / data.good\n";
-
-#define GOOD "{\"of\":\"a\",\"good\":1}"
-#define BAD "{\"of\":\"a\",\"good\":0}"
-
 static void start(fixture *f)
 {
     fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
@@ -27,11 +18,8 @@ static void start_with_gap(fixture *f, int events)
     fixture_open(f, EF_MODE_INLINE_APPLY_ONLY);
     deploy(f, SUMS);
     drain(f);
-    for (int i = 0; i < events; i++) {
-        ef_new_event event = {.stream = EF_STR("s"), .type = EF_STR("added"), .data = EF_STR(GOOD)};
-        ef_place place;
-        OK(ef_journal_append(f->journal, &event, 1, &place, &f->err));
-    }
+    for (int i = 0; i < events; i++)
+        append_past(f, "s", GOOD);
 }
 
 static ef_status try_replay(fixture *f, const ef_replay *replay, char id[64])
@@ -43,27 +31,6 @@ static ef_status try_replay(fixture *f, const ef_replay *replay, char id[64])
         (void)snprintf(id, 64, "%.*s", EF_STR_ARG(runs.items[0].id));
     ef_run_list_release(&runs);
     return st;
-}
-
-static bool one_step(void *context, const ef_run *run, bool idle)
-{
-    int *left = context;
-
-    (void)run;
-    (void)idle;
-    return *left < 0 || (*left)-- > 1;
-}
-
-static ef_run_state drive(fixture *f, const char *id, int steps)
-{
-    ef_run_list runs = {0};
-    ef_run_state state;
-
-    OK(ef_engine_run(f->engine, ef_str_from(id),
-                     &(ef_run_options){.progress = one_step, .context = &steps}, &runs, &f->err));
-    state = runs.items[0].state;
-    ef_run_list_release(&runs);
-    return state;
 }
 
 static ef_replayed replayed(fixture *f, const char *id)

@@ -287,9 +287,10 @@ static ef_status proxy_act_add(ef_journal *journal, const ef_act *act, ef_error 
     PASS_ON(act_add, true, act, err);
 }
 
-static ef_status proxy_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err)
+static ef_status proxy_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out,
+                              ef_error *err)
 {
-    PASS_ON(act_ls, false, limit, out, err);
+    PASS_ON(act_ls, false, query, out, err);
 }
 
 /* --- leases, workers, runs ---------------------------------------------------------------------

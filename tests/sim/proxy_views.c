@@ -64,9 +64,10 @@ static ef_status proxy_generation_clear(ef_views *views, int64_t id, int64_t era
     OPERATE(generation_clear, id, era, err);
 }
 
-static ef_status proxy_generation_remove(ef_views *views, int64_t id, int64_t era, ef_error *err)
+static ef_status proxy_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
+                                         bool *out_more, ef_error *err)
 {
-    OPERATE(generation_remove, id, era, err);
+    OPERATE(generation_remove, id, era, limit, out_more, err);
 }
 
 /* --- commits -----------------------------------------------------------------------------------

@@ -117,7 +117,8 @@ static void replace(sim *s, int name, bool retire)
     for (int i = s->oracle.generation_count - 1; i >= 0; i--) {
         const oracle_generation *g = &s->oracle.generations[i];
         if ((g->rule == RULE_PICKY && retire) || g->rule == RULE_LEDGER_PICKY)
-            (void)h->views.base.ops->generation_remove(&h->views.base, g->seen.id, 0, NULL);
+            (void)h->views.base.ops->generation_set_state(&h->views.base, g->seen.id, 0,
+                                                          EF__GENERATION_RETIRED, NULL);
     }
 }
 

@@ -202,7 +202,7 @@ CONTRACT(another_era_is_a_conflict)
     OK(t->views->ops->generation_clear(t->views, g, 0, &t->err));
     REFUSED(EF_CONFLICT, commit_all(t, &commit));
     CHECK_INT(0, generation(t, g).applied);
-    OK(t->views->ops->generation_remove(t->views, g, 0, &t->err));
+    OK(remove_generation(t, g, 0));
     REFUSED(EF_CONFLICT, commit_all(t, &commit));
 }
 

@@ -173,7 +173,7 @@ CONTRACT(cursors_go_with_what_is_cleared_or_removed_and_outlive_the_rest)
     OK(t->views->ops->generation_clear(t->views, g, 0, &t->err));
     CHECK_INT(0, cursor_of(t, g, "t").attempts);
     CHECK_INT(6, cursor_of(t, other, "t").attempts);
-    OK(t->views->ops->generation_remove(t->views, other, 0, &t->err));
+    OK(remove_generation(t, other, 0));
     CHECK_INT(0, cursor_of(t, other, "t").attempts);
 }
 

@@ -85,7 +85,7 @@ CONTRACT(an_id_is_never_given_again)
     fixture *t = *state;
     int64_t first = add_generation(t, "a", ""), second;
 
-    OK(t->views->ops->generation_remove(t->views, first, 0, &t->err));
+    OK(remove_generation(t, first, 0));
     second = add_generation(t, "a", "");
     CHECK(second > first);
 }
@@ -220,10 +220,30 @@ CONTRACT(a_generation_is_removed_with_all_that_is_its_own)
     ef__view_scan scan = {.generation = id, .any_tenant = true, .index = -1};
 
     fill(t, id);
-    OK(t->views->ops->generation_remove(t->views, id, 0, &t->err));
+    OK(remove_generation(t, id, 0));
     CHECK_INT(0, generation_count(t));
     CHECK_TEXT("", scan_text(t, &scan, 10));
-    REFUSED(EF_NOT_FOUND, t->views->ops->generation_remove(t->views, id, 0, &t->err));
+    REFUSED(EF_NOT_FOUND, remove_generation(t, id, 0));
+}
+
+CONTRACT(a_generation_is_removed_in_slices_and_goes_with_the_last)
+{
+    fixture *t = *state;
+    int64_t id = add_generation(t, "a", "x"), other = add_generation(t, "a", "x");
+    bool more = true;
+    int slices = 0;
+
+    fill(t, id);
+    fill(t, other);
+    OK(set_state(t, id, EF__GENERATION_RETIRED));
+    for (; more && slices < 100; slices++) {
+        CHECK_INT(2, generation_count(t));
+        OK(t->views->ops->generation_remove(t->views, id, 2, 2, &more, &t->err));
+    }
+    CHECK(slices > 1 && !more);
+    CHECK_INT(1, generation_count(t));
+    CHECK(view_data(t, other, "", "v") != NULL);
+    REFUSED(EF_NOT_FOUND, t->views->ops->generation_remove(t->views, id, 0, 2, &more, &t->err));
 }
 
 CONTRACT(a_routed_generation_is_not_removed)
@@ -232,7 +252,7 @@ CONTRACT(a_routed_generation_is_not_removed)
     int64_t id = add_generation(t, "a", "");
 
     OK(route(t, id));
-    REFUSED(EF_CONFLICT, t->views->ops->generation_remove(t->views, id, 0, &t->err));
+    REFUSED(EF_CONFLICT, remove_generation(t, id, 0));
     CHECK_INT(1, generation_count(t));
 }
 
@@ -301,7 +321,7 @@ CONTRACT(a_change_of_what_somebody_else_has_changed_is_a_conflict)
             ops->generation_set_state(t->views, id, era, EF__GENERATION_PAUSED, &t->err));
     REFUSED(EF_CONFLICT, ops->generation_route(t->views, id, era, &t->err));
     REFUSED(EF_CONFLICT, ops->generation_clear(t->views, id, era, &t->err));
-    REFUSED(EF_CONFLICT, ops->generation_remove(t->views, id, era, &t->err));
+    REFUSED(EF_CONFLICT, remove_generation(t, id, era));
     OK(ops->generation_set_state(t->views, id, era + 1, EF__GENERATION_PAUSED, &t->err));
     OK(ops->generation_route(t->views, other, 0, &t->err));
 }
@@ -314,6 +334,7 @@ CONTRACT_MAIN(CASE(a_change_of_what_somebody_else_has_changed_is_a_conflict),
               CASE(the_live_set_grows_when_it_changes_and_only_then),
               CASE(clearing_leaves_nothing_but_the_generation),
               CASE(a_generation_is_removed_with_all_that_is_its_own),
+              CASE(a_generation_is_removed_in_slices_and_goes_with_the_last),
               CASE(a_routed_generation_is_not_removed),
               CASE(everything_is_there_after_opening_again),
               CASE(a_store_that_was_opened_read_only_is_not_changed),

@@ -285,7 +285,7 @@ static ef_status act_on(fixture *t, uint32_t what, int64_t id, uint32_t number)
     case 2:
         return ops->generation_clear(t->views, id, 0, &t->err);
     default:
-        return ops->generation_remove(t->views, id, 0, &t->err);
+        return remove_generation(t, id, 0);
     }
 }
 

@@ -174,6 +174,16 @@ size_t generation_count(fixture *t)
     return count;
 }
 
+ef_status remove_generation(fixture *t, int64_t id, int64_t era)
+{
+    bool more = true;
+    ef_status st = EF_OK;
+
+    while (st == EF_OK && more)
+        st = t->views->ops->generation_remove(t->views, id, era, 1, &more, &t->err);
+    return st;
+}
+
 /* --- views ------------------------------------------------------------------------------------ */
 
 ef__view_change change_of(fixture *t, int64_t g, const char *tenant, const char *id,

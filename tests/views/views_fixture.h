@@ -48,6 +48,8 @@ int64_t add_generation(fixture *t, const char *name, const char *index_paths);
 /* As it is now; its strings live in the fixture's arena. */
 ef__generation generation(fixture *t, int64_t id);
 size_t generation_count(fixture *t);
+/* Remove it, a row at a time. */
+ef_status remove_generation(fixture *t, int64_t id, int64_t era);
 
 /* A change of one view, with the digest that it has now. */
 ef__view_change change_of(fixture *t, int64_t generation, const char *tenant, const char *id,

@@ -225,7 +225,8 @@ ef_status ef__mem_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_lis
                        ef_error *err);
 void ef__mem_act_free(mem_act *act);
 ef_status ef__mem_act_add(ef_journal *journal, const ef_act *act, ef_error *err);
-ef_status ef__mem_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err);
+ef_status ef__mem_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out,
+                         ef_error *err);
 
 ef_status ef__mem_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
                              const ef_worker *worker, int64_t heartbeat_ms, ef_error *err);

@@ -435,16 +435,26 @@ ef_status ef__mem_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_lis
     return st;
 }
 
-static ef_status list_acts(const mem_journal *m, size_t limit, ef_act_list *out, ef_error *err)
+static bool act_fits(const mem_act *act, const ef_act_query *query)
+{
+    return act->id > query->after && act->id < query->before &&
+           (!query->act.len || ef_str_equal(act->act, query->act)) &&
+           (!query->lane.len || ef_str_equal(act->lane, query->lane));
+}
+
+static ef_status list_acts(const mem_journal *m, const ef_act_query *query, ef_act_list *out,
+                           ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
-    size_t count = m->act_count < limit ? m->act_count : limit;
-    ef_act *items = ef__arena_zalloc(arena, count + 1, sizeof *items);
+    size_t most = m->act_count < query->limit ? m->act_count : query->limit, i = 0;
+    ef_act *items = ef__arena_zalloc(arena, most + 1, sizeof *items);
 
     if (!items)
         return ef__room_full(err);
-    for (size_t i = 0; i < count; i++) {
-        const mem_act *act = &m->acts[m->act_count - 1 - i];
+    for (size_t at = m->act_count; at-- > 0 && i < most;) {
+        const mem_act *act = &m->acts[at];
+        if (!act_fits(act, query))
+            continue;
         items[i] = *act;
         items[i].act = ef__arena_copy(arena, act->act);
         items[i].who = ef__arena_copy(arena, act->who);
@@ -455,16 +465,18 @@ static ef_status list_acts(const mem_journal *m, size_t limit, ef_act_list *out,
         if (!items[i].act.ptr || !items[i].who.ptr || !items[i].reason.ptr || !items[i].lane.ptr ||
             !items[i].tenant.ptr || !items[i].stream.ptr)
             return ef__room_full(err);
+        i++;
     }
     out->items = items;
-    out->count = count;
+    out->count = i;
     return EF_OK;
 }
 
-ef_status ef__mem_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err)
+ef_status ef__mem_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out,
+                         ef_error *err)
 {
     mem_journal *m = ef__mem_lock(journal);
-    ef_status st = list_acts(m, limit, out, err);
+    ef_status st = list_acts(m, query, out, err);
 
     ef__mem_unlock(m);
     return st;

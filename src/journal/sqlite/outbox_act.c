@@ -271,7 +271,8 @@ static bool act_from_row(sqlite3_stmt *stmt, ef__arena *arena, ef_act *out)
            out->stream.ptr;
 }
 
-static ef_status list_acts(ef__sq_conn *conn, size_t limit, ef_act_list *out, ef_error *err)
+static ef_status list_acts(ef__sq_conn *conn, const ef_act_query *query, ef_act_list *out,
+                           ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     ef_act *items = NULL;
@@ -281,7 +282,11 @@ static ef_status list_acts(ef__sq_conn *conn, size_t limit, ef_act_list *out, ef
 
     if (st != EF_OK)
         return st;
-    sqlite3_bind_int64(stmt, 1, (int64_t)limit);
+    sqlite3_bind_int64(stmt, 1, query->after);
+    sqlite3_bind_int64(stmt, 2, query->before);
+    ef__sq_bind_str(stmt, 3, query->act);
+    ef__sq_bind_str(stmt, 4, query->lane);
+    sqlite3_bind_int64(stmt, 5, (int64_t)query->limit);
     while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
         items = sq_list_grow(arena, items, out->count, sizeof *items);
         if (!items || !act_from_row(stmt, arena, &items[out->count])) {
@@ -294,7 +299,7 @@ static ef_status list_acts(ef__sq_conn *conn, size_t limit, ef_act_list *out, ef
     return st;
 }
 
-ef_status sq_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err)
+ef_status sq_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out, ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
     sq_reader *reader;
@@ -302,7 +307,7 @@ ef_status sq_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_erro
 
     if (st != EF_OK)
         return st;
-    st = list_acts(&reader->conn, limit, out, err);
+    st = list_acts(&reader->conn, query, out, err);
     sq_read_end(store, reader);
     return st;
 }

@@ -362,7 +362,19 @@ static ef_status mem_generation_clear(ef_views *views, int64_t id, int64_t era, 
     return st;
 }
 
-static ef_status remove_generation(mem_store *store, int64_t id, int64_t era, ef_error *err)
+/* Up to `limit` rows, last ones first. Are there others? */
+static bool cut_contents(mem_generation *g, int64_t limit)
+{
+    mem_list *lists[] = {&g->views, &g->watermarks, &g->tenants, &g->failures};
+
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        for (; limit > 0 && lists[i]->count; limit--)
+            free(mem_list_remove(lists[i], lists[i]->count - 1));
+    return limit <= 0;
+}
+
+static ef_status remove_generation(mem_store *store, int64_t id, int64_t era, int64_t limit,
+                                   bool *out_more, ef_error *err)
 {
     ef_status st;
     mem_generation *g = find_in_era(store, id, era, &st, err);
@@ -372,6 +384,9 @@ static ef_status remove_generation(mem_store *store, int64_t id, int64_t era, ef
     if (g->about.routed)
         return ef_fail(err, EF_CONFLICT, "generation %lld is the one that queries go to",
                        (long long)id);
+    *out_more = cut_contents(g, limit);
+    if (*out_more)
+        return EF_OK;
     if (g->about.state == EF__GENERATION_LIVE)
         store->live_set++;
     for (size_t i = 0; i < store->generations.count; i++)
@@ -382,13 +397,15 @@ static ef_status remove_generation(mem_store *store, int64_t id, int64_t era, ef
     return EF_OK;
 }
 
-static ef_status mem_generation_remove(ef_views *views, int64_t id, int64_t era, ef_error *err)
+static ef_status mem_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
+                                       bool *out_more, ef_error *err)
 {
     mem_store *store = (mem_store *)views;
     ef_status st;
 
+    *out_more = false;
     pthread_mutex_lock(&store->lock);
-    st = remove_generation(store, id, era, err);
+    st = remove_generation(store, id, era, limit, out_more, err);
     pthread_mutex_unlock(&store->lock);
     return st;
 }

@@ -34,3 +34,9 @@ SELECT tenant, position, waiting, attempts, due, updated
 -- name: cursor_clear
 -- binds: 1 generation
 DELETE FROM tenant_cursor WHERE generation = ?1;
+
+-- name: cursor_cut
+-- binds: 1 generation, 2 limit
+DELETE FROM tenant_cursor
+ WHERE (generation, tenant) IN
+       (SELECT generation, tenant FROM tenant_cursor WHERE generation = ?1 LIMIT ?2);

@@ -303,22 +303,40 @@ ef_status vq_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error
     return vq_write_end(store, st, err);
 }
 
-ef_status vq_generation_remove(ef_views *views, int64_t id, int64_t era, ef_error *err)
+/* Up to `limit` rows of all that is its own. *out_more: there may be others. */
+static ef_status cut_contents(ef__sq_conn *conn, int64_t id, int64_t limit, bool *out_more,
+                              ef_error *err)
+{
+    static const int WHICH[] = {VQ_VIEW_CUT, VQ_INDEX_CUT, VQ_WATERMARK_CUT, VQ_CURSOR_CUT,
+                                VQ_FAILURE_CUT};
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && limit > 0 && i < sizeof WHICH / sizeof WHICH[0]; i++) {
+        st = run_with(conn, WHICH[i], id, limit, err);
+        limit -= sqlite3_changes(conn->db);
+    }
+    *out_more = limit <= 0;
+    return st;
+}
+
+ef_status vq_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
+                               bool *out_more, ef_error *err)
 {
     vq_store *store = vq_store_of(views);
     vq_generation g;
     ef_status st = begin_with(store, id, era, &g, err);
 
+    *out_more = false;
     if (st != EF_OK)
         return st;
     if (g.routed)
         st = ef_fail(err, EF_CONFLICT, "generation %lld is the one that queries go to",
                      (long long)id);
     if (st == EF_OK)
-        st = delete_contents(&store->conn, id, err);
-    if (st == EF_OK)
+        st = cut_contents(&store->conn, id, limit, out_more, err);
+    if (st == EF_OK && !*out_more)
         st = run_with(&store->conn, VQ_GENERATION_REMOVE, id, 0, err);
-    if (st == EF_OK && g.state == EF__GENERATION_LIVE)
+    if (st == EF_OK && !*out_more && g.state == EF__GENERATION_LIVE)
         st = ef__sq_run(&store->conn, VQ_LIVE_SET_CHANGED, err);
     return vq_write_end(store, st, err);
 }

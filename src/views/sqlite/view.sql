@@ -35,6 +35,10 @@ SELECT data, last_position, last_seq, schema, digest_a, digest_b
 -- binds: 1 generation
 DELETE FROM view WHERE generation = ?1;
 
+-- name: view_cut
+-- binds: 1 generation, 2 limit
+DELETE FROM view WHERE rowid IN (SELECT rowid FROM view WHERE generation = ?1 LIMIT ?2);
+
 -- name: index_insert
 -- binds: 1 generation, 2 tenant, 3 idx, 4 key, 5 id
 INSERT INTO view_index(generation, tenant, idx, key, id) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -48,6 +52,12 @@ DELETE FROM view_index
 -- name: index_clear
 -- binds: 1 generation
 DELETE FROM view_index WHERE generation = ?1;
+
+-- name: index_cut
+-- binds: 1 generation, 2 limit
+DELETE FROM view_index
+ WHERE (generation, tenant, idx, key, id) IN
+       (SELECT generation, tenant, idx, key, id FROM view_index WHERE generation = ?1 LIMIT ?2);
 
 -- Every scan is a range from a place to one before another (scan.c): places are whole keys, so that
 -- one statement serves all bounds and pages, and is always one search of the primary key.

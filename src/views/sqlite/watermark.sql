@@ -28,6 +28,12 @@ SELECT applied_seq, expected_next_seq, hash, tenant, stream
 -- binds: 1 generation
 DELETE FROM watermark WHERE generation = ?1;
 
+-- name: watermark_cut
+-- binds: 1 generation, 2 limit
+DELETE FROM watermark
+ WHERE (generation, tenant, stream) IN
+       (SELECT generation, tenant, stream FROM watermark WHERE generation = ?1 LIMIT ?2);
+
 -- name: fence_get
 -- binds: 1 scope
 SELECT token FROM fence WHERE scope = ?1;
@@ -72,3 +78,7 @@ SELECT id, generation, tenant, stream, seq, position, event_id, code, message, a
 -- name: failure_clear
 -- binds: 1 generation
 DELETE FROM failure WHERE generation = ?1;
+
+-- name: failure_cut
+-- binds: 1 generation, 2 limit
+DELETE FROM failure WHERE id IN (SELECT id FROM failure WHERE generation = ?1 LIMIT ?2);

@@ -1,0 +1,217 @@
+/*
+ * test_skips.c - what an operator let a projection pass stays passed, however often it is folded.
+ */
+#include "engine_fixture.h"
+
+#include "../../src/engine/engine_priv.h"
+
+/* It digests what version 1 cannot. */
+static const char SUMS_2[] = "projection sums version 2\n"
+                             "  view data.of\n"
+                             "on added\n"
+                             "  n += 10\n";
+
+static void skip_event(fixture *f, const char *stream, int64_t seq)
+{
+    ef_row_list rows = {0};
+
+    OK(ef_outbox_skip(f->journal,
+                      &(ef_outbox_act){.stream = ef_str_from(stream),
+                                       .seq = seq,
+                                       .lane = EF_STR("sums"),
+                                       .who = EF_STR("ana"),
+                                       .reason = EF_STR("a typo")},
+                      &rows, &f->err));
+    ef_row_list_release(&rows);
+}
+
+/* Of stream s: 1 good, 2 bad, 3 and 4 good; 2 is skipped, and so is 3, which is good. */
+static void start(fixture *f)
+{
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, SUMS);
+    drain(f);
+    append(f, "s", "added", GOOD);
+    append(f, "s", "added", BAD);
+    append(f, "s", "added", GOOD);
+    append(f, "s", "added", GOOD);
+    append(f, "t", "added", GOOD);
+    drain(f);
+    skip_event(f, "s", 2);
+    skip_event(f, "s", 3);
+    drain(f);
+    CHECK_TEXT("{\"n\":3,\"sum\":3}", view_data(f, "sums", "a"));
+}
+
+static void check_generation(fixture *f, int32_t number, int64_t applied, int64_t skipped)
+{
+    ef__generation_list list = {0};
+    bool found = false;
+
+    OK(ef__room_ready(&list.room, &f->err));
+    OK(f->engine->views->ops->generation_ls(f->engine->views, EF_STR("sums"), &list, &f->err));
+    for (size_t i = 0; i < list.count; i++)
+        if (list.items[i].number == number) {
+            found = true;
+            CHECK_INT(applied, list.items[i].applied);
+            CHECK_INT(skipped, list.items[i].skipped);
+        }
+    CHECK(found);
+    ef__generation_list_release(&list);
+}
+
+static void rebuild(fixture *f, bool in_place)
+{
+    ef_run_list runs = {0};
+    char id[64];
+
+    OK(ef_projection_rebuild(f->engine,
+                             &(ef_rebuild){.projection = EF_STR("sums"), .in_place = in_place},
+                             &runs, &f->err));
+    (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
+    ef_run_list_release(&runs);
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    drain(f);
+}
+
+/* How many views differ from what the journal makes. */
+static int64_t differences(fixture *f)
+{
+    ef_run_list runs = {0};
+    ef_verdict verdict;
+    char id[64];
+
+    OK(ef_projection_verify(f->engine, EF_STR("sums"), EF_STR("ana"), EF_STR(""), &runs, &f->err));
+    (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    OK(ef_run_verdict(&runs.items[0], &verdict, &f->err));
+    CHECK(verdict.compared);
+    ef_run_list_release(&runs);
+    return verdict.differences;
+}
+
+static void a_build_beside_passes_what_was_skipped(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    rebuild(f, false);
+    CHECK_TEXT("{\"n\":3,\"sum\":3}", view_data(f, "sums", "a"));
+    check_generation(f, 2, 3, 2);
+    check_accounts(f, "sums", "live", 0);
+    fixture_close(f);
+}
+
+static void a_build_in_place_passes_what_was_skipped(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    rebuild(f, true);
+    CHECK_TEXT("{\"n\":3,\"sum\":3}", view_data(f, "sums", "a"));
+    check_generation(f, 1, 3, 2);
+    check_accounts(f, "sums", "live", 0);
+    CHECK_INT(0, summary_of(f, "sums").pending + summary_of(f, "sums").failed);
+    CHECK_INT(0, differences(f));
+    fixture_close(f);
+}
+
+static void a_verification_finds_no_drift_after_a_skip(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    CHECK_INT(0, differences(f));
+    append(f, "s", "added", GOOD);
+    drain(f);
+    CHECK_INT(0, differences(f));
+    fixture_close(f);
+}
+
+static void a_view_store_that_was_lost_is_made_anew_without_what_was_skipped(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    ef_engine_close(f->engine);
+    if (fixture_has_files(f))
+        (void)snprintf(f->views_url, sizeof f->views_url, "sqlite:%.60s/new.db", f->folder);
+    OK(ef_engine_open(&(ef_engine_options){.journal = f->journal,
+                                           .views_url = f->views_url,
+                                           .create = true,
+                                           .clock = &f->clock,
+                                           .worker = EF_STR("w1")},
+                      &f->engine, &f->err));
+    deploy(f, SUMS);
+    drain(f);
+    CHECK_TEXT("{\"n\":3,\"sum\":3}", view_data(f, "sums", "a"));
+    check_generation(f, 1, 3, 2);
+    check_accounts(f, "sums", "live", 0);
+    fixture_close(f);
+}
+
+/* A row that is skipped while another version has the event already: that one keeps it. */
+static void another_version_decides_for_itself(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, SUMS);
+    append(f, "s", "added", GOOD);
+    append(f, "s", "added", BAD);
+    drain(f);
+    deploy(f, SUMS_2);
+    drain(f);
+    OK(ef_projection_switch(f->engine, &(ef_route){.projection = EF_STR("sums"), .version = 2},
+                            &f->err));
+    CHECK_TEXT("{\"n\":20}", view_data(f, "sums", "a"));
+    skip_event(f, "s", 2);
+    drain(f);
+    check_generation(f, 1, 1, 1);
+    check_generation(f, 2, 2, 0);
+    CHECK_INT(0, differences(f));
+    rebuild(f, true);
+    CHECK_TEXT("{\"n\":20}", view_data(f, "sums", "a"));
+    check_accounts(f, "sums", "live", 0);
+    fixture_close(f);
+}
+
+static void the_past_of_a_view_is_told_without_what_was_skipped(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_view_list views = {0};
+    ef_batch events = EF_BATCH_INIT;
+
+    (void)state;
+    start(f);
+    OK(ef_view_at(f->engine, EF_STR("sums"), EF_STR(""), EF_STR("a"), 4, &views, &f->err));
+    CHECK_STR("{\"n\":2,\"sum\":2}", views.items[0].data);
+    OK(ef_view_explain(f->engine, EF_STR("sums"), EF_STR(""), EF_STR("a"), 10, &events, &f->err));
+    CHECK_INT(3, events.count);
+    CHECK_INT(4, events.events[1].seq);
+    ef_batch_release(&events);
+    ef_view_list_release(&views);
+    fixture_close(f);
+}
+
+int main(int argc, char **argv)
+{
+    struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_build_beside_passes_what_was_skipped),
+        cmocka_unit_test(a_build_in_place_passes_what_was_skipped),
+        cmocka_unit_test(a_verification_finds_no_drift_after_a_skip),
+        cmocka_unit_test(a_view_store_that_was_lost_is_made_anew_without_what_was_skipped),
+        cmocka_unit_test(another_version_decides_for_itself),
+        cmocka_unit_test(the_past_of_a_view_is_told_without_what_was_skipped),
+    };
+
+    fixture_backend = argc > 1 ? argv[1] : "memory";
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
