@@ -25,12 +25,12 @@
 static const char usage[] =
     "usage: bench_views catch_up [n=1000000] [streams=1000] [indexed=0] [keep=NAME]\n"
     "       bench_views drain [n=100000] [streams=1000] [batch=1000] [projections=1]\n"
-    "       bench_views find|get [views=1000000] [n=20000] [limit=20] [hand=0]\n"
+    "       bench_views find|get [views=1000000] [n=20000] [limit=20] [hand=0] [keep=NAME]\n"
     "\n"
     "catch_up and drain count events, find and get calls. Prints one line of JSON; the latencies\n"
     "are of one tick or one call; stderr has the processor time. BENCH_DIR says\n"
-    "where the files go; keep leaves the journal in BENCH_DIR/NAME, for the next run to catch up\n"
-    "with. hand=1 asks in plain SQL, of the file that our store made. All take seed=1.\n"
+    "where the files go; keep leaves the stores in BENCH_DIR/NAME for the next run: to catch up\n"
+    "with their journal, or to ask the same views. hand=1 asks in plain SQL, of the file that our store made. All take seed=1.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp bench_views catch_up streams=100000\n";
 
@@ -218,31 +218,49 @@ static void close_all(bench_run *run)
 
 /* --- the cases -------------------------------------------------------------------------------- */
 
-static void prepare(bench_run *run, bool drain)
+static void prepare_catch_up(bench_run *run)
 {
     open_journal(run);
-    if (drain) { /* live before there is an event: then all of them come by the queue */
-        open_engine(run);
-        deploy(run);
-        work_until_done(run, NULL);
-    }
     if (!is_filled(run))
         fill_journal(run);
     close_all(run);
 }
 
-/* By a process of its own, so that the memory it took does not count. */
-static void prepare_apart(bench_run *run, bool drain)
+/* Live before there is an event: then all of them come by the queue. */
+static void prepare_drain(bench_run *run)
+{
+    open_journal(run);
+    open_engine(run);
+    deploy(run);
+    work_until_done(run, NULL);
+    fill_journal(run);
+    close_all(run);
+}
+
+static void prepare_ask(bench_run *run)
+{
+    open_journal(run);
+    if (!is_filled(run))
+        fill_journal(run);
+    open_engine(run);
+    deploy(run);
+    work_until_done(run, NULL);
+    check_projections(run, run->views);
+    close_all(run);
+}
+
+/* By a process of its own, so that the memory it took does not count, nor what it left of it. */
+static void prepare_apart(bench_run *run, void (*prepare)(bench_run *run))
 {
     pid_t child = fork();
     int status = 0;
 
     if (child == 0) {
-        prepare(run, drain);
+        prepare(run);
         _exit(0); /* and leave the directory there */
     }
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
-        bench_die("the journal could not be filled");
+        bench_die("the stores could not be filled");
 }
 
 static void bench_fold(bench_run *run, bool drain)
@@ -253,7 +271,7 @@ static void bench_fold(bench_run *run, bool drain)
     if (run->n < run->streams || run->projections < 1 || run->projections > PROJECTIONS_MAX)
         bench_die("n is at least streams, and projections 1 to %d", PROJECTIONS_MAX);
     run->queued = drain;
-    prepare_apart(run, drain);
+    prepare_apart(run, drain ? prepare_drain : prepare_catch_up);
     open_journal(run);
     if (!drain)
         remove_views(run);
@@ -397,12 +415,9 @@ static void bench_ask(bench_run *run, bool find)
         bench_die("views is more than limit, and limit at least 1");
     run->indexed = 1;
     run->n = run->streams = run->views;
+    prepare_apart(run, prepare_ask);
     open_journal(run);
-    fill_journal(run);
     open_engine(run);
-    deploy(run);
-    work_until_done(run, NULL);
-    check_projections(run, run->views);
     if (run->hand)
         hand_open(&hand, run, find);
 
@@ -457,7 +472,7 @@ int main(int argc, char **argv)
     if (!catch_up && !drain && !find && !get)
         bench_die("%s", usage);
     bench_settings(argc - 2, argv + 2, settings, sizeof settings / sizeof *settings);
-    bench_dir_open(&run.dir, catch_up ? run.keep : NULL);
+    bench_dir_open(&run.dir, drain ? NULL : run.keep);
     if (catch_up || drain)
         bench_fold(&run, drain);
     else

@@ -73,17 +73,6 @@ static ef_status fresh_generation(ef_engine *e, ef_str name, const ef_freshness 
     return st;
 }
 
-static ef_view view_of(const ef__generation *g, ef_str tenant, ef_str id, ef_str data,
-                       int64_t position, ef__arena *arena)
-{
-    return (ef_view){.view_type = ef__arena_copy(arena, g->name),
-                     .version = g->version,
-                     .tenant = ef__arena_copy(arena, tenant),
-                     .view_id = ef__arena_copy(arena, id),
-                     .last_event_sequence = position,
-                     .data = ef__arena_copy(arena, data)};
-}
-
 static bool is_whole(const ef_view *view)
 {
     return view->view_type.ptr && view->tenant.ptr && view->view_id.ptr && view->data.ptr;
@@ -221,26 +210,30 @@ static ef_status compile_question(struct question *q, const ef_view_query *query
     return st == EF_OK ? compile_lists(q, query, err) : st;
 }
 
+/* The rows are in the list's own memory already. */
 static ef_status take_rows(const ef__generation *g, const ef_view_query *query,
                            const ef__query_result *result, ef_view_list *out, ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     ef_view *items = ef__arena_alloc(arena, (result->count + 1) * sizeof *items);
+    ef_str name = ef__arena_copy(arena, g->name), tenant = ef__arena_copy(arena, query->tenant);
 
-    if (!items)
+    if (!items || !name.ptr || !tenant.ptr)
         return ef__room_full(err);
     out->items = items;
     out->looked = result->looked_at;
     out->total = result->total;
-    out->next = ef__arena_copy(arena, result->cursor);
+    out->next = result->cursor.ptr ? result->cursor : EF_STR("");
     for (size_t i = 0; i < result->count && !query->count_only; i++) {
         const ef__query_row *row = &result->rows[i];
-        items[i] = view_of(g, query->tenant, row->id, row->data, row->last_position, arena);
-        if (!is_whole(&items[i]))
-            return ef__room_full(err);
-        out->count++;
+        items[out->count++] = (ef_view){.view_type = name,
+                                        .version = g->version,
+                                        .tenant = tenant,
+                                        .view_id = row->id,
+                                        .last_event_sequence = row->last_position,
+                                        .data = row->data};
     }
-    return out->next.ptr ? EF_OK : ef__room_full(err);
+    return EF_OK;
 }
 
 static ef_status explain(const ef__query *query, ef_view_list *out, ef_error *err)
@@ -285,13 +278,13 @@ ef_status ef_view_find(ef_engine *e, const ef_view_query *query, ef_view_list *o
                               .limit = query->limit,
                               .cursor = query->after,
                               .count = query->count_only};
+        result.room = out->room;
         st = ef__query_run(e->views, &q.query, &result, err);
     }
     if (st == EF_OK)
         st = take_rows(g, query, &result, out, err);
     if (st == EF_OK && query->explain)
         st = explain(&q.query, out, err);
-    ef__query_result_release(&result);
     ef__route_give(e, route);
     close_question(&q);
     return st;

@@ -17,17 +17,29 @@ struct dag_node {
     int32_t memo;
 };
 
-enum { BUCKETS = 1024 };
+enum { BLOCK_BUCKETS = 1024, LONE_BUCKETS = 32 }; /* powers of 2 */
 
 typedef struct dag {
     ef__arena *scratch;
-    dag_node *buckets[BUCKETS];
+    size_t bucket_mask;
     int32_t node_count;
     int32_t memo_count;
     uint32_t changing; /* EF__USES_… of what a statement may change */
     bool no_memos;     /* a lone expression has no block that would keep them */
     bool no_memory;
+    dag_node *buckets[];
 } dag;
+
+static dag *dag_new(ef__arena *scratch, size_t buckets)
+{
+    dag *d = ef__arena_zalloc(scratch, 1, sizeof *d + buckets * sizeof(dag_node *));
+
+    if (d) {
+        d->scratch = scratch;
+        d->bucket_mask = buckets - 1;
+    }
+    return d;
+}
 
 ef__stmt_exprs ef__stmt_exprs_of(const ef__stmt *stmt)
 {
@@ -88,7 +100,7 @@ static bool is_worth_memo(const ef__expr *expr)
 
 static dag_node *find_node(dag *d, ef__expr *expr, uint64_t hash, int32_t stmt)
 {
-    for (dag_node *node = d->buckets[hash % BUCKETS]; node; node = node->next)
+    for (dag_node *node = d->buckets[hash & d->bucket_mask]; node; node = node->next)
         if (node->hash == hash && node->stmt == stmt && ef__expr_equal(node->expr, expr))
             return node;
     return NULL;
@@ -107,8 +119,8 @@ static dag_node *add_node(dag *d, ef__expr *expr, uint64_t hash, int32_t stmt)
     node->stmt = stmt;
     node->number = d->node_count++;
     node->memo = -1;
-    node->next = d->buckets[hash % BUCKETS];
-    d->buckets[hash % BUCKETS] = node;
+    node->next = d->buckets[hash & d->bucket_mask];
+    d->buckets[hash & d->bucket_mask] = node;
     return node;
 }
 
@@ -138,13 +150,12 @@ static void number_expr(dag *d, ef__expr *expr, int32_t stmt)
 
 bool ef__dag_number(ef__block *block, ef__expr *when, bool event_changes, ef__arena *scratch)
 {
-    dag *d = ef__arena_zalloc(scratch, 1, sizeof *d);
+    dag *d = dag_new(scratch, BLOCK_BUCKETS);
     ef__stmt_walk walk;
     const ef__stmt *stmt;
 
     if (!d)
         return false;
-    d->scratch = scratch;
     d->changing = EF__USES_VIEW | EF__USES_LOOKUP | (event_changes ? EF__USES_EVENT : 0);
     d->no_memos = event_changes;
     if (when)
@@ -162,11 +173,10 @@ bool ef__dag_number(ef__block *block, ef__expr *when, bool event_changes, ef__ar
 
 int32_t ef__dag_number_expr(ef__expr *expr, ef__arena *scratch)
 {
-    dag *d = ef__arena_zalloc(scratch, 1, sizeof *d);
+    dag *d = dag_new(scratch, LONE_BUCKETS);
 
     if (!d)
         return -1;
-    d->scratch = scratch;
     d->no_memos = true;
     number_expr(d, expr, -2);
     return d->no_memory ? -1 : d->node_count;

@@ -37,7 +37,7 @@ static void copy_shown(char *out, size_t size, ef_str text)
 
 void ef__diagnostics_init(ef__diagnostics *list, ef_str file)
 {
-    memset(list, 0, sizeof *list);
+    list->count = list->left_out = list->errors = 0; /* items are written when they are added */
     copy_shown(list->file, sizeof list->file, file);
 }
 

@@ -9,7 +9,8 @@
 
 #include <stdlib.h>
 
-/* A view that may be in the answer: one block of memory with its bytes behind it. */
+/* A view that may be in the answer: one block of memory with its bytes behind it. Of candidates in
+ * order none is dropped again, so they go to the answer's memory at once. */
 typedef struct found {
     ef__view view;
     ef__query_place place;
@@ -19,7 +20,7 @@ typedef struct found {
 typedef struct run {
     const ef__query *query;
     ef__query_plan plan;
-    ef__match *match;
+    ef__match *match; /* made when a view is looked into: an index may tell enough */
     size_t limit;
     bool has_cursor;
     ef__query_place cursor;
@@ -30,6 +31,7 @@ typedef struct run {
     bool more; /* something behind the cursor was left out */
     ef__buf keys[EF__QUERY_SORTS_MAX];
     ef__arena arena;
+    ef__arena *answer;
     ef_status st;
     ef_error *err;
 } run;
@@ -94,6 +96,15 @@ static void drop_last(run *r)
 
 /* --- candidates ------------------------------------------------------------------------------- */
 
+static ef_status look_into(run *r, const ef__view *view)
+{
+    ef_status st = r->match ? EF_OK : ef__match_open(&r->match, r->err);
+
+    return st == EF_OK
+               ? ef__match_row(r->match, view->id, view->last_position, view->data, r->err)
+               : st;
+}
+
 static ef_status make_place(run *r, const ef__view *view, ef__query_place *out)
 {
     ef__value v;
@@ -111,25 +122,33 @@ static ef_status make_place(run *r, const ef__view *view, ef__query_place *out)
     return st;
 }
 
+/* With a NUL behind it, as all that is handed out has. */
 static ef_str put(char **at, ef_str text)
 {
     ef_str copy = {*at, text.len};
 
     if (text.len)
         memcpy(*at, text.ptr, text.len);
-    *at += text.len;
+    (*at)[text.len] = '\0';
+    *at += text.len + 1;
     return copy;
+}
+
+static size_t found_bytes(const run *r, const ef__view *view, const ef__query_place *place)
+{
+    size_t bytes = sizeof(found) + view->id.len + 1 + view->data.len + 1;
+
+    for (size_t i = 0; i < r->query->sort_count; i++)
+        bytes += place->keys[i].len + 1;
+    return bytes;
 }
 
 static found *found_make(const run *r, const ef__view *view, const ef__query_place *place)
 {
-    size_t bytes = sizeof(found) + view->id.len + view->data.len;
-    found *f;
+    size_t bytes = found_bytes(r, view, place);
+    found *f = r->plan.in_order ? ef__arena_alloc(r->answer, bytes) : malloc(bytes);
     char *at;
 
-    for (size_t i = 0; i < r->query->sort_count; i++)
-        bytes += place->keys[i].len;
-    f = malloc(bytes);
     if (!f)
         return NULL;
     at = (char *)(f + 1);
@@ -155,15 +174,15 @@ static ef_status keep(run *r, const ef__view *view, const ef__query_place *place
         r->more = true;
         return EF_OK;
     }
-    f = found_make(r, view, place);
-    if (!f)
-        return ef_fail(r->err, EF_NO_MEMORY, "memory ran out for a query");
-    if (r->plan.in_order && r->count > 0 && r->bytes + f->bytes > EF__QUERY_BYTES) {
-        free(f);
+    if (r->plan.in_order && r->count > 0 &&
+        r->bytes + found_bytes(r, view, place) > EF__QUERY_BYTES) {
         r->limit = r->count;
         r->more = true;
         return EF_OK;
     }
+    f = found_make(r, view, place);
+    if (!f)
+        return ef_fail(r->err, EF_NO_MEMORY, "memory ran out for a query");
     if (r->count == r->limit)
         drop_last(r);
     r->items[r->count++] = f;
@@ -200,7 +219,7 @@ static ef_status test(run *r, ef_str key, const ef__view *view, bool *out_holds,
     *out_holds = true;
     *out = (ef__query_place){.id = view->id, .keys = {key}};
     if (!covered || !placed)
-        st = ef__match_row(r->match, view->id, view->last_position, view->data, r->err);
+        st = look_into(r, view);
     if (st == EF_OK && !covered)
         st = ef__match_test(r->match, r->query->filter, out_holds, r->err);
     if (st == EF_OK && *out_holds && !placed)
@@ -256,7 +275,7 @@ static ef_status print_fields(run *r, const ef__view *view, ef__buf *out)
 {
     ef__json_writer w = EF__JSON_WRITER(out);
     ef__value v;
-    ef_status st = ef__match_row(r->match, view->id, view->last_position, view->data, r->err);
+    ef_status st = look_into(r, view);
 
     ef__buf_reset(out);
     ef__json_open(&w, '{');
@@ -276,15 +295,17 @@ static ef_status print_fields(run *r, const ef__view *view, ef__buf *out)
 static ef_status fill_row(run *r, const found *f, ef__buf *scratch, ef__arena *arena,
                           ef__query_row *out)
 {
-    ef_str data = f->view.data;
+    ef_str id = f->view.id, data = f->view.data;
     ef_status st = EF_OK;
 
     if (r->query->field_count > 0) {
         st = print_fields(r, &f->view, scratch);
-        data = ef__buf_str(scratch);
+        data = ef__arena_copy(arena, ef__buf_str(scratch));
+    } else if (!r->plan.in_order) {
+        data = ef__arena_copy(arena, data);
     }
-    *out = (ef__query_row){.id = ef__arena_copy(arena, f->view.id),
-                           .data = ef__arena_copy(arena, data),
+    *out = (ef__query_row){.id = r->plan.in_order ? id : ef__arena_copy(arena, id),
+                           .data = data,
                            .last_position = f->view.last_position,
                            .last_seq = f->view.last_seq,
                            .schema = f->view.schema};
@@ -345,8 +366,6 @@ static ef_status prepare(run *r)
     if (!r->items)
         return ef_fail(r->err, EF_NO_MEMORY, "memory ran out for a query");
     st = ef__query_plan_make(query, &r->plan, r->err);
-    if (st == EF_OK)
-        st = ef__match_open(&r->match, r->err);
     if (st == EF_OK && query->cursor.len > 0) {
         r->has_cursor = true;
         st = ef__query_cursor_read(query, &r->arena, &r->cursor, r->err);
@@ -361,6 +380,7 @@ ef_status ef__query_run(ef_views *views, const ef__query *query, ef__query_resul
     ef_status st = ef__room_ready(&out->room, err);
 
     *out = (ef__query_result){.total = -1, .room = out->room};
+    r.answer = out->room ? &out->room->arena : NULL;
     for (size_t i = 0; i < EF__QUERY_SORTS_MAX; i++)
         r.keys[i] = (ef__buf)EF__BUF_INIT(2 * EF__KEY_BYTES);
     if (st == EF_OK)
@@ -369,7 +389,7 @@ ef_status ef__query_run(ef_views *views, const ef__query *query, ef__query_resul
         st = scan(&r, views);
     if (st == EF_OK)
         st = answer(&r, out);
-    for (size_t i = 0; i < r.count; i++)
+    for (size_t i = 0; i < r.count && !r.plan.in_order; i++)
         free(r.items[i]);
     free(r.items);
     for (size_t i = 0; i < EF__QUERY_SORTS_MAX; i++)

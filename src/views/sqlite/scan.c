@@ -150,13 +150,13 @@ static void bind_places(sqlite3_stmt *stmt, const ef__view_scan *s, const place 
         ef__sq_bind_str(stmt, 6, ef__buf_str(&to->third));
         return;
     }
+    const place *start = s->descending ? to : from, *end = s->descending ? from : to;
     sqlite3_bind_int64(stmt, 1, s->generation);
     ef__sq_bind_str(stmt, 2, s->tenant);
-    sqlite3_bind_int64(stmt, 3, from->first);
-    ef__sq_bind_blob(stmt, 4, ef__buf_str(&from->second));
-    ef__sq_bind_str(stmt, 5, ef__buf_str(&from->third));
-    ef__sq_bind_blob(stmt, 6, ef__buf_str(&to->second));
-    ef__sq_bind_str(stmt, 7, ef__buf_str(&to->third));
+    sqlite3_bind_int64(stmt, 3, start->first);
+    ef__sq_bind_blob(stmt, 4, ef__buf_str(&start->second));
+    ef__sq_bind_str(stmt, 5, ef__buf_str(&start->third));
+    ef__sq_bind_blob(stmt, 6, ef__buf_str(&end->second)); /* its id is "", see index_ends */
 }
 
 static ef_status scan_places(vq_store *store, const ef__view_scan *s, const place *from,

@@ -77,19 +77,20 @@ SELECT data, last_position, last_seq, schema, digest_a, digest_b, tenant, id
  ORDER BY generation DESC, tenant DESC, id DESC;
 
 -- name: index_scan_up
--- binds: 1 generation, 2 tenant, 3 idx, 4 key and 5 id to start with; 6 key and 7 id to end before
+-- A pair costs a comparison a row; the far end needs none, for only the start can lie in a key.
+-- binds: 1 generation, 2 tenant, 3 idx, 4 key and 5 id to start with; 6 key to end before
 SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key
   FROM view_index i CROSS JOIN view v
  WHERE i.generation = ?1 AND i.tenant = ?2 AND i.idx = ?3
-   AND (i.key, i.id) >= (?4, ?5) AND (i.key, i.id) < (?6, ?7)
+   AND (i.key, i.id) >= (?4, ?5) AND i.key < ?6
    AND v.generation = ?1 AND v.tenant = ?2 AND v.id = i.id
  ORDER BY i.key, i.id;
 
 -- name: index_scan_down
--- binds: 1 generation, 2 tenant, 3 idx, 4 key and 5 id of the low end; 6 key and 7 id to start before
+-- binds: 1 generation, 2 tenant, 3 idx, 4 key and 5 id to start before; 6 key of the low end
 SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key
   FROM view_index i CROSS JOIN view v
  WHERE i.generation = ?1 AND i.tenant = ?2 AND i.idx = ?3
-   AND (i.key, i.id) >= (?4, ?5) AND (i.key, i.id) < (?6, ?7)
+   AND (i.key, i.id) < (?4, ?5) AND i.key >= ?6
    AND v.generation = ?1 AND v.tenant = ?2 AND v.id = i.id
  ORDER BY i.key DESC, i.id DESC;
