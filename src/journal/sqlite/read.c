@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define READ_BYTES_ENOUGH (16u << 20) /* a page of events ends here even if more were asked for */
+#define READER_CACHE_KIB 2048 /* most of them read on and on; every commit empties it */
 #define LOG_ROWS_MAX 100000 /* rows a filtered read looks at before it answers what it has */
 
 /* --- the pool ------------------------------------------------------------------------------------
@@ -39,6 +40,7 @@ static ef_status take_reader(sq_store *store, sq_reader **out, ef_error *err)
     if (!*out)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a reader");
     how = sq_options(store->base.options.read_only, store->base.options.busy_ms);
+    how.cache_kib = READER_CACHE_KIB;
     st = ef__sq_open(&(*out)->conn, store->path, &how, err);
     if (st != EF_OK) {
         free(*out);
@@ -61,6 +63,7 @@ static ef_status begin_together(sq_store *store, sq_reader *reader, ef_error *er
 {
     ef_status st = ef__sq_run(&reader->conn, SQ_BEGIN_READ, err);
 
+    sq_state_bound_streams(&store->state); /* a long read meets every stream there is */
     if (st == EF_OK)
         st = sq_state_sync(&store->state, &reader->conn, err);
     reader->last = store->state.last;

@@ -303,3 +303,9 @@ void sq_state_drop_streams(sq_state *state)
     }
     state->stream_count = 0;
 }
+
+void sq_state_bound_streams(sq_state *state)
+{
+    if (state->stream_count > SQ_STREAMS_CACHED && !state->streams_in_use)
+        sq_state_drop_streams(state);
+}

@@ -66,8 +66,9 @@ static ef_status open_txn(sq_writer *w, ef_error *err)
 
     if (st != EF_OK)
         return st;
-    if (w->state->stream_count > SQ_STREAMS_CACHED)
-        sq_state_drop_streams(w->state);
+    w->state->streams_in_use = false;
+    sq_state_bound_streams(w->state);
+    w->state->streams_in_use = true;
     txn->base = w->state->last;
     txn->count = txn->written = 0;
     txn->queued_count = 0;
@@ -348,6 +349,7 @@ ef_status sq_writer_believe(sq_writer *w, ef_error *err)
     state->progress = txn->progress;
     if (st == EF_OK && state->progress.settled > settled)
         sq_state_settled(state, settled);
+    state->streams_in_use = false;
     return st;
 }
 
@@ -356,6 +358,7 @@ void sq_writer_rollback(sq_writer *w)
     if (!sqlite3_get_autocommit(w->conn.db))
         (void)ef__sq_run(&w->conn, SQ_ROLLBACK, NULL);
     w->txn.count = 0;
+    w->state->streams_in_use = false;
     /* Heads, stream ids and types of the transaction are in the picture: read it anew. */
     sq_state_forget(w->state);
     ef__sq_guard_commit_end(&w->guard);
