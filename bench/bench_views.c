@@ -30,7 +30,8 @@ static const char usage[] =
     "catch_up and drain count events, find and get calls. Prints one line of JSON; the latencies\n"
     "are of one tick or one call; stderr has the processor time. BENCH_DIR says\n"
     "where the files go; keep leaves the stores in BENCH_DIR/NAME for the next run: to catch up\n"
-    "with their journal, or to ask the same views. hand=1 asks in plain SQL, of the file that our store made. All take seed=1.\n"
+    "with their journal, or to ask the same views. hand=1 asks in plain SQL, of the file that our "
+    "store made. All take seed=1.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp bench_views catch_up streams=100000\n";
 

@@ -100,9 +100,8 @@ static ef_status look_into(run *r, const ef__view *view)
 {
     ef_status st = r->match ? EF_OK : ef__match_open(&r->match, r->err);
 
-    return st == EF_OK
-               ? ef__match_row(r->match, view->id, view->last_position, view->data, r->err)
-               : st;
+    return st == EF_OK ? ef__match_row(r->match, view->id, view->last_position, view->data, r->err)
+                       : st;
 }
 
 static ef_status make_place(run *r, const ef__view *view, ef__query_place *out)

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define READ_BYTES_ENOUGH (16u << 20) /* a page of events ends here even if more were asked for */
-#define READER_CACHE_KIB 2048 /* most of them read on and on; every commit empties it */
+#define READER_CACHE_KIB 2048         /* most of them read on and on; every commit empties it */
 #define LOG_ROWS_MAX 100000 /* rows a filtered read looks at before it answers what it has */
 
 /* --- the pool ------------------------------------------------------------------------------------

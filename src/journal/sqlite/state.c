@@ -18,7 +18,9 @@ static ef_status no_memory(ef_error *err)
 
 void sq_state_init(sq_state *state)
 {
-    *state = (sq_state){.names = EF__ARENA_INIT(NAMES_BYTES_MAX), .type_memo = -1};
+    *state = (sq_state){.names = EF__ARENA_INIT(NAMES_BYTES_MAX),
+                        .type_memo = -1,
+                        .streams_max = SQ_STREAMS_CACHED};
 }
 
 static void drop_frozen(sq_state *state)

@@ -100,6 +100,7 @@ typedef struct sq_state {
 
     sq_stream **by_name, **by_id;
     size_t stream_bucket_count, stream_count;
+    size_t streams_max;  /* SQ_STREAMS_CACHED, less in tests */
     bool streams_in_use; /* the open transaction of a writer points at them */
 
     sq_id_entry *frozen_ids; /* settled + 1 … target, by hash; made when settling begins */
@@ -158,7 +159,7 @@ void sq_state_stream_has_id(sq_state *state, sq_stream *stream, int64_t id);
 ef_status sq_state_follow(sq_state *state, const sq_tail_entry *entry, int64_t position,
                           ef_error *err);
 void sq_state_drop_streams(sq_state *state);
-/* Drop them when they are more than SQ_STREAMS_CACHED and nobody points at them. */
+/* Drop them when they are more than streams_max and nobody points at them. */
 void sq_state_bound_streams(sq_state *state);
 static inline ef_str sq_stream_tenant(const sq_stream *s)
 {

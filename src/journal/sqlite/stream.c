@@ -306,6 +306,6 @@ void sq_state_drop_streams(sq_state *state)
 
 void sq_state_bound_streams(sq_state *state)
 {
-    if (state->stream_count > SQ_STREAMS_CACHED && !state->streams_in_use)
+    if (state->stream_count > state->streams_max && !state->streams_in_use)
         sq_state_drop_streams(state);
 }
