@@ -30,11 +30,15 @@ typedef struct ef_engine_options {
     bool create;           /* make the view store when it is not there */
     bool read_only;
     ef_mode mode;
-    bool skip_and_record;  /* a log-ordered projection that cannot digest an event passes over it
-                            * after  its tries, with a failure on record; otherwise it stops there */
-    ef_str worker;         /* name of this worker; "" makes one */
-    int64_t busy_ms;       /* default 10,000 */
-    const ef_clock *clock; /* default: the system's */
+    bool skip_and_record;    /* a log-ordered projection that cannot digest an event passes over it
+                              * after  its tries, with a failure on record; otherwise it stops there */
+    ef_str worker;           /* name of this worker; "" makes one */
+    int64_t busy_ms;         /* default 10,000 */
+    int64_t live_lag_ms;     /* what is appended is to be in its views within this time, though
+                              * something catches up beside it; default 100 */
+    int64_t retire_after_ms; /* a generation that queries have left is retired by a worker so long
+                              * afterwards; 0: never */
+    const ef_clock *clock;   /* default: the system's */
     const ef_log *log;
 } ef_engine_options;
 

@@ -50,7 +50,7 @@ typedef struct ef_run {
     int64_t processed;
     int64_t total; /* -1 when not known */
     int64_t last_position;
-    ef_str error;
+    ef_str error; /* of a run that goes on: what it waits for */
     ef_str reason;
     ef_str requester;
     ef_str detail; /* JSON: what was asked for beyond the fields above, and what came of it */
@@ -96,8 +96,9 @@ void ef_run_list_release(ef_run_list *list);
 struct ef_engine;
 typedef struct ef_run_options {
     /* Called after each step with the run as it is. `idle`: nothing could be done just now, so wait
-     * a little before answering. False stops driving: the run stays as it is, for anybody to go on
-     * with. NULL: stop when nothing could be done. */
+     * a little before answering; while a store is not at hand, `error` of the run says so. False
+     * stops driving: the run stays as it is, for anybody to go on with. NULL: stop when nothing
+     * could be done, also for want of a store. */
     bool (*progress)(void *context, const ef_run *run, bool idle);
     void *context;
 } ef_run_options;

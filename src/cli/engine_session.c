@@ -31,6 +31,8 @@ ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err)
         .read_only = !in_memory && read_only,
         .mode = engine_mode(c->mode),
         .busy_ms = ef__settings_int(c->settings, "store.busy"),
+        .retire_after_ms = ef__settings_int(c->settings, "work.retire_after"),
+        .live_lag_ms = ef__settings_int(c->settings, "work.live_lag"),
         .log = &c->log,
     };
 

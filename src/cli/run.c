@@ -4,6 +4,7 @@
 #include "run.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <time.h>
 
 #define LOOK_MS 50
@@ -88,8 +89,10 @@ void cli_table_runs(cli *c, const ef_run *runs, size_t count)
 /* --- driving ---------------------------------------------------------------------------------- */
 
 typedef struct watching {
+    cli *cli;
     cli_progress bar;
-    int64_t began; /* what had been done when we came */
+    char told[EF_ERROR_TEXT_MAX]; /* what it waits for, as it was told last */
+    int64_t began;                /* what had been done when we came */
 } watching;
 
 static void doze(void)
@@ -97,6 +100,24 @@ static void doze(void)
     struct timespec time = {.tv_nsec = LOOK_MS * 1000000L};
 
     (void)nanosleep(&time, NULL);
+}
+
+static bool is_open(const ef_run *run)
+{
+    return run->state == EF_RUN_QUEUED || run->state == EF_RUN_RUNNING;
+}
+
+/* Once for each reason. */
+static void tell_trouble(watching *w, const ef_run *run)
+{
+    char text[sizeof w->told];
+
+    (void)snprintf(text, sizeof text, "%.*s", EF_STR_ARG(run->error));
+    if (strcmp(text, w->told) == 0)
+        return;
+    memcpy(w->told, text, sizeof text);
+    if (text[0])
+        cli_warn(w->cli, "everfold: the run waits, and goes on by itself: %s", text);
 }
 
 static bool show(void *context, const ef_run *run, bool idle)
@@ -107,14 +128,11 @@ static bool show(void *context, const ef_run *run, bool idle)
         w->began = run->processed;
     cli_progress_update(&w->bar, run->processed, run->total > 0 ? run->total : 0,
                         run->processed - w->began);
+    if (is_open(run))
+        tell_trouble(w, run);
     if (idle)
         doze();
     return !cli_stopped();
-}
-
-static bool is_open(const ef_run *run)
-{
-    return run->state == EF_RUN_QUEUED || run->state == EF_RUN_RUNNING;
 }
 
 static ef_status watch(cli *c, ef_run_list *list, watching *w, ef_error *err)
@@ -149,7 +167,7 @@ static int ended(cli *c, const ef_run *run)
 static int see_through(cli *c, ef_run_list *list, bool drive)
 {
     ef_error err = EF_ERROR_INIT;
-    watching w = {.began = -1};
+    watching w = {.cli = c, .began = -1};
     ef_run_list driven = {0};
     ef_status st;
 

@@ -46,6 +46,10 @@ static const ef__setting_spec specs[] = {
      "refuse event types that were not set"},
     {"store.busy", EF__SETTING_DURATION, "10s", 1, 3600 * 1000, NULL, NULL,
      "how long a call may wait for the store"},
+    {"work.live_lag", EF__SETTING_DURATION, "100ms", 1, 3600 * 1000, NULL, NULL,
+     "a rebuild yields while live events wait longer"},
+    {"work.retire_after", EF__SETTING_DURATION, "7d", 0, INT64_C(3650) * 86400 * 1000, NULL, NULL,
+     "how long a generation is kept that queries have left; 0: for ever"},
     {"actor", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "who acts, for requeue and skip"},
 };
 

@@ -24,6 +24,14 @@ const ef__retry_policy ef__retry_cursor = {
     .attempts_max = 6,
 };
 
+const ef__retry_policy ef__retry_store = {
+    .kind = EF__RETRY_EXPONENTIAL,
+    .base_ms = 250,
+    .factor = 2,
+    .cap_ms = 30 * 1000,
+    .jitter_permille = 200,
+};
+
 /* The delay after failure number `n` (1, 2, 3 …), before jitter. The loop ends at the cap, or where
  * the number would no longer fit: after 63 turns at most, whatever n is. */
 static int64_t nominal_delay_ms(const ef__retry_policy *policy, int64_t n)

@@ -27,6 +27,7 @@ typedef struct ef__retry_policy {
 extern const ef__retry_policy ef__retry_apply; /* 1 s doubling to 5 min, dead at the 8th failure */
 extern const ef__retry_policy ef__retry_publish; /* 60 s, for ever */
 extern const ef__retry_policy ef__retry_cursor;  /* 5 retries after 250 ms doubling, then failed */
+extern const ef__retry_policy ef__retry_store;   /* an outage: 250 ms doubling to 30 s, for ever */
 
 /* What kind of thing went wrong. */
 typedef enum ef__error_class {

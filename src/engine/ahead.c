@@ -9,16 +9,22 @@
 #define LIMIT_MIN 50
 #define BATCH_BYTES (8ul << 20) /* about: two batches are in memory at a time */
 
+static size_t limit_of(const ef__ahead *a)
+{
+    size_t limit = a->limit ? a->limit : FIRST_LIMIT;
+
+    return a->most && a->most < limit ? a->most : limit;
+}
+
 static ef_status read_batch(const ef__ahead *a, ef_journal *journal, int64_t after, ef_batch *out,
                             int64_t *out_reached, ef_error *err)
 {
     *out_reached = after;
-    return ef_journal_read_log(journal,
-                               &(ef_log_query){.any_tenant = true,
-                                               .after = after,
-                                               .limit = a->limit ? a->limit : FIRST_LIMIT,
-                                               .out_reached = out_reached},
-                               out, err);
+    return ef_journal_read_log(
+        journal,
+        &(ef_log_query){
+            .any_tenant = true, .after = after, .limit = limit_of(a), .out_reached = out_reached},
+        out, err);
 }
 
 /* Fewer events next time, or more. */
@@ -30,7 +36,7 @@ static void learn(ef__ahead *a, const ef_batch *batch)
         bytes += batch->events[i].data.len + batch->events[i].meta.len;
     if (bytes > BATCH_BYTES && limit > LIMIT_MIN)
         limit /= 2;
-    else if (2 * bytes < BATCH_BYTES && batch->more)
+    else if (2 * bytes < BATCH_BYTES && batch->more && batch->count >= limit)
         limit *= 2;
     a->limit = limit < EF__ENGINE_CATCH_UP_BATCH ? limit : EF__ENGINE_CATCH_UP_BATCH;
 }
@@ -79,5 +85,6 @@ void ef__ahead_release(ef__ahead *a)
     if (a->running)
         (void)pthread_join(a->thread, NULL);
     ef_batch_release(&a->batch);
-    *a = (ef__ahead){.limit = a->limit, .batch = EF_BATCH_INIT, .err = EF_ERROR_INIT};
+    *a = (ef__ahead){
+        .limit = a->limit, .most = a->most, .batch = EF_BATCH_INIT, .err = EF_ERROR_INIT};
 }

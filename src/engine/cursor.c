@@ -1,6 +1,7 @@
 /*
  * cursor.c - the cursor driver: generations that catch up, and those that follow the log.
  */
+#include "govern.h"
 #include "run.h"
 #include "scope.h"
 #include "workset.h"
@@ -53,6 +54,36 @@ static ef_status advance(ef_engine *e, const ef__live *live, ef__scope *scope,
     return st;
 }
 
+static int64_t mono_us(const ef_engine *e)
+{
+    return e->options.clock->mono_us(e->options.clock->context);
+}
+
+/* What was read ahead may be more than the governor allows by now: the rest is read again. */
+static void cut(ef_batch *batch, size_t most, int64_t *reached)
+{
+    if (most == 0 || batch->count <= most)
+        return;
+    batch->count = most;
+    batch->more = true;
+    *reached = batch->events[most - 1].position;
+}
+
+/* A step of a catch-up, and a pause behind it when live work is late. */
+static ef_status advance_governed(ef_engine *e, const ef__live *live, ef__scope *scope,
+                                  const ef_batch *batch, int64_t reached, ef_tick *tick,
+                                  ef_error *err)
+{
+    int64_t began_us = mono_us(e);
+    ef_status st = advance(e, live, scope, batch, reached, !batch->more, tick, err);
+
+    if (st == EF_OK && batch->more)
+        st = ef__govern(e, batch->count, mono_us(e) - began_us, err);
+    if (st == EF_OK && batch->more && e->governor.pace.pause_us && scope->next_try_us == 0)
+        scope->next_try_us = mono_us(e) + e->governor.pace.pause_us;
+    return st;
+}
+
 static ef_status read_on(ef_engine *e, const ef__live *live, ef__scope *scope, ef_tick *tick,
                          ef_error *err)
 {
@@ -62,12 +93,17 @@ static ef_status read_on(ef_engine *e, const ef__live *live, ef__scope *scope, e
     int64_t reached;
     ef_status st = ef__workset_kept(e, live, &set, err);
 
-    if (st == EF_OK)
+    if (st == EF_OK) {
+        set->ahead.most = catching_up ? e->governor.pace.events : 0;
         st = ef__ahead_take(&set->ahead, e->journal, live->generation->position, &batch, &reached,
                             err);
+        cut(&batch, set->ahead.most, &reached);
+    }
     if (st == EF_OK && batch.more && ef__workset_is_small(set))
         ef__ahead_start(&set->ahead, e->journal, reached);
-    if (st == EF_OK && (batch.count || catching_up))
+    if (st == EF_OK && catching_up)
+        st = advance_governed(e, live, scope, &batch, reached, tick, err);
+    else if (st == EF_OK && batch.count)
         st = advance(e, live, scope, &batch, reached, !batch.more, tick, err);
     ef_batch_release(&batch);
     return st;
@@ -128,6 +164,8 @@ ef_status ef__cursor_step(ef_engine *e, ef_tick *tick, ef_error *err)
     }
     if (failed == EF_OK)
         failed = ef__retired_step(e, &set.list, tick, &first);
+    if (failed == EF_OK)
+        failed = ef__grace_step(e, &set.list, tick, &first);
     ef__scopes_prune(e, false);
     ef__live_set_release(&set);
     return failed == EF_OK ? EF_OK : ef_fail(err, failed, "%s", first.text);

@@ -47,6 +47,8 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
     }
     e->options = *options;
     e->options.clock = options->clock ? options->clock : ef_clock_system();
+    if (e->options.live_lag_ms <= 0)
+        e->options.live_lag_ms = EF__ENGINE_LIVE_LAG_MS;
     e->journal = options->journal;
     e->views = views;
     e->worksets_bytes = EF__WORKSETS_BYTES;

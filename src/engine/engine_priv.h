@@ -8,6 +8,7 @@
 #include "function.h"
 
 #include "../base/buf.h"
+#include "../core/pace.h"
 #include "../fold/fold.h"
 #include "../views/views.h"
 
@@ -21,6 +22,7 @@
 #define EF__ENGINE_BATCH 1000           /* events at a time, by default */
 #define EF__ENGINE_CATCH_UP_BATCH 10000 /* catching up: large commits, hot views stay in memory */
 #define EF__ENGINE_LEASE_MS 10000
+#define EF__ENGINE_LIVE_LAG_MS 100
 #define EF__ENGINE_START_OVER 8 /* times an apply starts over when somebody else was quicker */
 
 /* A compiled program of a generation; kept for as long as the engine is open. */
@@ -32,12 +34,29 @@ typedef struct ef__compiled {
 
 #define EF__SCOPE_MAX 600 /* the name of a run's lease: tenant, projection */
 
+#define EF__RUN_TROUBLES 8
+
+/* A run that met a store which was not at hand: when it is tried again. */
+typedef struct ef__run_trouble {
+    char id[EF_EVENT_ID_TEXT_MAX]; /* "": none */
+    int64_t failures;              /* in a row */
+    int64_t next_try_us;           /* of the clock that never jumps */
+} ef__run_trouble;
+
 /* The lease of a run that this engine drives, if it has one. */
 typedef struct ef__run_hold {
     char scope[EF__SCOPE_MAX];
     int64_t token; /* 0: none */
     int64_t renewed_us;
 } ef__run_hold;
+
+/* What is known of live work, and what it leaves to a catch-up: see govern.h. */
+typedef struct ef__governor {
+    ef__pace pace;
+    bool looked, live;
+    int64_t head, oldest;              /* as of the last look: of the journal, and of the queue */
+    int64_t moved_us, oldest_since_us; /* when they last changed; of the clock that never jumps */
+} ef__governor;
 
 struct ef_engine {
     ef_engine_options options; /* clock filled in */
@@ -51,7 +70,9 @@ struct ef_engine {
     int64_t changes;              /* grows whenever this engine has done something that reads see */
     pthread_mutex_t reading;      /* one tick of the cursors at a time; it guards … */
     struct ef__workset *worksets; /* … what is kept from tick to tick, */
-    struct ef__scope *scopes;     /* and how the scopes are doing */
+    struct ef__scope *scopes;     /* how the scopes are doing, */
+    ef__governor governor;        /* how fast a catch-up may go, */
+    int64_t grace_next_us;        /* and when to look for what queries have left long ago */
     size_t worksets_bytes;        /* what they may take; EF__WORKSETS_BYTES, less in tests */
     pthread_mutex_t working;      /* one tick of the queue at a time; it guards … */
     ef__crew crew;                /* … what this worker holds */
@@ -59,8 +80,9 @@ struct ef_engine {
     char gaps_after[EF_CURSOR_MAX]; /* the look for gaps at the start has come so far … */
     bool gaps_looked;               /* … or is over */
     pthread_mutex_t driving;        /* one step of a run at a time; it guards … */
-    ef__run_hold run_hold;          /* … this */
-    pthread_mutex_t skipping;       /* of … */
+    ef__run_hold run_hold;          /* … this, and … */
+    ef__run_trouble run_troubles[EF__RUN_TROUBLES]; /* … those that wait */
+    pthread_mutex_t skipping;                       /* of … */
     struct ef__skips *skips; /* … what operators let projections pass, as far as it is read */
     bool ghost;              /* a shadow's: it leaves nothing in the journal, not even a lease */
     bool careful; /* some of what a process that ended had in hand is still to be tried */

@@ -4,10 +4,13 @@
 #include "route.h"
 #include "run.h"
 
+#include "../base/logger.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
 #define ACTS_AT_ONCE 100
+#define GRACE_LOOK_US 60000000
 #define SWEEP_ROWS 1000 /* of a generation that goes, in a transaction: live work waits so long */
 
 ef_status ef__generations_read(ef_engine *e, ef_str name, ef__generation_list *out, ef_error *err)
@@ -163,30 +166,32 @@ ef_status ef_projection_switch(ef_engine *e, const ef_route *route, ef_error *er
 
 /* --- and back --------------------------------------------------------------------------------- */
 
-/* A note whose switch never came is passed over: it leads to where queries go now. */
-static bool leads_back(const ef_act *act, const ef__generation *routed)
+static bool is_move(const ef_act *act)
 {
-    return (ef_str_equal(act->act, EF_STR("switch")) ||
-            ef_str_equal(act->act, EF_STR("rollback"))) &&
-           act->seq > 0 && act->seq != routed->number;
+    return ef_str_equal(act->act, EF_STR("switch")) || ef_str_equal(act->act, EF_STR("rollback"));
 }
 
-/* The number of the generation that queries went to before; 0 when they went to no other. */
-static ef_status number_before(ef_engine *e, const ef__generation *routed, int64_t *out,
-                               ef_error *err)
+/* The newest note of a move from generation `from` (0: any), but not from `but`. Its seq in
+ * *out_number and its time; 0 when there is none. */
+static ef_status last_move(ef_engine *e, ef_str name, int64_t from, int64_t but,
+                           int64_t *out_number, int64_t *out_at_us, ef_error *err)
 {
-    ef_act_query query = {.lane = routed->name, .limit = ACTS_AT_ONCE};
+    ef_act_query query = {.lane = name, .limit = ACTS_AT_ONCE};
     ef_act_list acts = {0};
     ef_status st;
 
-    *out = 0;
+    *out_number = *out_at_us = 0;
     do {
         st = ef_act_ls(e->journal, &query, &acts, err);
-        for (size_t i = 0; st == EF_OK && *out == 0 && i < acts.count; i++)
-            if (leads_back(&acts.items[i], routed))
-                *out = acts.items[i].seq;
+        for (size_t i = 0; st == EF_OK && *out_number == 0 && i < acts.count; i++) {
+            const ef_act *act = &acts.items[i];
+            if (is_move(act) && act->seq != but && (from == 0 || act->seq == from)) {
+                *out_number = act->seq;
+                *out_at_us = act->at_us;
+            }
+        }
         query.before = st == EF_OK && acts.count ? acts.items[acts.count - 1].id : 0;
-    } while (st == EF_OK && *out == 0 && acts.count == ACTS_AT_ONCE);
+    } while (st == EF_OK && *out_number == 0 && acts.count == ACTS_AT_ONCE);
     ef_act_list_release(&acts);
     return st;
 }
@@ -195,7 +200,7 @@ ef_status ef_projection_rollback(ef_engine *e, const ef_route *route, ef_error *
 {
     ef__generation_list list = {0};
     const ef__generation *to = NULL, *from = NULL;
-    int64_t number = 0;
+    int64_t number = 0, at_us;
     ef_status st = check_route(e, route, false, err);
 
     if (st == EF_OK)
@@ -204,7 +209,8 @@ ef_status ef_projection_rollback(ef_engine *e, const ef_route *route, ef_error *
         st = ef__generations_read(e, route->projection, &list, err);
     if (st == EF_OK) {
         from = routed_of(&list);
-        st = from ? number_before(e, from, &number, err) : EF_OK;
+        /* A note whose switch never came is passed over: it leads to where queries go now. */
+        st = from ? last_move(e, from->name, 0, from->number, &number, &at_us, err) : EF_OK;
     }
     if (st == EF_OK && number == 0)
         st = ef_fail(err, EF_NOT_FOUND, "queries for \"%.*s\" have gone to no other generation",
@@ -249,6 +255,39 @@ ef_status ef__retired_step(ef_engine *e, const ef__generation_list *list, ef_tic
         return ef__generation_sweep(e, g->id, g->era, &more, err);
     }
     return EF_OK;
+}
+
+/* Queries never went to one that has no note: that one is somebody's to decide about. */
+static ef_status retire_if_left(ef_engine *e, const ef__generation *g, ef_tick *tick, ef_error *err)
+{
+    int64_t number, left_us;
+    ef_status st = last_move(e, g->name, g->number, 0, &number, &left_us, err);
+
+    if (st != EF_OK || !number || ef__engine_now(e) - left_us < e->options.retire_after_ms * 1000)
+        return st;
+    st = ef__generation_retire(e, g, err);
+    if (st != EF_OK)
+        return st == EF_CONFLICT ? EF_OK : st; /* somebody has gone back to it */
+    ef__log(e->options.log, EF_LOG_INFO, "a generation is retired: queries left it long ago",
+            EF_LOG_TEXT_FIELD("projection", g->name), EF_LOG_NUMBER_FIELD("generation", g->number));
+    tick->more = true;
+    return EF_OK;
+}
+
+ef_status ef__grace_step(ef_engine *e, const ef__generation_list *list, ef_tick *tick,
+                         ef_error *err)
+{
+    int64_t now_us = e->options.clock->mono_us(e->options.clock->context);
+    ef_status st = EF_OK;
+
+    if (e->options.retire_after_ms <= 0 || e->ghost || now_us < e->grace_next_us)
+        return EF_OK;
+    for (size_t i = 0; st == EF_OK && i < list->count; i++)
+        if (!list->items[i].routed && list->items[i].state != EF__GENERATION_RETIRED)
+            st = retire_if_left(e, &list->items[i], tick, err);
+    if (st == EF_OK)
+        e->grace_next_us = now_us + GRACE_LOOK_US;
+    return st;
 }
 
 /* Also one that was retired and not removed, for the process ended between. */

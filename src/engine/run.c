@@ -6,6 +6,7 @@
 #include "../base/json.h"
 #include "../base/limits.h"
 #include "../base/logger.h"
+#include "../core/retry.h"
 #include "../core/run_rule.h"
 
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 
 #define OPEN_RUNS_MAX 1000
+#define LOOK_AGAIN_US 200000
 
 /* --- the detail ------------------------------------------------------------------------------- */
 
@@ -185,13 +187,19 @@ void ef__run_leave(ef_engine *e)
 
 /* --- a step ----------------------------------------------------------------------------------- */
 
-/* What a run meets that says nothing about it: it goes on later, here or elsewhere. */
-static bool passes(ef_status st)
+/* A store is not at hand, or memory is short: it says nothing about the run, which goes on when
+ * that is over. */
+static bool is_outage(ef_status st)
 {
     ef_next next = ef_status_next(st);
 
-    return st == EF_CONFLICT || next == EF_NEXT_RETRY || next == EF_NEXT_ABANDON ||
-           next == EF_NEXT_LOOK;
+    return st == EF_IO || next == EF_NEXT_LOOK || (next == EF_NEXT_RETRY && st != EF_LEASE_HELD);
+}
+
+/* Somebody else was quicker, or drives it now. */
+static bool is_overtaken(ef_status st)
+{
+    return st == EF_CONFLICT || st == EF_LEASE_HELD || st == EF_LEASE_LOST;
 }
 
 static ef_status step_mode(ef__driven *d, ef_error *err)
@@ -214,9 +222,11 @@ static ef_status step_mode(ef__driven *d, ef_error *err)
 /* queued | running -> running -> completed | failed | cancelled */
 static ef_status move_on(ef__driven *d, ef_error *err)
 {
+    bool was_troubled = d->run.error.len > 0;
     ef_error why = EF_ERROR_INIT;
     ef_status st = EF_OK;
 
+    d->run.error = (ef_str){0};
     if (d->run.state == EF_RUN_QUEUED && !d->run.cancel) {
         d->run.state = EF_RUN_RUNNING;
         if ((st = ef__run_save(d, err)) != EF_OK)
@@ -224,7 +234,7 @@ static ef_status move_on(ef__driven *d, ef_error *err)
     }
     if (d->run.cancel)
         d->run.state = EF_RUN_CANCELLED;
-    else if ((st = step_mode(d, &why)) != EF_OK && !passes(st)) {
+    else if ((st = step_mode(d, &why)) != EF_OK && !is_outage(st) && !is_overtaken(st)) {
         d->run.state = EF_RUN_FAILED;
         d->run.error = ef_str_from(why.text);
     } else if (st != EF_OK) {
@@ -235,41 +245,121 @@ static ef_status move_on(ef__driven *d, ef_error *err)
     if (d->run.state == EF_RUN_CANCELLED || d->run.state == EF_RUN_FAILED)
         if ((st = ef__rebuild_undo(d, err)) != EF_OK)
             return st;
-    if (d->idle && d->run.state == EF_RUN_RUNNING)
+    if (d->idle && d->run.state == EF_RUN_RUNNING && !was_troubled)
         return EF_OK;
     return ef__run_save(d, err);
+}
+
+/* --- outages ---------------------------------------------------------------------------------- */
+
+static ef__run_trouble *trouble_of(ef_engine *e, ef_str id)
+{
+    for (size_t i = 0; i < EF__RUN_TROUBLES; i++)
+        if (ef_str_equal(ef_str_from(e->run_troubles[i].id), id))
+            return &e->run_troubles[i];
+    return NULL;
+}
+
+/* One that is free, or the one whose time comes first. */
+static ef__run_trouble *trouble_make(ef_engine *e, ef_str id)
+{
+    ef__run_trouble *chosen = &e->run_troubles[0];
+
+    for (size_t i = 0; i < EF__RUN_TROUBLES; i++) {
+        ef__run_trouble *t = &e->run_troubles[i];
+        if (!t->id[0] || (chosen->id[0] && t->next_try_us < chosen->next_try_us))
+            chosen = t;
+    }
+    *chosen = (ef__run_trouble){0};
+    (void)snprintf(chosen->id, sizeof chosen->id, "%.*s", EF_STR_ARG(id));
+    return chosen;
+}
+
+/* Back off, and tell why in the record, if the journal is the store that is there. `run` is as it
+ * was read: the step may have changed ours. */
+static void note_outage(ef__driven *d, const ef_run *run, const ef_error *why)
+{
+    ef_engine *e = d->engine;
+    ef__run_trouble *t = trouble_of(e, run->id);
+    ef_error ignored = EF_ERROR_INIT;
+    ef__retry_step step;
+    ef_run told = *run;
+
+    if (!t)
+        t = trouble_make(e, run->id);
+    step =
+        ef__retry_decide(&ef__retry_store, t->failures, EF__ERROR_TRANSIENT, (uint64_t)mono_us(e));
+    t->failures = step.attempts;
+    t->next_try_us = mono_us(e) + step.delay_ms * 1000;
+    ef__log(e->options.log, EF_LOG_WARN, "a run waits for a store",
+            EF_LOG_TEXT_FIELD("run", run->id), EF_LOG_TEXT_FIELD("error", ef_str_from(why->text)),
+            EF_LOG_NUMBER_FIELD("after_ms", step.delay_ms));
+    told.state = EF_RUN_RUNNING;
+    told.error = ef_str_from(why->text);
+    told.detail = (ef_str){0};
+    if (!ef_str_equal(told.error, run->error) && d->token)
+        (void)ef_run_update(e->journal, &told, &d->key, d->token, &ignored);
+}
+
+/* The caller rests no longer than that. */
+static void look_again(const ef_engine *e, int64_t in_us, ef_tick *tick)
+{
+    int64_t due_us = ef__engine_now(e) + in_us;
+
+    if (tick->due_us == 0 || due_us < tick->due_us)
+        tick->due_us = due_us;
+}
+
+/* Is it too early to try this run again? Then the caller rests until its time. */
+static bool waits(ef_engine *e, const ef_run *run, ef_tick *tick)
+{
+    const ef__run_trouble *t = trouble_of(e, run->id);
+    int64_t left_us = t ? t->next_try_us - mono_us(e) : 0;
+
+    if (left_us <= 0)
+        return false;
+    look_again(e, left_us, tick);
+    return true;
 }
 
 /* The run as it is now that we hold its lease. */
 static ef_status drive(ef_engine *e, const ef_run *seen, ef_tick *tick, bool *out_idle,
                        ef_error *err)
 {
+    ef__run_trouble *trouble;
+    ef_error why = EF_ERROR_INIT;
     ef_run_list fresh = {0};
     ef__driven d = {.engine = e,
                     .run = *seen,
                     .tick = tick,
                     .arena = EF__ARENA_INIT(4 * EF_LIMIT_DETAIL_BYTES)};
-    ef_status st = ef__run_take(&d, err);
+    ef_status st = ef__run_take(&d, &why);
 
     *out_idle = true;
     if (st == EF_LEASE_HELD)
         return EF_OK;
     if (st == EF_OK)
-        st = ef_run_get(e->journal, seen->id, &fresh, err);
+        st = ef_run_get(e->journal, seen->id, &fresh, &why);
     if (st == EF_OK) {
         d.run = fresh.items[0];
-        st = ef__detail_parse(d.run.detail, &d.arena, &d.detail, err);
+        st = ef__detail_parse(d.run.detail, &d.arena, &d.detail, &why);
     }
     if (st == EF_OK && ef__run_is_open(d.run.state))
-        st = move_on(&d, err);
-    *out_idle = d.idle;
+        st = move_on(&d, &why);
+    *out_idle = d.idle || is_outage(st);
+    trouble = trouble_of(e, seen->id);
+    if (is_outage(st))
+        note_outage(&d, fresh.count ? &fresh.items[0] : seen, &why);
+    else if (trouble)
+        trouble->id[0] = '\0';
     if (st == EF_OK && !ef__run_is_open(d.run.state))
         ef__run_leave(e);
     if (st == EF_LEASE_LOST)
         e->run_hold.token = 0;
     ef__arena_release(&d.arena);
     ef_run_list_release(&fresh);
-    return st;
+    return st == EF_OK || is_outage(st) || is_overtaken(st) ? EF_OK
+                                                            : ef_fail(err, st, "%s", why.text);
 }
 
 /* Is there a live lease of the run's scope that is not ours? */
@@ -298,14 +388,16 @@ static ef_status step_one(ef_engine *e, ef_str only, ef_tick *tick, bool *out_id
         st = ef_lease_ls(e->journal, &kind, &leases, err);
     for (size_t i = runs.count; st == EF_OK && !chosen && i-- > 0;)
         if ((only.len == 0 || ef_str_equal(runs.items[i].id, only)) &&
-            !is_held(e, &leases, &runs.items[i]))
+            !is_held(e, &leases, &runs.items[i]) && !waits(e, &runs.items[i], tick))
             chosen = &runs.items[i];
     if (st == EF_OK && chosen)
         st = drive(e, chosen, tick, out_idle, err);
     tick->more = tick->more || !*out_idle;
+    if (st == EF_OK && runs.count && *out_idle) /* somebody else moves it: look again soon */
+        look_again(e, LOOK_AGAIN_US, tick);
     ef_lease_list_release(&leases);
     ef_run_list_release(&runs);
-    return passes(st) ? EF_OK : st;
+    return st;
 }
 
 static ef_status locked_step(ef_engine *e, ef_str only, ef_tick *tick, bool *out_idle,
@@ -370,10 +462,35 @@ static bool goes_on(const ef_run_options *options, const ef_run *run, bool idle)
     return options && options->progress ? options->progress(options->context, run, idle) : !idle;
 }
 
+/* A step, and the run as it is then. While a store is not at hand, as it was, with the reason. */
+static ef_status step_and_look(ef_engine *e, ef_str id, const ef_run_options *options,
+                               ef_run_list *list, bool *out_go_on, ef_error *err)
+{
+    ef_run_list fresh = {0};
+    bool idle = true;
+    ef_status st = foreground_step(e, id, &idle, err);
+
+    if (st == EF_OK)
+        st = ef_run_get(e->journal, id, &fresh, err);
+    if (st == EF_OK) {
+        ef_run_list_release(list);
+        *list = fresh;
+        *out_go_on = goes_on(options, &list->items[0], idle);
+        return EF_OK;
+    }
+    ef_run_list_release(&fresh);
+    if (!is_outage(st) || !options || !options->progress)
+        return st;
+    ef_run told = list->items[0];
+    told.error = err ? ef_str_from(err->text) : ef_str_from(ef_status_words(st));
+    *out_go_on = goes_on(options, &told, true);
+    return EF_OK;
+}
+
 ef_status ef_engine_run(ef_engine *e, ef_str id, const ef_run_options *options, ef_run_list *out,
                         ef_error *err)
 {
-    bool idle = false;
+    bool go_on = true;
     ef_status st;
 
     if (!e || !out)
@@ -381,13 +498,8 @@ ef_status ef_engine_run(ef_engine *e, ef_str id, const ef_run_options *options, 
     if (e->options.read_only)
         return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
     st = ef_run_get(e->journal, id, out, err);
-    while (st == EF_OK && ef__run_is_open(out->items[0].state)) {
-        st = foreground_step(e, id, &idle, err);
-        if (st == EF_OK)
-            st = ef_run_get(e->journal, id, out, err);
-        if (st == EF_OK && !goes_on(options, &out->items[0], idle))
-            break;
-    }
+    while (st == EF_OK && go_on && ef__run_is_open(out->items[0].state))
+        st = step_and_look(e, id, options, out, &go_on, err);
     return st;
 }
 

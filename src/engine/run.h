@@ -100,6 +100,10 @@ ef_status ef__generation_sweep(ef_engine *engine, int64_t id, int64_t era, bool 
 ef_status ef__retired_step(ef_engine *engine, const ef__generation_list *list, ef_tick *tick,
                            ef_error *err);
 
+/* Now and then: retire what queries have left long enough ago. */
+ef_status ef__grace_step(ef_engine *engine, const ef__generation_list *list, ef_tick *tick,
+                         ef_error *err);
+
 /* --- comparing (compare.c) -------------------------------------------------------------------- */
 
 typedef bool ef__differs(void *context, const ef_difference *difference);

@@ -19,7 +19,6 @@
 #define POSTS_MAX 16
 #define SLICE_MS 200     /* how long a stop may go unseen */
 #define STALLED_MS 30000 /* beyond the interval: then a post is not well */
-#define BACKOFF_CAP_MS 30000
 
 typedef ef_status step_fn(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                           ef_error *err);
@@ -151,15 +150,10 @@ static void tell(post *p, const ef_tick *tick, const ef_error *error)
 static int64_t note_failure(post *p, const ef_error *err)
 {
     ef_supervisor *s = p->supervisor;
-    ef__retry_policy policy = {.kind = EF__RETRY_EXPONENTIAL,
-                               .base_ms = ef__retry_cursor.base_ms,
-                               .factor = 2,
-                               .cap_ms = BACKOFF_CAP_MS,
-                               .jitter_permille = 200};
     ef__retry_step step;
 
     pthread_mutex_lock(&s->lock);
-    step = ef__retry_decide(&policy, p->shown.failures_in_a_row++, EF__ERROR_TRANSIENT,
+    step = ef__retry_decide(&ef__retry_store, p->shown.failures_in_a_row++, EF__ERROR_TRANSIENT,
                             (uint64_t)mono_us(s));
     p->shown.last_error = *err;
     pthread_mutex_unlock(&s->lock);

@@ -415,6 +415,34 @@ static void what_a_process_left_of_a_retired_one_goes_by_itself(void **state)
     fixture_close(f);
 }
 
+static void what_queries_have_left_is_retired_after_a_grace_time(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    f->engine->options.retire_after_ms = 3600 * 1000;
+    deploy(f, SUMS_2);
+    drain(f);
+    pass_time(f, 7200 * SECOND);
+    drain(f);
+    CHECK(build_of(f, "sums", 2).there); /* queries never went to it */
+    OK(route(f, "switch", 2, 0));
+    pass_time(f, 3500 * SECOND);
+    drain(f);
+    OK(route(f, "rollback", 0, 0));
+    OK(route(f, "rollback", 0, 0)); /* the time begins anew */
+    pass_time(f, 3500 * SECOND);
+    drain(f);
+    CHECK(build_of(f, "sums", 1).there);
+    pass_time(f, 101 * SECOND);
+    drain(f);
+    CHECK(!build_of(f, "sums", 1).there);
+    CHECK(build_of(f, "sums", 2).routed);
+    REFUSED(EF_NOT_FOUND, route(f, "rollback", 0, 0));
+    fixture_close(f);
+}
+
 typedef struct seen {
     int count;
     char left[64], right[64];
@@ -469,6 +497,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_switch_goes_to_what_is_live_and_back),
         cmocka_unit_test(what_is_routed_is_not_retired_and_what_is_retired_is_gone),
         cmocka_unit_test(what_a_process_left_of_a_retired_one_goes_by_itself),
+        cmocka_unit_test(what_queries_have_left_is_retired_after_a_grace_time),
         cmocka_unit_test(a_diff_shows_both_sides),
     };
 

@@ -3,7 +3,12 @@
  */
 #include "engine_fixture.h"
 
-#include "../../src/engine/engine_priv.h"
+#include "../../src/engine/run.h"
+
+static const char OTHER[] = "projection other version 1\n"
+                            "  view data.of\n"
+                            "on added\n"
+                            "  n += 1\n";
 
 static void start(fixture *f)
 {
@@ -297,6 +302,146 @@ static void a_rebuild_goes_on_after_its_worker_has_vanished_and_none_is_built_tw
     }
 }
 
+/* --- outages ---------------------------------------------------------------------------------- */
+
+static const ef__views_ops *whole_ops;
+static ef_status broken_with;
+
+static ef_status refuse_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)
+{
+    (void)views;
+    (void)commit;
+    return ef_fail(err, broken_with, "the disk is out");
+}
+
+/* From here on every commit of the views fails; whole again by mend(). */
+static void break_views(fixture *f, ef_status with)
+{
+    static ef__views_ops broken;
+
+    whole_ops = f->engine->views->ops;
+    broken = *whole_ops;
+    broken.commit = refuse_commit;
+    broken_with = with;
+    f->engine->views->ops = &broken;
+}
+
+static void mend(fixture *f)
+{
+    f->engine->views->ops = whole_ops;
+}
+
+/* Steps of the runs alone, and time between them; how many did more than wait. */
+static void step_runs(fixture *f, int steps, int64_t us)
+{
+    for (int i = 0; i < steps; i++) {
+        ef_tick t = {0};
+        OK(ef__run_step(f->engine, &t, &f->err));
+        pass_time(f, us);
+    }
+}
+
+static ef_run_state state_of(fixture *f, const char *id, char error[64])
+{
+    ef_run_list runs = {0};
+    ef_run_state state;
+
+    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    state = runs.items[0].state;
+    (void)snprintf(error, 64, "%.*s", EF_STR_ARG(runs.items[0].error));
+    ef_run_list_release(&runs);
+    return state;
+}
+
+static void an_outage_keeps_a_run_running_and_tells_why(void **state)
+{
+    static const ef_status OUTAGES[] = {EF_IO, EF_BUSY, EF_FULL, EF_UNSURE};
+    fixture fx, *f = &fx;
+    char id[64], error[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof OUTAGES / sizeof OUTAGES[0]; i++) {
+        start_with_gap(f, 5);
+        OK(try_replay(f, &(ef_replay){.any_tenant = true}, id));
+        break_views(f, OUTAGES[i]);
+        step_runs(f, 200, 10 * SECOND); /* more than half an hour */
+        CHECK_INT(EF_RUN_RUNNING, state_of(f, id, error));
+        CHECK_TEXT("the disk is out", error);
+        mend(f);
+        pass_time(f, 31 * SECOND);
+        CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+        CHECK_INT(EF_RUN_COMPLETED, state_of(f, id, error));
+        CHECK_TEXT("", error);
+        CHECK_INT(5, replayed(f, id).applied);
+        fixture_close(f);
+    }
+}
+
+static void an_outage_is_tried_again_less_and_less_often(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_tick t = {0};
+    char id[64];
+
+    (void)state;
+    start_with_gap(f, 5);
+    OK(try_replay(f, &(ef_replay){.any_tenant = true}, id));
+    step_runs(f, 1, 0);
+    break_views(f, EF_IO);
+    step_runs(f, 1, 0);
+    OK(ef__run_step(f->engine, &t, &f->err));
+    CHECK(!t.more);
+    CHECK(t.due_us > f->now_us && t.due_us <= f->now_us + SECOND / 4);
+    mend(f);
+    step_runs(f, 3, SECOND / 100); /* it is too early */
+    CHECK_INT(0, replayed(f, id).applied);
+    pass_time(f, SECOND / 4);
+    step_runs(f, 1, 0);
+    CHECK_INT(5, replayed(f, id).applied);
+    fixture_close(f);
+}
+
+static void one_that_waits_does_not_hold_back_the_others(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_run_list runs = {0};
+    char waits[64], error[64];
+
+    (void)state;
+    start_with_gap(f, 5);
+    deploy(f, OTHER);
+    drain(f);
+    OK(try_replay(f, &(ef_replay){.any_tenant = true, .projection = EF_STR("sums")}, waits));
+    step_runs(f, 1, 0);
+    break_views(f, EF_IO);
+    step_runs(f, 1, 0);
+    mend(f);
+    OK(ef_projection_rebuild(f->engine, &(ef_rebuild){.projection = EF_STR("other")}, &runs,
+                             &f->err));
+    step_runs(f, 1, 0);
+    CHECK_INT(EF_RUN_RUNNING, state_of(f, waits, error));
+    OK(ef_run_get(f->journal, runs.items[0].id, &runs, &f->err));
+    CHECK_INT(EF_RUN_RUNNING, runs.items[0].state);
+    ef_run_list_release(&runs);
+    fixture_close(f);
+}
+
+static void damage_ends_a_run(void **state)
+{
+    fixture fx, *f = &fx;
+    char id[64], error[64];
+
+    (void)state;
+    start_with_gap(f, 5);
+    OK(try_replay(f, &(ef_replay){.any_tenant = true}, id));
+    break_views(f, EF_DAMAGED);
+    step_runs(f, 3, SECOND);
+    CHECK_INT(EF_RUN_FAILED, state_of(f, id, error));
+    CHECK_TEXT("the disk is out", error);
+    mend(f);
+    fixture_close(f);
+}
+
 static void a_cancelled_replay_keeps_what_it_has_committed(void **state)
 {
     fixture fx, *f = &fx;
@@ -344,6 +489,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_validation_folds_and_changes_nothing),
         cmocka_unit_test(another_worker_goes_on_where_one_has_vanished),
         cmocka_unit_test(a_rebuild_goes_on_after_its_worker_has_vanished_and_none_is_built_twice),
+        cmocka_unit_test(an_outage_keeps_a_run_running_and_tells_why),
+        cmocka_unit_test(an_outage_is_tried_again_less_and_less_often),
+        cmocka_unit_test(one_that_waits_does_not_hold_back_the_others),
+        cmocka_unit_test(damage_ends_a_run),
         cmocka_unit_test(a_cancelled_replay_keeps_what_it_has_committed),
         cmocka_unit_test(a_run_that_cannot_be_gone_on_with_fails_with_the_reason),
     };

@@ -1,0 +1,50 @@
+#include "pace.h"
+
+#define SHARE 4 /* a step takes a fourth of the objective: live work waits for one, and works */
+#define EVENTS_FIRST 500 /* before anything is known of how long they take */
+#define EVENTS_MAX 1000000
+#define PAUSE_STEPS 9 /* a pause lasts at most so many steps: a tenth of the time is left */
+#define PAUSE_MAX_US 1000000
+#define PAUSE_MIN_US 1000
+
+/* As many events as fit into the share, at the speed of the step that is over. */
+static size_t events_that_fit(const ef__pace_seen *seen)
+{
+    int64_t step_us = seen->step_us > 0 ? seen->step_us : 1;
+    double fit = (double)seen->step_events * (double)seen->objective_us / SHARE / (double)step_us;
+
+    if (seen->step_events == 0)
+        return EVENTS_FIRST;
+    return fit >= EVENTS_MAX ? EVENTS_MAX : (size_t)fit;
+}
+
+static int64_t longer(int64_t pause_us, int64_t step_us)
+{
+    int64_t most_us = step_us < PAUSE_MAX_US / PAUSE_STEPS ? step_us * PAUSE_STEPS : PAUSE_MAX_US;
+
+    pause_us = pause_us ? pause_us * 2 : step_us;
+    if (pause_us < PAUSE_MIN_US)
+        pause_us = PAUSE_MIN_US;
+    return pause_us < most_us || most_us < PAUSE_MIN_US ? pause_us : most_us;
+}
+
+ef__pace ef__pace_decide(ef__pace before, const ef__pace_seen *seen)
+{
+    ef__pace next = {0};
+    bool late = seen->lag_us > seen->objective_us;
+
+    if (!seen->live)
+        return next;
+    next.events = events_that_fit(seen);
+    if (before.events && next.events > before.events * 2) /* one quick step says little */
+        next.events = before.events * 2;
+    if (before.events && late && next.events > before.events / 2)
+        next.events = before.events / 2;
+    if (next.events < EF__PACE_EVENTS_MIN)
+        next.events = EF__PACE_EVENTS_MIN;
+    if (late)
+        next.pause_us = longer(before.pause_us, seen->step_us);
+    else if (before.pause_us / 2 >= PAUSE_MIN_US)
+        next.pause_us = before.pause_us / 2;
+    return next;
+}
