@@ -161,6 +161,21 @@ static size_t open_runs(sim *s, bool cancel)
     return count;
 }
 
+/* A store that is not at hand says nothing about a run: none has failed for it. */
+static void check_no_run_failed_for_a_fault(sim *s)
+{
+    ef_run_list list = {0};
+
+    if (ef_run_ls(s->journal, false, 1000, &list, NULL) != EF_OK)
+        oracle_wrong(&s->oracle, "the runs cannot be listed");
+    for (size_t i = 0; i < list.count && !sim_failed(s); i++)
+        if (list.items[i].state == EF_RUN_FAILED && list.items[i].error.len > 9 &&
+            memcmp(list.items[i].error.ptr, "simulated", 9) == 0)
+            oracle_wrong(&s->oracle, "a run has failed for a fault that passed: %.*s",
+                         EF_STR_ARG(list.items[i].error));
+    ef_run_list_release(&list);
+}
+
 /* Some runs cannot end while their program fails on an event; those are cancelled. */
 static void end_runs(sim *s)
 {
@@ -170,6 +185,7 @@ static void end_runs(sim *s)
     }
     if (!sim_failed(s) && open_runs(s, false))
         oracle_wrong(&s->oracle, "a run that was cancelled is still open");
+    check_no_run_failed_for_a_fault(s);
 }
 
 static void skip_what_is_bad(sim *s)
