@@ -1,0 +1,367 @@
+/*
+ * generation.c - builds of projections: adding, listing, states, routes, clearing, removing.
+ *
+ * Whoever changes an era has the generation's lock alone, and that of the live set when its number
+ * changes: so what a commit has compared under the shared locks stays so until it has ended.
+ */
+#include "store.h"
+
+/* A generation as it is under its lock. */
+typedef struct locked {
+    int64_t id, era, position, seam;
+    ef__generation_state state;
+    bool routed;
+} locked;
+
+/* What is asked for; every try of its transaction begins with this. */
+typedef struct change {
+    vp_store *store;
+    int64_t id, era;
+    ef__generation_state state;       /* to set */
+    const ef__generation *generation; /* to add */
+} change;
+
+/* --- pieces ----------------------------------------------------------------------------------- */
+
+static ef_status run_with(ef__pg_conn *conn, int which, int64_t id, const int64_t *second,
+                          ef_error *err)
+{
+    ef__pg_params params = {0};
+
+    ef__pg_add_int(&params, id);
+    if (second)
+        ef__pg_add_int(&params, *second);
+    return ef__pg_send(conn, which, &params, err);
+}
+
+static ef_status look(ef__pg_conn *conn, int64_t id, locked *out, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array ids;
+    PGresult *rows = NULL;
+    ef_status st;
+
+    ef__pg_array_init(&ids, EF__PG_INT);
+    ef__pg_array_int(&ids, id);
+    ef__pg_add_array(&params, &ids);
+    st = ef__pg_query(conn, VP_GENERATION_GET, &params, &rows, err);
+    if (st == EF_OK && PQntuples(rows) == 0)
+        st = ef_fail_numbers(err, EF_NOT_FOUND, id, 0, "there is no generation %lld",
+                             (long long)id);
+    if (st == EF_OK)
+        *out = (locked){.id = id,
+                        .era = ef__pg_int(rows, 0, 1),
+                        .state = (ef__generation_state)ef__pg_int(rows, 0, 2),
+                        .routed = ef__pg_bool(rows, 0, 3),
+                        .position = ef__pg_int(rows, 0, 4),
+                        .seam = ef__pg_int(rows, 0, 5)};
+    PQclear(rows);
+    ef__pg_array_release(&ids);
+    return st;
+}
+
+static ef_status look_at_era(ef__pg_conn *conn, const change *c, locked *out, ef_error *err)
+{
+    ef_status st = look(conn, c->id, out, err);
+
+    if (st == EF_OK && c->era && c->era != out->era)
+        st = ef__generation_moved(c->id, c->era, out->era, err);
+    return st;
+}
+
+static ef_status put(vp_store *store, ef__pg_conn *conn, const locked *g, ef_error *err)
+{
+    ef__pg_params params = {0};
+
+    ef__pg_add_int(&params, g->id);
+    ef__pg_add_int(&params, (int64_t)g->state);
+    ef__pg_add_int(&params, g->position);
+    ef__pg_add_int(&params, g->seam);
+    ef__pg_add_int(&params, vp_now_us(store));
+    return ef__pg_send(conn, VP_GENERATION_PUT, &params, err);
+}
+
+/* Under the lock of the live set, which keeps every other route away. The generation that loses the
+ * route changes its era too: its commits are kept away like those of the one that gets it. */
+static ef_status lock_routes(ef__pg_conn *conn, int64_t id, ef_error *err)
+{
+    int64_t ids[2] = {id, id};
+    PGresult *rows = NULL;
+    ef_status st = run_with(conn, VP_GENERATION_ROUTED, id, NULL, err);
+
+    if (st == EF_OK)
+        st = ef__pg_take_last(conn, &rows, err);
+    if (st == EF_OK && PQntuples(rows) > 0) {
+        int64_t before = ef__pg_int(rows, 0, 0);
+        ids[0] = before < id ? before : id;
+        ids[1] = before < id ? id : before;
+    }
+    PQclear(rows);
+    return st == EF_OK ? vp_lock(conn, true, ids, 2, err) : st;
+}
+
+static ef_status route(vp_store *store, ef__pg_conn *conn, int64_t id, ef_error *err)
+{
+    int64_t now_us = vp_now_us(store);
+    ef_status st = run_with(conn, VP_GENERATION_UNROUTE, id, &now_us, err);
+
+    if (st == EF_OK)
+        st = run_with(conn, VP_GENERATION_ROUTE, id, &now_us, err);
+    return st == EF_OK ? ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err) : st;
+}
+
+/* --- adding ----------------------------------------------------------------------------------- */
+
+static ef_status insert(const change *c, ef__pg_conn *conn, int64_t *out_id, ef_error *err)
+{
+    const ef__generation *g = c->generation;
+    int64_t now_us = vp_now_us(c->store);
+    ef__pg_params params = {0};
+    PGresult *rows = NULL;
+    ef_status st;
+
+    ef__pg_add_str(&params, g->name);
+    ef__pg_add_int(&params, g->version);
+    ef__pg_add_bool(&params, g->by_log);
+    ef__pg_add_str(&params, g->program);
+    ef__pg_add_int(&params, (int64_t)g->program_hash);
+    ef__pg_add_str(&params, g->index_paths);
+    ef__pg_add_int(&params, g->schema);
+    ef__pg_add_int(&params, (int64_t)g->state);
+    ef__pg_add_int(&params, g->position);
+    ef__pg_add_int(&params, g->seam);
+    ef__pg_add_int(&params, g->created_us ? g->created_us : now_us);
+    ef__pg_add_int(&params, now_us);
+    st = ef__pg_query(conn, VP_GENERATION_ADD, &params, &rows, err);
+    *out_id = st == EF_OK ? ef__pg_int(rows, 0, 0) : 0;
+    PQclear(rows);
+    return st;
+}
+
+/* One at a time, by the lock of the live set: its number is one above the highest. */
+static ef_status add(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    change *c = context;
+    ef_status st = vp_lock(conn, true, (int64_t[]){0}, 1, err);
+
+    if (st == EF_OK)
+        st = insert(c, conn, &c->id, err);
+    if (st == EF_OK && c->generation->state == EF__GENERATION_LIVE)
+        st = ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err);
+    if (st == EF_OK && c->generation->routed)
+        st = lock_routes(conn, c->id, err);
+    if (st == EF_OK && c->generation->routed)
+        st = route(c->store, conn, c->id, err);
+    return st;
+}
+
+ef_status vp_generation_add(ef_views *views, const ef__generation *generation, int64_t *out_id,
+                            ef_error *err)
+{
+    change c = {.store = vp_store_of(views), .generation = generation};
+    ef_status st = vp_write(c.store, false, add, &c, err);
+
+    *out_id = st == EF_OK ? c.id : 0;
+    return st;
+}
+
+/* --- listing ---------------------------------------------------------------------------------- */
+
+static bool read_generation(const PGresult *rows, int row, ef__arena *arena, ef__generation *g)
+{
+    uint64_t digest[2] = {(uint64_t)ef__pg_int(rows, row, 20), (uint64_t)ef__pg_int(rows, row, 21)};
+
+    *g = (ef__generation){
+        .id = ef__pg_int(rows, row, 0),
+        .name = ef__arena_copy(arena, ef__pg_str(rows, row, 1)),
+        .version = (int32_t)ef__pg_int(rows, row, 2),
+        .number = (int32_t)ef__pg_int(rows, row, 3),
+        .by_log = ef__pg_bool(rows, row, 4),
+        .program = ef__arena_copy(arena, ef__pg_str(rows, row, 5)),
+        .program_hash = (uint64_t)ef__pg_int(rows, row, 6),
+        .index_paths = ef__arena_copy(arena, ef__pg_str(rows, row, 7)),
+        .schema = (int32_t)ef__pg_int(rows, row, 8),
+        .state = (ef__generation_state)ef__pg_int(rows, row, 9),
+        .routed = ef__pg_bool(rows, row, 10),
+        .era = ef__pg_int(rows, row, 11),
+        .position = ef__pg_int(rows, row, 12),
+        .seam = ef__pg_int(rows, row, 13),
+        .created_us = ef__pg_int(rows, row, 14),
+        .updated_us = ef__pg_int(rows, row, 15),
+        .views = ef__pg_int(rows, row, 16),
+        .applied = ef__pg_int(rows, row, 17),
+        .ignored = ef__pg_int(rows, row, 18),
+        .skipped = ef__pg_int(rows, row, 19),
+    };
+    ef__digest_bytes(digest, g->digest);
+    return g->name.ptr && g->program.ptr && g->index_paths.ptr;
+}
+
+ef_status vp_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
+                           ef_error *err)
+{
+    ef__pg_params params = {0};
+    PGresult *rows = NULL;
+    ef__generation *items = NULL;
+    ef_status st = ef__room_ready(&out->room, err);
+
+    out->items = NULL;
+    out->count = 0;
+    if (st != EF_OK)
+        return st;
+    if (only_name.len)
+        ef__pg_add_str(&params, only_name);
+    st = ef__pg_read(vp_store_of(views)->pool,
+                     only_name.len ? VP_GENERATION_OF_NAME : VP_GENERATION_ALL, &params, &rows, err);
+    if (st == EF_OK) {
+        items = ef__arena_zalloc(&out->room->arena, (size_t)PQntuples(rows) + 1, sizeof *items);
+        st = items ? EF_OK : ef__room_full(err);
+    }
+    for (int i = 0; st == EF_OK && i < PQntuples(rows); i++)
+        st = read_generation(rows, i, &out->room->arena, &items[i]) ? EF_OK : ef__room_full(err);
+    if (st == EF_OK) {
+        out->items = items;
+        out->count = (size_t)PQntuples(rows);
+    }
+    PQclear(rows);
+    return st;
+}
+
+ef_status vp_live_set_get(ef_views *views, int64_t *out, ef_error *err)
+{
+    PGresult *rows = NULL;
+    ef_status st =
+        ef__pg_read(vp_store_of(views)->pool, VP_LIVE_SET_GET, NULL, &rows, err);
+
+    if (st == EF_OK)
+        *out = ef__pg_int(rows, 0, 0);
+    PQclear(rows);
+    return st;
+}
+
+/* --- changing --------------------------------------------------------------------------------- */
+
+static ef_status set_state(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const change *c = context;
+    locked g;
+    bool was_live;
+    ef_status st = vp_lock(conn, true, (int64_t[]){0, c->id}, 2, err);
+
+    if (st == EF_OK)
+        st = look_at_era(conn, c, &g, err);
+    if (st != EF_OK)
+        return st;
+    was_live = g.state == EF__GENERATION_LIVE;
+    g.state = c->state;
+    st = put(c->store, conn, &g, err);
+    if (st == EF_OK && was_live != (c->state == EF__GENERATION_LIVE))
+        st = ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err);
+    return st;
+}
+
+ef_status vp_generation_set_state(ef_views *views, int64_t id, int64_t era,
+                                  ef__generation_state state, ef_error *err)
+{
+    change c = {.store = vp_store_of(views), .id = id, .era = era, .state = state};
+
+    return vp_write(c.store, false, set_state, &c, err);
+}
+
+static ef_status set_route(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const change *c = context;
+    locked g;
+    ef_status st = vp_lock(conn, true, (int64_t[]){0}, 1, err);
+
+    if (st == EF_OK)
+        st = lock_routes(conn, c->id, err);
+    if (st == EF_OK)
+        st = look_at_era(conn, c, &g, err);
+    return st == EF_OK && !g.routed ? route(c->store, conn, c->id, err) : st;
+}
+
+ef_status vp_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err)
+{
+    change c = {.store = vp_store_of(views), .id = id, .era = era};
+
+    return vp_write(c.store, false, set_route, &c, err);
+}
+
+/* Lock a generation whose contents are to go, which may take long: commits of others wait for it
+ * only if it is live, for then the live set changes and they are of it anyhow. */
+static ef_status lock_contents(ef__pg_conn *conn, const change *c, locked *out, ef_error *err)
+{
+    locked before;
+    bool live;
+    ef_status st = look(conn, c->id, &before, err);
+
+    if (st != EF_OK)
+        return st;
+    live = before.state == EF__GENERATION_LIVE;
+    st = live ? vp_lock(conn, true, (int64_t[]){0, c->id}, 2, err)
+              : vp_lock(conn, true, &c->id, 1, err);
+    if (st == EF_OK)
+        st = look_at_era(conn, c, out, err);
+    if (st == EF_OK && !live && out->state == EF__GENERATION_LIVE)
+        st = ef__pg_try_again(conn, "the generation has just gone live", err);
+    return st;
+}
+
+static ef_status delete_contents(ef__pg_conn *conn, int64_t id, ef_error *err)
+{
+    static const int WHICH[] = {VP_VIEW_CLEAR, VP_INDEX_CLEAR, VP_WATERMARK_CLEAR, VP_FAILURE_CLEAR,
+                                VP_GENERATION_UNCOUNT};
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < sizeof WHICH / sizeof WHICH[0]; i++)
+        st = run_with(conn, WHICH[i], id, NULL, err);
+    return st;
+}
+
+static ef_status clear(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const change *c = context;
+    locked g;
+    ef_status st = lock_contents(conn, c, &g, err);
+
+    if (st == EF_OK)
+        st = delete_contents(conn, c->id, err);
+    if (st == EF_OK)
+        st = put(c->store, conn, &(locked){.id = c->id, .state = EF__GENERATION_CATCHING_UP}, err);
+    if (st == EF_OK && g.state == EF__GENERATION_LIVE)
+        st = ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err);
+    return st;
+}
+
+ef_status vp_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error *err)
+{
+    change c = {.store = vp_store_of(views), .id = id, .era = era};
+
+    return vp_write(c.store, false, clear, &c, err);
+}
+
+static ef_status drop(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const change *c = context;
+    locked g;
+    ef_status st = lock_contents(conn, c, &g, err);
+
+    if (st == EF_OK && g.routed)
+        st = ef_fail(err, EF_CONFLICT, "generation %lld is the one that queries go to",
+                     (long long)c->id);
+    if (st == EF_OK)
+        st = delete_contents(conn, c->id, err);
+    if (st == EF_OK)
+        st = run_with(conn, VP_GENERATION_REMOVE, c->id, NULL, err);
+    if (st == EF_OK && g.state == EF__GENERATION_LIVE)
+        st = ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err);
+    return st;
+}
+
+ef_status vp_generation_remove(ef_views *views, int64_t id, int64_t era, ef_error *err)
+{
+    change c = {.store = vp_store_of(views), .id = id, .era = era};
+
+    return vp_write(c.store, false, drop, &c, err);
+}

@@ -1,0 +1,134 @@
+-- Generations, the state row, locks and transactions.
+
+-- name: begin_read
+-- A snapshot, for as long as it is held.
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+
+-- name: lock_shared
+-- Locks of the server's own, and not of rows: who wants one alone is not starved by those who share.
+-- They are taken in the order of the array, and end with the transaction.
+-- only: postgres in SQLite nobody else writes meanwhile
+-- binds: 1 keys bigint[]
+SELECT count(pg_advisory_xact_lock_shared(k)) FROM unnest($1::bigint[]) AS k;
+
+-- name: lock_alone
+-- only: postgres in SQLite nobody else writes meanwhile
+-- binds: 1 keys bigint[]
+SELECT count(pg_advisory_xact_lock(k)) FROM unnest($1::bigint[]) AS k;
+
+-- name: live_set_get
+SELECT live_set FROM everfold_views.state WHERE one = 1;
+
+-- name: live_set_changed
+UPDATE everfold_views.state SET live_set = live_set + 1 WHERE one = 1;
+
+-- name: generation_add
+-- binds: 1 name, 2 version, 3 by_log, 4 program, 5 program_hash, 6 index_paths, 7 schema, 8 state,
+--        9 position, 10 seam, 11 created, 12 updated
+INSERT INTO everfold_views.generation(name, version, number, by_log, program, program_hash,
+                                      index_paths, schema, state, routed, era, position, seam,
+                                      created, updated)
+VALUES ($1, $2, (SELECT coalesce(max(number), 0) + 1 FROM everfold_views.generation WHERE name = $1),
+        $3, $4, $5, $6, $7, $8, false, 1, $9, $10, $11, $12)
+RETURNING id;
+
+-- name: generation_all
+-- In the order of (name, number).
+SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g.index_paths,
+       g.schema, g.state, g.routed, g.era, g.position, g.seam, g.created,
+       greatest(g.updated, s.updated), s.views, s.applied, s.ignored, s.skipped, s.digest_a,
+       s.digest_b
+  FROM everfold_views.generation g
+ CROSS JOIN LATERAL (
+       SELECT coalesce(sum(c.views), 0)::bigint AS views, coalesce(sum(c.applied), 0)::bigint AS applied,
+              coalesce(sum(c.ignored), 0)::bigint AS ignored,
+              coalesce(sum(c.skipped), 0)::bigint AS skipped,
+              coalesce(everfold_views.wrap64(sum(c.digest_a)), 0) AS digest_a,
+              coalesce(everfold_views.wrap64(sum(c.digest_b)), 0) AS digest_b, max(c.updated) AS updated
+         FROM everfold_views.generation_sum c WHERE c.generation = g.id) s
+ ORDER BY g.name, g.number;
+
+-- name: generation_of_name
+-- binds: 1 name
+SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g.index_paths,
+       g.schema, g.state, g.routed, g.era, g.position, g.seam, g.created,
+       greatest(g.updated, s.updated), s.views, s.applied, s.ignored, s.skipped, s.digest_a,
+       s.digest_b
+  FROM everfold_views.generation g
+ CROSS JOIN LATERAL (
+       SELECT coalesce(sum(c.views), 0)::bigint AS views, coalesce(sum(c.applied), 0)::bigint AS applied,
+              coalesce(sum(c.ignored), 0)::bigint AS ignored,
+              coalesce(sum(c.skipped), 0)::bigint AS skipped,
+              coalesce(everfold_views.wrap64(sum(c.digest_a)), 0) AS digest_a,
+              coalesce(everfold_views.wrap64(sum(c.digest_b)), 0) AS digest_b, max(c.updated) AS updated
+         FROM everfold_views.generation_sum c WHERE c.generation = g.id) s
+ WHERE g.name = $1
+ ORDER BY g.number;
+
+-- name: generation_get
+-- What a commit compares. Read under the generation's lock, so that it stays so.
+-- binds: 1 ids bigint[]
+SELECT id, era, state, routed, position, seam, index_paths
+  FROM everfold_views.generation WHERE id = ANY($1::bigint[]);
+
+-- name: generation_routed
+-- The one that queries go to now.
+-- only: postgres SQLite unroutes it unseen, for nobody else writes meanwhile
+-- binds: 1 id of a generation of the same projection
+SELECT id FROM everfold_views.generation
+ WHERE name = (SELECT name FROM everfold_views.generation WHERE id = $1) AND routed;
+
+-- name: generation_put
+-- The era grows with whatever is changed.
+-- binds: 1 id, 2 state, 3 position, 4 seam, 5 updated
+UPDATE everfold_views.generation
+   SET era = era + 1, state = $2, position = $3, seam = $4, updated = $5
+ WHERE id = $1;
+
+-- name: generation_move
+-- The cursor; no row changed means that it is not where it was read.
+-- only: postgres SQLite puts the whole row, for nobody else writes meanwhile
+-- binds: 1 id, 2 position, 3 position as read
+UPDATE everfold_views.generation SET position = $2 WHERE id = $1 AND position = $3;
+
+-- name: generation_go_live
+-- only: postgres SQLite puts the whole row
+-- binds: 1 id, 2 state, 3 updated
+UPDATE everfold_views.generation
+   SET era = era + 1, state = $2, seam = position, updated = $3
+ WHERE id = $1;
+
+-- name: generation_count
+-- Add to what is counted, in the shard of this connection.
+-- only: postgres SQLite has one row, and one writer
+-- binds: 1 generation, 2 shard, 3 views, 4 applied, 5 ignored, 6 skipped, 7 digest_a and 8 digest_b
+--        bigint[], 9 updated
+INSERT INTO everfold_views.generation_sum AS s (generation, shard, views, applied, ignored, skipped,
+                                                digest_a, digest_b, updated)
+SELECT c.*, $9
+  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
+              $7::bigint[], $8::bigint[]) AS c
+    ON CONFLICT (generation, shard) DO UPDATE
+   SET views = s.views + excluded.views, applied = s.applied + excluded.applied,
+       ignored = s.ignored + excluded.ignored, skipped = s.skipped + excluded.skipped,
+       digest_a = everfold_views.wrap64(s.digest_a::numeric + excluded.digest_a),
+       digest_b = everfold_views.wrap64(s.digest_b::numeric + excluded.digest_b),
+       updated = greatest(s.updated, excluded.updated);
+
+-- name: generation_uncount
+-- only: postgres SQLite has the counts in the generation's row
+-- binds: 1 generation
+DELETE FROM everfold_views.generation_sum WHERE generation = $1;
+
+-- name: generation_unroute
+-- binds: 1 id that is about to be routed, 2 updated
+UPDATE everfold_views.generation SET routed = false, era = era + 1, updated = $2
+ WHERE name = (SELECT name FROM everfold_views.generation WHERE id = $1) AND routed;
+
+-- name: generation_route
+-- binds: 1 id, 2 updated
+UPDATE everfold_views.generation SET routed = true, era = era + 1, updated = $2 WHERE id = $1;
+
+-- name: generation_remove
+-- binds: 1 id
+DELETE FROM everfold_views.generation WHERE id = $1;

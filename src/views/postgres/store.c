@@ -1,0 +1,130 @@
+/*
+ * store.c - opening and closing, writing transactions, locks.
+ */
+#include "store.h"
+
+#include <stdlib.h>
+
+/* "EfVw", in the upper half of the keys of our advisory locks. */
+#define LOCK_CLASS (INT64_C(0x45665677) << 32)
+
+static const ef__views_ops OPS;
+static const ef__pg_texts TEXTS = {vp_sql, vp_names, VP_COUNT};
+
+/* --- opening and closing ---------------------------------------------------------------------- */
+
+/*
+ * Every statement of ours is meant to go by an index. The server chooses a plan when a statement is
+ * prepared, which is when the tables are small, and keeps it while they grow: so it is told not to
+ * choose what is only good for small ones. Where a pooler stands between, sessions are not ours
+ * to set, and statements are planned each time they are run.
+ */
+static ef_status greet(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    if (!conn->prepared)
+        return EF_OK;
+    return ef__pg_exec(conn,
+                       "SET enable_seqscan = off; SET enable_bitmapscan = off;"
+                       " SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off",
+                       err);
+}
+
+static ef_status schema_ready(vp_store *store, bool create, ef_error *err)
+{
+    int done = 0;
+    ef_status st = ef__pg_migrated(store->pool, VP_PART, &done, err);
+
+    if (st != EF_OK)
+        return st;
+    if (done == 0 && !create)
+        return ef_fail(err, EF_NOT_FOUND, "there is no view store in this database");
+    if (done < vp_migration_count && store->base.read_only)
+        return ef_fail(err, EF_MISUSE, "the view store has schema %d and was opened read-only",
+                       done);
+    return ef__pg_migrate(store->pool, VP_PART, vp_migrations, vp_migration_count, err);
+}
+
+static void vp_close(ef_views *views)
+{
+    vp_store *store = vp_store_of(views);
+
+    ef__pg_pool_close(store->pool);
+    free(store);
+}
+
+ef_status ef__views_postgres_open(const ef__views_options *options, ef_views **out, ef_error *err)
+{
+    vp_store *store = calloc(1, sizeof *store);
+    ef_status st;
+
+    if (!store)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a view store");
+    store->base = (ef_views){
+        .ops = &OPS, .clock = options->clock, .log = options->log, .read_only = options->read_only};
+    st = ef__pg_pool_open(&(ef__pg_pool_options){.url = options->url,
+                                                 .texts = &TEXTS,
+                                                 .busy_ms = options->busy_ms,
+                                                 .log = options->log,
+                                                 .greet = greet},
+                          &store->pool, err);
+    if (st == EF_OK)
+        st = schema_ready(store, options->create, err);
+    if (st != EF_OK) {
+        vp_close(&store->base);
+        return st;
+    }
+    *out = &store->base;
+    return EF_OK;
+}
+
+bool ef__views_postgres_schema(ef__buf *out)
+{
+    return ef__pg_migration_text(VP_PART, vp_migrations, vp_migration_count, out);
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+ef_status vp_write(vp_store *store, bool may_be_lost, ef__pg_work work, void *context,
+                   ef_error *err)
+{
+    if (store->base.read_only)
+        return ef_fail(err, EF_MISUSE, "the view store was opened read-only");
+    return ef__pg_transaction(store->pool, may_be_lost ? EF__PG_WRITE_LAX : EF__PG_WRITE, work,
+                              context, err);
+}
+
+ef_status vp_lock(ef__pg_conn *conn, bool alone, const int64_t *ids, size_t count, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array keys;
+    ef_status st;
+
+    ef__pg_array_init(&keys, EF__PG_INT);
+    /* Ids that agree in their lower half would share a lock, which only costs time. */
+    for (size_t i = 0; i < count; i++)
+        ef__pg_array_int(&keys, LOCK_CLASS | (ids[i] & 0xffffffff));
+    ef__pg_add_array(&params, &keys);
+    st = ef__pg_send(conn, alone ? VP_LOCK_ALONE : VP_LOCK_SHARED, &params, err);
+    ef__pg_array_release(&keys);
+    return st;
+}
+
+static const ef__views_ops OPS = {
+    .name = "postgres",
+    .close = vp_close,
+    .generation_add = vp_generation_add,
+    .generation_ls = vp_generation_ls,
+    .generation_set_state = vp_generation_set_state,
+    .generation_route = vp_generation_route,
+    .generation_clear = vp_generation_clear,
+    .generation_remove = vp_generation_remove,
+    .commit = vp_commit,
+    .view_get = vp_view_get,
+    .view_scan = vp_view_scan,
+    .watermark_get = vp_watermark_get,
+    .watermark_scan = vp_watermark_scan,
+    .failure_ls = vp_failure_ls,
+    .fence_get = vp_fence_get,
+    .live_set_get = vp_live_set_get,
+    .snapshot_open = vp_snapshot_open,
+};

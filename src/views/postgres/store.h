@@ -1,0 +1,116 @@
+/*
+ * store.h - the view store on PostgreSQL: a pool of connections (room postgres), and locks.
+ *
+ * Everything stands in the schema everfold_views. Strings are compared by their bytes.
+ *
+ * Locks of a writing transaction, in the order they are taken; all of them end with it:
+ *
+ *     the live set      shared by those who compare its number, alone by those who change it
+ *     generations       by id; shared by commits, alone by who changes an era
+ *     fences            rows, by scope
+ *     cursors           rows of generation, by id
+ *     watermarks        rows, by (generation, tenant, stream)
+ *     views             rows, by (generation, tenant, id); with a view come its index entries
+ *     counts            rows of this connection's shard, by generation
+ *     failures          rows
+ *
+ * The first two are the server's advisory locks: rows would do, but who wants a row alone waits for
+ * ever while others share it by turns. Since everybody takes them in this order nobody waits in a
+ * ring; if it happens all the same the server breaks it, and the room tries again.
+ */
+#ifndef EF_VIEWS_POSTGRES_STORE_H
+#define EF_VIEWS_POSTGRES_STORE_H
+
+#include "../views.h"
+#include "views_postgres_sql.h"
+
+#include "../../postgres/pool.h"
+
+#define VP_PART "views" /* of the schema, for migrations */
+
+typedef struct vp_store {
+    ef_views base; /* first, so that an ef_views * is this */
+    ef__pg_pool *pool;
+} vp_store;
+
+static inline vp_store *vp_store_of(ef_views *views)
+{
+    return (vp_store *)views;
+}
+
+static inline int64_t vp_now_us(const vp_store *store)
+{
+    return store->base.clock->wall_us(store->base.clock->context);
+}
+
+/* A writing transaction. EF_MISUSE: the store was opened read-only. */
+ef_status vp_write(vp_store *store, bool may_be_lost, ef__pg_work work, void *context,
+                   ef_error *err);
+
+/* Lock the live set (id 0) and generations, in the order of `ids`; several calls follow the order
+ * above. Sent, not taken. */
+ef_status vp_lock(ef__pg_conn *conn, bool alone, const int64_t *ids, size_t count, ef_error *err);
+
+/* generation.c */
+ef_status vp_generation_add(ef_views *views, const ef__generation *generation, int64_t *out_id,
+                            ef_error *err);
+ef_status vp_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
+                           ef_error *err);
+ef_status vp_generation_set_state(ef_views *views, int64_t id, int64_t era,
+                                  ef__generation_state state, ef_error *err);
+ef_status vp_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err);
+ef_status vp_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error *err);
+ef_status vp_generation_remove(ef_views *views, int64_t id, int64_t era, ef_error *err);
+ef_status vp_live_set_get(ef_views *views, int64_t *out, ef_error *err);
+
+/* commit.c */
+ef_status vp_commit(ef_views *views, const ef__views_commit *commit, ef_error *err);
+
+/* change.c: what a commit changes, as arrays. */
+
+/* The changes of a commit in the order of locks. `generations` are sorted too. */
+typedef struct vp_sorted {
+    const ef__generation_change **generations;
+    struct vp_view_at {
+        int64_t generation;
+        const ef__view_change *change;
+        uint64_t digest[2]; /* after; 0 when deleted */
+    } *views;
+    size_t view_count;
+    struct vp_mark_at {
+        int64_t generation;
+        const ef__watermark_change *change;
+    } *marks;
+    size_t mark_count;
+} vp_sorted;
+
+ef_status vp_sort(const ef__views_commit *commit, vp_sorted *out, ef_error *err);
+void vp_sorted_release(vp_sorted *sorted); /* also one that is zeroed */
+
+/* Send what is in one statement each; nothing where there is nothing. */
+ef_status vp_send_marks(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err);
+ef_status vp_send_views(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err);
+ef_status vp_send_keys(ef__pg_conn *conn, const vp_sorted *sorted, bool *out_sent, ef_error *err);
+ef_status vp_send_counts(ef__pg_conn *conn, const ef__views_commit *commit,
+                         const vp_sorted *sorted, int64_t now_us, ef_error *err);
+ef_status vp_send_resolve(ef__pg_conn *conn, const vp_sorted *sorted, int64_t now_us,
+                          ef_error *err);
+
+/* read.c, scan.c */
+ef_status vp_snapshot_open(ef_views *views, ef_views **out, ef_error *err);
+ef_status vp_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
+                      ef__arena *arena, ef__view *out, bool *out_found, ef_error *err);
+ef_status vp_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
+                           ef__watermark *out, bool *out_found, ef_error *err);
+ef_status vp_watermark_scan(ef_views *views, int64_t generation,
+                            bool (*each)(void *context, ef_str tenant, ef_str stream,
+                                         const ef__watermark *watermark),
+                            void *context, ef_error *err);
+ef_status vp_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
+                        ef__failure_list *out, ef_error *err);
+ef_status vp_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err);
+ef_status vp_view_scan(ef_views *views, const ef__view_scan *scan,
+                       bool (*each)(void *context, ef_str key, const ef__view *view), void *context,
+                       ef_error *err);
+
+#endif

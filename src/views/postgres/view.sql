@@ -1,0 +1,118 @@
+-- Views and their index entries.
+
+-- name: view_put
+-- Insert what was not there, update what was read, and leave alone what somebody else has changed since:
+-- one statement for a whole commit, that locks rows in the order of the arrays, which is that of keys.
+--
+-- What is put forward says what it was based on: its digest is the new one, and behind that the one
+-- that was read (nothing, for a view that was not there). Where there is a row, it is updated if its
+-- digest is the one that was read. Where there is none, what was put forward is inserted as it is; a
+-- digest of 32 bytes is then a view that somebody else has deleted. So all went well if as many rows
+-- as were given are counted as whole. If not, the transaction has to end; nothing of this is seen.
+-- A view that is to be deleted is compared and locked like the others, and deleted next (view_delete).
+-- only: postgres SQLite has insert, update and delete, and needs no order of locks
+-- binds: 1 generation bigint[], 2 tenant text[], 3 id text[], 4 data text[], 5 last_position and
+--        6 last_seq and 7 schema bigint[], 8 digest bytea[]
+WITH put AS (
+    INSERT INTO everfold_views.view AS v (generation, tenant, id, data, last_position, last_seq,
+                                          schema, digest)
+    SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[],
+                         $6::bigint[], $7::bigint[], $8::bytea[])
+        ON CONFLICT (generation, tenant, id) DO UPDATE
+       SET data = excluded.data, last_position = excluded.last_position,
+           last_seq = excluded.last_seq, schema = excluded.schema,
+           digest = substr(excluded.digest, 1, 16)
+     WHERE v.digest = substr(excluded.digest, 17)
+    RETURNING octet_length(v.digest) = 16 AS whole)
+SELECT count(*) FROM put WHERE whole;
+
+-- name: view_delete
+-- Views that view_put has locked, with their index entries.
+-- binds: 1 generation, 2 tenant, 3 id
+WITH gone AS (
+    DELETE FROM everfold_views.view_index WHERE generation = $1 AND tenant = $2 AND id = $3)
+DELETE FROM everfold_views.view WHERE generation = $1 AND tenant = $2 AND id = $3;
+
+-- name: view_get
+-- binds: 1 generation, 2 tenant, 3 id
+SELECT data, last_position, last_seq, schema, digest
+  FROM everfold_views.view WHERE generation = $1 AND tenant = $2 AND id = $3;
+
+-- name: view_get_many
+-- For each that was asked for and is there: its place in the arrays, from 1, and the view.
+-- only: postgres each question is a round trip
+-- binds: 1 generation, 2 tenant text[], 3 id text[]
+SELECT a.n, v.data, v.last_position, v.last_seq, v.schema, v.digest
+  FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS a(tenant, id, n)
+ CROSS JOIN LATERAL (
+       SELECT * FROM everfold_views.view w
+        WHERE w.generation = $1 AND w.tenant = a.tenant AND w.id = a.id OFFSET 0) v;
+
+-- name: view_clear
+-- binds: 1 generation
+DELETE FROM everfold_views.view WHERE generation = $1;
+
+-- name: index_put
+-- Entries that are as they were are not touched. view_put holds the views' rows, so nobody else writes
+-- entries of them.
+-- only: postgres SQLite packs the keys beside the view, to know what has to go
+-- binds: 1 generation bigint[], 2 tenant text[], 3 id text[], 4 idx bigint[], 5 key bytea[]
+INSERT INTO everfold_views.view_index AS i (generation, tenant, id, idx, key)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
+    ON CONFLICT (generation, tenant, id, idx) DO UPDATE SET key = excluded.key
+ WHERE i.key <> excluded.key;
+
+-- name: index_trim
+-- A view that is in fewer indexes than it was. Programs give every view a key in every index, so this
+-- is rare.
+-- only: postgres SQLite packs the keys beside the view, to know what has to go
+-- binds: 1 generation, 2 tenant, 3 id, 4 idx that stay bigint[]
+DELETE FROM everfold_views.view_index
+ WHERE generation = $1 AND tenant = $2 AND id = $3 AND idx <> ALL ($4::bigint[]);
+
+-- name: index_clear
+-- binds: 1 generation
+DELETE FROM everfold_views.view_index WHERE generation = $1;
+
+-- Every scan is a range from a place to one before another (scan.c): places are whole keys, so that
+-- one statement serves all bounds and pages, and is always one search of an index.
+
+-- name: view_scan_up
+-- binds: 1 generation, 2 tenant, 3 id to start with; 4, 5, 6 the same to end before; 7 limit
+SELECT data, last_position, last_seq, schema, digest, tenant, id
+  FROM everfold_views.view
+ WHERE (generation, tenant, id) >= ($1, $2, $3) AND (generation, tenant, id) < ($4, $5, $6)
+ ORDER BY generation, tenant, id LIMIT $7;
+
+-- name: view_scan_down
+-- binds: 1 generation, 2 tenant, 3 id of the low end; 4, 5, 6 the same to start before; 7 limit
+SELECT data, last_position, last_seq, schema, digest, tenant, id
+  FROM everfold_views.view
+ WHERE (generation, tenant, id) >= ($1, $2, $3) AND (generation, tenant, id) < ($4, $5, $6)
+ ORDER BY generation DESC, tenant DESC, id DESC LIMIT $7;
+
+-- name: index_scan_up
+-- binds: 1 generation, 2 tenant, 3 idx, 4 key and 5 id to start with; 6 key and 7 id to end before;
+--        8 limit
+SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key
+  FROM (SELECT id, key FROM everfold_views.view_index
+         WHERE generation = $1 AND tenant = $2 AND idx = $3
+           AND (key, id) >= ($4, $5) AND (key, id) < ($6, $7)
+         ORDER BY key, id LIMIT $8) i
+ CROSS JOIN LATERAL (
+       SELECT * FROM everfold_views.view w
+        WHERE w.generation = $1 AND w.tenant = $2 AND w.id = i.id OFFSET 0) v
+ ORDER BY i.key, i.id;
+
+-- name: index_scan_down
+-- binds: 1 generation, 2 tenant, 3 idx, 4 key and 5 id of the low end; 6 key and 7 id to start before;
+--        8 limit
+SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key
+  FROM (SELECT id, key FROM everfold_views.view_index
+         WHERE generation = $1 AND tenant = $2 AND idx = $3
+           AND (key, id) >= ($4, $5) AND (key, id) < ($6, $7)
+         ORDER BY key DESC, id DESC LIMIT $8) i
+ CROSS JOIN LATERAL (
+       SELECT * FROM everfold_views.view w
+        WHERE w.generation = $1 AND w.tenant = $2 AND w.id = i.id OFFSET 0) v
+ ORDER BY i.key DESC, i.id DESC;

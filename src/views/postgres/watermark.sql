@@ -1,0 +1,104 @@
+-- Watermarks, fences and failures.
+
+-- name: watermark_put
+-- As view_put does: the hash that is put forward is the new one, and behind it the watermark that was
+-- read (hash, applied_seq, expected_next_seq), or nothing where there was none.
+-- only: postgres SQLite has insert and update, and needs no order of locks
+-- binds: 1 generation bigint[], 2 tenant text[], 3 stream text[], 4 applied_seq and
+--        5 expected_next_seq bigint[], 6 hash bytea[]
+WITH put AS (
+    INSERT INTO everfold_views.watermark AS w (generation, tenant, stream, applied_seq,
+                                               expected_next_seq, hash)
+    SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[],
+                         $6::bytea[])
+        ON CONFLICT (generation, tenant, stream) DO UPDATE
+       SET applied_seq = excluded.applied_seq, expected_next_seq = excluded.expected_next_seq,
+           hash = substr(excluded.hash, 1, 32)
+     WHERE w.hash || int8send(w.applied_seq) || int8send(w.expected_next_seq)
+           = substr(excluded.hash, 33)
+    RETURNING octet_length(w.hash) = 32 AS whole)
+SELECT count(*) FROM put WHERE whole;
+
+-- name: watermark_get
+-- binds: 1 generation, 2 tenant, 3 stream
+SELECT applied_seq, expected_next_seq, hash
+  FROM everfold_views.watermark WHERE generation = $1 AND tenant = $2 AND stream = $3;
+
+-- name: watermark_get_many
+-- For each that was asked for and is there: its place in the arrays, from 1, and the watermark.
+-- only: postgres each question is a round trip
+-- binds: 1 generation, 2 tenant text[], 3 stream text[]
+SELECT a.n, w.applied_seq, w.expected_next_seq, w.hash
+  FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS a(tenant, stream, n)
+ CROSS JOIN LATERAL (
+       SELECT * FROM everfold_views.watermark x
+        WHERE x.generation = $1 AND x.tenant = a.tenant AND x.stream = a.stream OFFSET 0) w;
+
+-- name: watermark_scan
+-- binds: 1 generation, 2 tenant and 3 stream to go on behind, 4 limit
+SELECT applied_seq, expected_next_seq, hash, tenant, stream
+  FROM everfold_views.watermark
+ WHERE generation = $1 AND (tenant, stream) > ($2, $3)
+ ORDER BY tenant, stream LIMIT $4;
+
+-- name: watermark_clear
+-- binds: 1 generation
+DELETE FROM everfold_views.watermark WHERE generation = $1;
+
+-- name: fence_get
+-- binds: 1 scope
+SELECT token FROM everfold_views.fence WHERE scope = $1;
+
+-- name: fence_pass
+-- The highest token under each fence, of those that are not ours: no row means that all let us pass. The
+-- rows stay locked, so that nobody passes with a higher one before this transaction has ended.
+-- only: postgres SQLite reads and puts, for nobody else writes meanwhile
+-- binds: 1 scope text[], 2 token bigint[]
+WITH passed AS (
+    INSERT INTO everfold_views.fence AS f (scope, token)
+    SELECT * FROM unnest($1::text[], $2::bigint[])
+        ON CONFLICT (scope) DO UPDATE SET token = greatest(f.token, excluded.token)
+    RETURNING scope, token)
+SELECT p.scope, g.token, p.token
+  FROM passed p JOIN unnest($1::text[], $2::bigint[]) AS g(scope, token) ON g.scope = p.scope
+ WHERE p.token > g.token;
+
+-- name: failure_put
+-- Open it, or count up the one that is open for this event.
+-- binds: 1 generation, 2 tenant, 3 stream, 4 seq, 5 position, 6 event_id, 7 code, 8 message,
+--        9 recorded
+INSERT INTO everfold_views.failure AS f (generation, tenant, stream, seq, position, event_id, code,
+                                         message, attempts, open, recorded, resolved)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, true, $9, 0)
+    ON CONFLICT (generation, tenant, stream, seq) WHERE open
+    DO UPDATE SET attempts = f.attempts + 1, position = excluded.position,
+                  event_id = excluded.event_id, code = excluded.code, message = excluded.message;
+
+-- name: failure_any_open
+-- binds: 1 generation bigint[]
+SELECT 1 FROM everfold_views.failure WHERE generation = ANY ($1::bigint[]) AND open LIMIT 1;
+
+-- name: failure_resolve
+-- binds: 1 generation bigint[], 2 tenant text[], 3 stream text[], 4 seq above and 5 seq up to bigint[],
+--        6 resolved
+UPDATE everfold_views.failure f SET open = false, resolved = $6
+  FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
+       AS w(generation, tenant, stream, above, upto)
+ WHERE f.generation = w.generation AND f.tenant = w.tenant AND f.stream = w.stream
+   AND f.seq > w.above AND f.seq <= w.upto AND f.open;
+
+-- name: failure_newest
+-- binds: 1 generation, 2 limit
+SELECT id, generation, tenant, stream, seq, position, event_id, code, message, attempts, open,
+       recorded, resolved
+  FROM everfold_views.failure WHERE generation = $1 ORDER BY id DESC LIMIT $2;
+
+-- name: failure_newest_open
+-- binds: 1 generation, 2 limit
+SELECT id, generation, tenant, stream, seq, position, event_id, code, message, attempts, open,
+       recorded, resolved
+  FROM everfold_views.failure WHERE generation = $1 AND open ORDER BY id DESC LIMIT $2;
+
+-- name: failure_clear
+-- binds: 1 generation
+DELETE FROM everfold_views.failure WHERE generation = $1;
