@@ -192,6 +192,9 @@ static bool read_generation(const PGresult *rows, int row, ef__arena *arena, ef_
         .applied = ef__pg_int(rows, row, 17),
         .ignored = ef__pg_int(rows, row, 18),
         .skipped = ef__pg_int(rows, row, 19),
+        .own_cursors = ef__pg_int(rows, row, 22),
+        .own_lowest = ef__pg_int(rows, row, 23),
+        .own_waiting = ef__pg_int(rows, row, 24),
     };
     ef__digest_bytes(digest, g->digest);
     return g->name.ptr && g->program.ptr && g->index_paths.ptr;
@@ -310,8 +313,8 @@ static ef_status lock_contents(ef__pg_conn *conn, const change *c, locked *out, 
 
 static ef_status delete_contents(ef__pg_conn *conn, int64_t id, ef_error *err)
 {
-    static const int WHICH[] = {VP_VIEW_CLEAR, VP_INDEX_CLEAR, VP_WATERMARK_CLEAR, VP_FAILURE_CLEAR,
-                                VP_GENERATION_UNCOUNT};
+    static const int WHICH[] = {VP_VIEW_CLEAR, VP_INDEX_CLEAR, VP_WATERMARK_CLEAR, VP_CURSOR_CLEAR,
+                                VP_FAILURE_CLEAR, VP_GENERATION_UNCOUNT};
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < sizeof WHICH / sizeof WHICH[0]; i++)

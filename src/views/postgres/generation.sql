@@ -37,7 +37,7 @@ RETURNING id;
 SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g.index_paths,
        g.schema, g.state, g.routed, g.era, g.position, g.seam, g.created,
        greatest(g.updated, s.updated), s.views, s.applied, s.ignored, s.skipped, s.digest_a,
-       s.digest_b
+       s.digest_b, t.own_cursors, t.own_lowest, t.own_waiting
   FROM everfold_views.generation g
  CROSS JOIN LATERAL (
        SELECT coalesce(sum(c.views), 0)::bigint AS views, coalesce(sum(c.applied), 0)::bigint AS applied,
@@ -46,6 +46,10 @@ SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g
               coalesce(everfold_views.wrap64(sum(c.digest_a)), 0) AS digest_a,
               coalesce(everfold_views.wrap64(sum(c.digest_b)), 0) AS digest_b, max(c.updated) AS updated
          FROM everfold_views.generation_sum c WHERE c.generation = g.id) s
+ CROSS JOIN LATERAL (
+       SELECT count(*) AS own_cursors, coalesce(min(c.position), 0) AS own_lowest,
+              coalesce(sum(c.waiting), 0)::bigint AS own_waiting
+         FROM everfold_views.tenant_cursor c WHERE c.generation = g.id) t
  ORDER BY g.name, g.number;
 
 -- name: generation_of_name
@@ -53,7 +57,7 @@ SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g
 SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g.index_paths,
        g.schema, g.state, g.routed, g.era, g.position, g.seam, g.created,
        greatest(g.updated, s.updated), s.views, s.applied, s.ignored, s.skipped, s.digest_a,
-       s.digest_b
+       s.digest_b, t.own_cursors, t.own_lowest, t.own_waiting
   FROM everfold_views.generation g
  CROSS JOIN LATERAL (
        SELECT coalesce(sum(c.views), 0)::bigint AS views, coalesce(sum(c.applied), 0)::bigint AS applied,
@@ -62,6 +66,10 @@ SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g
               coalesce(everfold_views.wrap64(sum(c.digest_a)), 0) AS digest_a,
               coalesce(everfold_views.wrap64(sum(c.digest_b)), 0) AS digest_b, max(c.updated) AS updated
          FROM everfold_views.generation_sum c WHERE c.generation = g.id) s
+ CROSS JOIN LATERAL (
+       SELECT count(*) AS own_cursors, coalesce(min(c.position), 0) AS own_lowest,
+              coalesce(sum(c.waiting), 0)::bigint AS own_waiting
+         FROM everfold_views.tenant_cursor c WHERE c.generation = g.id) t
  WHERE g.name = $1
  ORDER BY g.number;
 

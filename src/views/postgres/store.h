@@ -96,6 +96,14 @@ ef_status vp_send_counts(ef__pg_conn *conn, const ef__views_commit *commit,
 ef_status vp_send_resolve(ef__pg_conn *conn, const vp_sorted *sorted, int64_t now_us,
                           ef_error *err);
 
+/* cursor.c. The generation's lock is held alone, and its own cursor, now at `position`, was moved. */
+ef_status vp_cursor_write(ef__pg_conn *conn, int64_t generation, int64_t position,
+                          const ef__tenant_cursor_change *change, int64_t now_us, ef_error *err);
+ef_status vp_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
+                               ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
+ef_status vp_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
+                              ef__tenant_cursor_list *out, ef_error *err);
+
 /* read.c, scan.c */
 ef_status vp_snapshot_open(ef_views *views, ef_views **out, ef_error *err);
 ef_status vp_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,

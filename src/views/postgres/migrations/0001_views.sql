@@ -92,6 +92,21 @@ CREATE TABLE everfold_views.watermark(
     PRIMARY KEY (generation, tenant, stream)
 ) WITH (fillfactor = 80);
 
+-- A tenant that could not keep up with the cursor of a projection in the order of the log goes by one
+-- of its own until it has come up with it again.
+CREATE TABLE everfold_views.tenant_cursor(
+    generation bigint NOT NULL,
+    tenant text COLLATE "C" NOT NULL,
+    position bigint NOT NULL, -- all events of the tenant up to here have been read
+    waiting bigint NOT NULL,  -- its events from there to the generation's cursor
+    attempts bigint NOT NULL, -- failures in a row at the next one
+    due bigint NOT NULL,      -- not tried before
+    updated bigint NOT NULL,
+    PRIMARY KEY (generation, tenant)
+);
+
+CREATE INDEX tenant_cursor_due ON everfold_views.tenant_cursor(generation, due, tenant);
+
 -- The highest token that ever wrote under a fence.
 CREATE TABLE everfold_views.fence(
     scope text COLLATE "C" PRIMARY KEY,
@@ -145,7 +160,7 @@ DECLARE
     t text;
 BEGIN
     PERFORM everfold_views.tenants_together();
-    FOREACH t IN ARRAY ARRAY['view', 'view_index', 'watermark', 'failure'] LOOP
+    FOREACH t IN ARRAY ARRAY['view', 'view_index', 'watermark', 'tenant_cursor', 'failure'] LOOP
         EXECUTE format('ALTER TABLE everfold_views.%I ENABLE ROW LEVEL SECURITY', t);
         EXECUTE format('CREATE POLICY everyone ON everfold_views.%I TO %I USING (true)', t, everyone);
         EXECUTE format('CREATE POLICY tenant ON everfold_views.%I FOR SELECT USING '
@@ -159,7 +174,7 @@ CREATE FUNCTION everfold_views.tenants_together() RETURNS void
 DECLARE
     t text;
 BEGIN
-    FOREACH t IN ARRAY ARRAY['view', 'view_index', 'watermark', 'failure'] LOOP
+    FOREACH t IN ARRAY ARRAY['view', 'view_index', 'watermark', 'tenant_cursor', 'failure'] LOOP
         EXECUTE format('DROP POLICY IF EXISTS everyone ON everfold_views.%I', t);
         EXECUTE format('DROP POLICY IF EXISTS tenant ON everfold_views.%I', t);
         EXECUTE format('ALTER TABLE everfold_views.%I DISABLE ROW LEVEL SECURITY', t);

@@ -1,0 +1,513 @@
+/*
+ * commit.c - what an apply changes, in one transaction and two trips to the server:
+ *
+ *     there   locks; fences, live set, eras and cursors to be compared; and, at a venture, all
+ *             watermarks, views, index entries and counts, one statement each
+ *     back    what was found. Anything that is not as it was read ends the transaction
+ *     there   what is rare (deletions, failures, going live), and the commit
+ *
+ * The isolation is READ COMMITTED: each statement sees what was committed before it began. That
+ * nothing changes between a comparison and the commit is seen to by locks (store.h): a row that was
+ * inserted or updated is ours until the end, and so is a fence; eras and the live set are read after
+ * their locks were granted, by a statement of its own, and who changes them needs those locks alone.
+ * A row that is not there cannot be locked, and need not be: two that insert it meet at its primary
+ * key, where the second waits for the first and then finds a row that is not what it has read.
+ */
+#include "store.h"
+
+#include "../../base/utf8.h"
+
+#include <stdlib.h>
+
+enum { TAKE_EVERY = 64 }; /* statements on their way: the room has a limit */
+
+typedef struct commit_work {
+    vp_store *store;
+    const ef__views_commit *commit;
+    vp_sorted sorted;
+    ef__fence *fences; /* those with a scope, in order */
+    size_t fence_count;
+    int64_t *ids; /* of the generations, in their order */
+    size_t lock_count;
+    int64_t now_us;
+    bool any_open, keys_sent, live;
+    struct found {
+        bool is_there;
+        int64_t era, position;
+        size_t index_count;
+    } *found; /* of the generations, in their order */
+} commit_work;
+
+/* --- there ------------------------------------------------------------------------------------ */
+
+static int by_scope(const void *a, const void *b)
+{
+    return ef__str_compare(((const ef__fence *)a)->scope, ((const ef__fence *)b)->scope);
+}
+
+static bool goes_live(const ef__views_commit *commit)
+{
+    for (size_t i = 0; i < commit->generation_count; i++)
+        if (commit->generations[i].go_live)
+            return true;
+    return false;
+}
+
+/* Who goes live changes the live set and an era. Cursors of tenants are compared with the
+ * generation's, so nobody may move either meanwhile. All others share. */
+static bool is_alone(const ef__generation_change *g)
+{
+    return g->go_live || g->tenant_count > 0;
+}
+
+/* In their order; neighbours that are locked alike by one statement. */
+static ef_status send_locks(commit_work *w, ef__pg_conn *conn, ef_error *err)
+{
+    const ef__views_commit *commit = w->commit;
+    bool live = goes_live(commit);
+    size_t from = 0, count = commit->generation_count;
+    ef_status st = EF_OK;
+
+    w->lock_count = 0;
+    if (live || commit->live_set) {
+        st = vp_lock(conn, live, (int64_t[]){0}, 1, err);
+        w->lock_count++;
+    }
+    while (st == EF_OK && from < count) {
+        bool alone = is_alone(w->sorted.generations[from]);
+        size_t to = from;
+        for (; to < count && is_alone(w->sorted.generations[to]) == alone; to++)
+            w->ids[to] = w->sorted.generations[to]->generation;
+        st = vp_lock(conn, alone, w->ids + from, to - from, err);
+        w->lock_count++;
+        from = to;
+    }
+    return st;
+}
+
+static ef_status send_fences(const commit_work *w, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array scopes, tokens;
+    ef_status st;
+
+    ef__pg_array_init(&scopes, EF__PG_TEXT);
+    ef__pg_array_init(&tokens, EF__PG_INT);
+    for (size_t i = 0; i < w->fence_count; i++) {
+        ef__pg_array_str(&scopes, w->fences[i].scope);
+        ef__pg_array_int(&tokens, w->fences[i].token);
+    }
+    ef__pg_add_array(&params, &scopes);
+    ef__pg_add_array(&params, &tokens);
+    st = ef__pg_send(conn, VP_FENCE_PASS, &params, err);
+    ef__pg_array_release(&scopes);
+    ef__pg_array_release(&tokens);
+    return st;
+}
+
+static ef_status send_for_generations(const commit_work *w, ef__pg_conn *conn, int which,
+                                      ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array ids;
+    ef_status st;
+
+    ef__pg_array_init(&ids, EF__PG_INT);
+    for (size_t i = 0; i < w->commit->generation_count; i++)
+        ef__pg_array_int(&ids, w->sorted.generations[i]->generation);
+    ef__pg_add_array(&params, &ids);
+    st = ef__pg_send(conn, which, &params, err);
+    ef__pg_array_release(&ids);
+    return st;
+}
+
+static ef_status send_cursors(const commit_work *w, ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < w->commit->generation_count; i++) {
+        const ef__generation_change *g = w->sorted.generations[i];
+        ef__pg_params params = {0};
+        if (g->cursor_after == 0)
+            continue;
+        ef__pg_add_int(&params, g->generation);
+        ef__pg_add_int(&params, g->cursor_after);
+        ef__pg_add_int(&params, g->cursor_before);
+        st = ef__pg_send(conn, VP_GENERATION_MOVE, &params, err);
+    }
+    return st;
+}
+
+static ef_status send_changes(commit_work *w, ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = send_cursors(w, conn, err);
+
+    if (st == EF_OK && w->sorted.mark_count)
+        st = vp_send_marks(conn, &w->sorted, err);
+    if (st == EF_OK && w->sorted.view_count)
+        st = vp_send_views(conn, &w->sorted, err);
+    if (st == EF_OK)
+        st = vp_send_keys(conn, &w->sorted, &w->keys_sent, err);
+    if (st == EF_OK)
+        st = vp_send_counts(conn, w->commit, &w->sorted, w->now_us, err);
+    return st == EF_OK ? send_for_generations(w, conn, VP_FAILURE_ANY_OPEN, err) : st;
+}
+
+static ef_status send_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = send_locks(w, conn, err);
+
+    if (st == EF_OK && w->fence_count)
+        st = send_fences(w, conn, err);
+    if (st == EF_OK && w->commit->live_set)
+        st = ef__pg_send(conn, VP_LIVE_SET_GET, NULL, err);
+    if (st == EF_OK && w->commit->generation_count) {
+        st = send_for_generations(w, conn, VP_GENERATION_GET, err);
+        if (st == EF_OK)
+            st = send_changes(w, conn, err);
+    }
+    return st;
+}
+
+/* --- back ------------------------------------------------------------------------------------- */
+
+static ef_status take_fences(ef__pg_conn *conn, ef_error *err)
+{
+    PGresult *rows = NULL;
+    ef_status st = ef__pg_take(conn, &rows, err);
+
+    if (st == EF_OK && PQntuples(rows) > 0)
+        st = ef_fail_numbers(err, EF_LEASE_LOST, ef__pg_int(rows, 0, 1), ef__pg_int(rows, 0, 2),
+                             "token %lld of %.*s is old: %lld has written since",
+                             (long long)ef__pg_int(rows, 0, 1), EF_STR_ARG(ef__pg_str(rows, 0, 0)),
+                             (long long)ef__pg_int(rows, 0, 2));
+    PQclear(rows);
+    return st;
+}
+
+static ef_status take_live_set(ef__pg_conn *conn, int64_t asked, ef_error *err)
+{
+    PGresult *rows = NULL;
+    ef_status st = ef__pg_take(conn, &rows, err);
+    int64_t found = st == EF_OK ? ef__pg_int(rows, 0, 0) : 0;
+
+    PQclear(rows);
+    if (st != EF_OK || found == asked)
+        return st;
+    return ef_fail_numbers(err, EF_CONFLICT, asked, found,
+                           "the set of live generations is number %lld, %lld was read",
+                           (long long)found, (long long)asked);
+}
+
+static size_t count_paths(ef_str paths)
+{
+    size_t count = paths.len > 0;
+
+    for (size_t i = 0; i < paths.len; i++)
+        count += paths.ptr[i] == ',';
+    return count;
+}
+
+static ef_status take_generations(commit_work *w, ef__pg_conn *conn, ef_error *err)
+{
+    PGresult *rows = NULL;
+    ef_status st = ef__pg_take(conn, &rows, err);
+
+    for (size_t i = 0; st == EF_OK && i < w->commit->generation_count; i++) {
+        w->found[i] = (struct found){0};
+        for (int row = 0; row < PQntuples(rows); row++)
+            if (ef__pg_int(rows, row, 0) == w->sorted.generations[i]->generation)
+                w->found[i] = (struct found){.is_there = true,
+                                             .era = ef__pg_int(rows, row, 1),
+                                             .position = ef__pg_int(rows, row, 4),
+                                             .index_count = count_paths(ef__pg_str(rows, row, 6))};
+    }
+    PQclear(rows);
+    return st;
+}
+
+static ef_status compare_generation(const ef__generation_change *change, const struct found *found,
+                                    ef_error *err)
+{
+    if (!found->is_there)
+        return ef_fail(err, EF_CONFLICT, "generation %lld is gone", (long long)change->generation);
+    if (found->era != change->era)
+        return ef_fail_numbers(err, EF_CONFLICT, change->era, found->era,
+                               "generation %lld is in era %lld, %lld was read",
+                               (long long)change->generation, (long long)found->era,
+                               (long long)change->era);
+    return EF_OK;
+}
+
+/* The number that a statement answers has to be `wanted`: otherwise one of the rows that it was
+ * about is not what was read. */
+static ef_status take_count(ef__pg_conn *conn, size_t wanted, const char *what, ef_error *err)
+{
+    PGresult *rows = NULL;
+    ef_status st = ef__pg_take(conn, &rows, err);
+    int64_t found = st == EF_OK ? ef__pg_int(rows, 0, 0) : 0;
+
+    PQclear(rows);
+    if (st != EF_OK || found == (int64_t)wanted)
+        return st;
+    return ef_fail_numbers(err, EF_CONFLICT, (int64_t)wanted, found,
+                           "of %zu %s only %lld are what was read: somebody else was there",
+                           wanted, what, (long long)found);
+}
+
+static ef_status take_cursor(ef__pg_conn *conn, const ef__generation_change *change,
+                             struct found *found, ef_error *err)
+{
+    PGresult *done = NULL;
+    ef_status st = ef__pg_take(conn, &done, err);
+    bool moved = st == EF_OK && strcmp(PQcmdTuples(done), "1") == 0;
+
+    PQclear(done);
+    if (st == EF_OK && !moved)
+        return ef_fail_numbers(err, EF_CONFLICT, change->cursor_before, found->position,
+                               "the cursor of generation %lld is at %lld, %lld was read",
+                               (long long)change->generation, (long long)found->position,
+                               (long long)change->cursor_before);
+    found->position = change->cursor_after;
+    return st;
+}
+
+static ef_status take_changes(commit_work *w, ef__pg_conn *conn, ef_error *err)
+{
+    PGresult *rows = NULL;
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < w->commit->generation_count; i++)
+        if (w->sorted.generations[i]->cursor_after)
+            st = take_cursor(conn, w->sorted.generations[i], &w->found[i], err);
+    if (st == EF_OK && w->sorted.mark_count)
+        st = take_count(conn, w->sorted.mark_count, "watermarks", err);
+    if (st == EF_OK && w->sorted.view_count)
+        st = take_count(conn, w->sorted.view_count, "views", err);
+    if (st == EF_OK && w->keys_sent)
+        st = ef__pg_take(conn, NULL, err);
+    if (st == EF_OK)
+        st = ef__pg_take(conn, NULL, err); /* counts */
+    if (st == EF_OK)
+        st = ef__pg_take(conn, &rows, err);
+    w->any_open = st == EF_OK && PQntuples(rows) > 0;
+    PQclear(rows);
+    return st;
+}
+
+static ef_status take_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < w->lock_count; i++)
+        st = ef__pg_take(conn, NULL, err);
+    if (st == EF_OK && w->fence_count)
+        st = take_fences(conn, err);
+    if (st == EF_OK && w->commit->live_set)
+        st = take_live_set(conn, w->commit->live_set, err);
+    if (st == EF_OK && w->commit->generation_count) {
+        st = take_generations(w, conn, err);
+        for (size_t i = 0; st == EF_OK && i < w->commit->generation_count; i++)
+            st = compare_generation(w->sorted.generations[i], &w->found[i], err);
+        if (st == EF_OK)
+            st = take_changes(w, conn, err);
+    }
+    return st;
+}
+
+/* --- there again: what is rare ---------------------------------------------------------------- */
+
+/* One statement a row; now and then the answers are taken. */
+static ef_status send_one(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err)
+{
+    ef_status st = conn->sent >= TAKE_EVERY ? ef__pg_take_all(conn, err) : EF_OK;
+
+    return st == EF_OK ? ef__pg_send(conn, which, params, err) : st;
+}
+
+static void add_view_key(ef__pg_params *params, const struct vp_view_at *at)
+{
+    ef__pg_add_int(params, at->generation);
+    ef__pg_add_str(params, at->change->view.tenant);
+    ef__pg_add_str(params, at->change->view.id);
+}
+
+/* Entries of indexes that the view is no longer in. */
+static ef_status trim(ef__pg_conn *conn, const struct vp_view_at *at, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array stay;
+    ef_status st;
+
+    ef__pg_array_init(&stay, EF__PG_INT);
+    for (size_t i = 0; i < at->change->key_count; i++)
+        ef__pg_array_int(&stay, at->change->keys[i].index);
+    add_view_key(&params, at);
+    ef__pg_add_array(&params, &stay);
+    st = send_one(conn, VP_INDEX_TRIM, &params, err);
+    ef__pg_array_release(&stay);
+    return st;
+}
+
+static size_t index_count_of(const commit_work *w, int64_t generation)
+{
+    for (size_t i = 0; i < w->commit->generation_count; i++)
+        if (w->sorted.generations[i]->generation == generation)
+            return w->found[i].index_count;
+    return 0;
+}
+
+static ef_status write_rest_of_views(const commit_work *w, ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < w->sorted.view_count; i++) {
+        const struct vp_view_at *at = &w->sorted.views[i];
+        ef__pg_params params = {0};
+        if (at->change->deleted) {
+            add_view_key(&params, at);
+            st = send_one(conn, VP_VIEW_DELETE, &params, err);
+        } else if (at->change->key_count < index_count_of(w, at->generation)) {
+            st = trim(conn, at, err);
+        }
+    }
+    return st;
+}
+
+static ef_status open_failure(const commit_work *w, ef__pg_conn *conn, int64_t generation,
+                              const ef__failure *f, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef_str message = f->message;
+
+    /* A message that was cut may end in the middle of a character, which no text column takes. */
+    while (message.len && !ef__utf8_valid(message))
+        message.len--;
+    ef__pg_add_int(&params, generation);
+    ef__pg_add_str(&params, f->tenant);
+    ef__pg_add_str(&params, f->stream);
+    ef__pg_add_int(&params, f->seq);
+    ef__pg_add_int(&params, f->position);
+    ef__pg_add_str(&params, f->event_id);
+    ef__pg_add_str(&params, f->code);
+    ef__pg_add_str(&params, message);
+    ef__pg_add_int(&params, w->now_us);
+    return send_one(conn, VP_FAILURE_PUT, &params, err);
+}
+
+/* Open first, then resolve: what the watermark passes in this very commit is not left open. Where
+ * nothing is open, as nearly always, the streams are not looked at. */
+static ef_status write_failures(const commit_work *w, ef__pg_conn *conn, ef_error *err)
+{
+    bool open = w->any_open;
+    ef_status st = EF_OK;
+
+    for (size_t g = 0; g < w->commit->generation_count; g++) {
+        const ef__generation_change *change = w->sorted.generations[g];
+        for (size_t i = 0; st == EF_OK && i < change->failure_count; i++) {
+            st = open_failure(w, conn, change->generation, &change->failures[i], err);
+            open = true;
+        }
+    }
+    return st == EF_OK && open && w->sorted.mark_count
+               ? vp_send_resolve(conn, &w->sorted, w->now_us, err)
+               : st;
+}
+
+/* The seam: live only if nothing lies behind the cursor, asked while nobody can commit what the
+ * queue has brought: all who do share the lock of the live set, and we have it alone. */
+static ef_status try_go_live(commit_work *w, ef__pg_conn *conn, size_t at, ef_error *err)
+{
+    ef__pg_params params = {0};
+    int64_t head = 0;
+    ef_status st;
+
+    if (!w->commit->head)
+        return ef_fail(err, EF_MISUSE, "a commit with go_live needs a head to ask");
+    st = w->commit->head(w->commit->head_context, &head, err);
+    if (st != EF_OK || head != w->found[at].position)
+        return st;
+    ef__pg_add_int(&params, w->sorted.generations[at]->generation);
+    ef__pg_add_int(&params, EF__GENERATION_LIVE);
+    ef__pg_add_int(&params, w->now_us);
+    st = send_one(conn, VP_GENERATION_GO_LIVE, &params, err);
+    w->live = true;
+    return st == EF_OK ? send_one(conn, VP_LIVE_SET_CHANGED, NULL, err) : st;
+}
+
+static ef_status write_rest(commit_work *w, ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = write_rest_of_views(w, conn, err);
+
+    for (size_t g = 0; g < w->commit->generation_count; g++) {
+        const ef__generation_change *change = w->sorted.generations[g];
+        for (size_t i = 0; st == EF_OK && i < change->tenant_count; i++)
+            st = vp_cursor_write(conn, change->generation, w->found[g].position,
+                                 &change->tenants[i], w->now_us, err);
+    }
+    if (st == EF_OK)
+        st = write_failures(w, conn, err);
+    for (size_t g = 0; st == EF_OK && g < w->commit->generation_count; g++)
+        if (w->sorted.generations[g]->go_live)
+            st = try_go_live(w, conn, g, err);
+    return st;
+}
+
+/* --- the commit ------------------------------------------------------------------------------- */
+
+/* What was sent and not taken is taken with the commit. */
+static ef_status write_all(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    commit_work *w = context;
+    ef_status st;
+
+    w->live = false;
+    st = send_all(w, conn, err);
+    if (st == EF_OK)
+        st = take_all(w, conn, err);
+    return st == EF_OK ? write_rest(w, conn, err) : st;
+}
+
+static ef_status prepare(commit_work *w, ef_error *err)
+{
+    const ef__views_commit *commit = w->commit;
+    ef_status st = vp_sort(commit, &w->sorted, err);
+
+    if (st != EF_OK)
+        return st;
+    w->found = malloc((commit->generation_count + 1) * sizeof *w->found);
+    w->ids = malloc((commit->generation_count + 1) * sizeof *w->ids);
+    w->fences = malloc((commit->fence_count + 1) * sizeof *w->fences);
+    if (!w->found || !w->ids || !w->fences)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a commit");
+    for (size_t i = 0; i < commit->fence_count; i++)
+        if (commit->fences[i].scope.len)
+            w->fences[w->fence_count++] = commit->fences[i];
+    qsort(w->fences, w->fence_count, sizeof *w->fences, by_scope);
+    return EF_OK;
+}
+
+ef_status vp_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)
+{
+    commit_work w = {.store = vp_store_of(views), .commit = commit};
+    ef_status st;
+
+    w.now_us = vp_now_us(w.store);
+    if (commit->out_live)
+        *commit->out_live = false;
+    st = prepare(&w, err);
+    if (st == EF_OK)
+        st = vp_write(w.store, commit->may_be_lost, write_all, &w, err);
+    /* Whether it is done shows in what it moved: who starts over finds other watermarks, and whoever
+     * comes second changes nothing. */
+    if (st == EF_UNSURE)
+        st = ef_fail(err, EF_CONFLICT,
+                     "the connection was lost during a commit, which may be done: look again");
+    if (st == EF_OK && commit->out_live)
+        *commit->out_live = w.live;
+    free(w.found);
+    free(w.ids);
+    free(w.fences);
+    vp_sorted_release(&w.sorted);
+    return st;
+}
