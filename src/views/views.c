@@ -5,7 +5,7 @@
 
 #include "../base/hash.h"
 
-#define KNOWN_URLS "\"sqlite:PATH\" or \"memory:\""
+#define KNOWN_URLS "\"sqlite:PATH\", \"postgres://…\" or \"memory:\""
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -41,6 +41,8 @@ ef_status ef__views_open(const ef__views_options *options, ef_views **out, ef_er
         return ef__views_memory_open(&taken, out, err);
     if (has_prefix(url, "sqlite:"))
         return open_sqlite(&taken, url + strlen("sqlite:"), out, err);
+    if (has_prefix(url, "postgres:") || has_prefix(url, "postgresql:"))
+        return ef__views_postgres_open(&taken, out, err);
     return ef_fail(err, EF_BAD_INPUT,
                    "url \"%.200s\": there is no such view store, write " KNOWN_URLS, url);
 }

@@ -14,6 +14,7 @@
 #define EF_VIEWS_VIEWS_H
 
 #include "../base/arena.h"
+#include "../base/buf.h"
 #include "../base/room.h"
 
 #include <everfold/everfold.h>
@@ -315,7 +316,7 @@ struct ef__views_ops {
 };
 
 typedef struct ef__views_options {
-    const char *url; /* "sqlite:PATH" or "memory:" */
+    const char *url; /* "sqlite:PATH", "postgres://…" or "memory:" */
     bool create;
     bool read_only;
     int64_t busy_ms;
@@ -330,6 +331,10 @@ void ef__views_close(ef_views *views); /* NULL is fine */
 ef_status ef__views_memory_open(const ef__views_options *options, ef_views **out, ef_error *err);
 ef_status ef__views_sqlite_open(const ef__views_options *options, const char *path, ef_views **out,
                                 ef_error *err);
+
+ef_status ef__views_postgres_open(const ef__views_options *options, ef_views **out, ef_error *err);
+/* What makes and migrates its schema, as text, for those who do it by hand. */
+bool ef__views_postgres_schema(ef__buf *out);
 
 /* The contribution of one view to its generation's digest, as two 64-bit sums that are never both 0
  * (shared by back ends). */

@@ -1,6 +1,7 @@
 /*
- * The same random acts on memory and on SQLite: the same answers, and the same store after each
- * stretch. Digests are also made from nothing. The seed is printed when something differs.
+ * The same random acts on memory and on another back end: the same answers, and the same store
+ * after each stretch. Digests are also made from nothing. The seed is printed when something
+ * differs.
  */
 #include "views_fixture.h"
 
@@ -10,8 +11,10 @@
 
 enum { TENANTS = 3, IDS = 40, STREAMS = 12, KEYS = 6, GENERATIONS = 4, VIEWS_A_COMMIT = 30 };
 
+static const char *backend = "sqlite"; /* the one that is compared with memory */
+
 typedef struct pair {
-    fixture memory, sqlite;
+    fixture memory, other;
     dice dice;
 } pair;
 
@@ -113,13 +116,13 @@ static ef__buf print_store(fixture *t)
 
 static void check_same(pair *p)
 {
-    ef__buf a = print_store(&p->memory), b = print_store(&p->sqlite);
+    ef__buf a = print_store(&p->memory), b = print_store(&p->other);
 
     CHECK_TEXT(a.ptr, b.ptr);
     ef__buf_release(&a);
     ef__buf_release(&b);
     ef__arena_reset(&p->memory.arena);
-    ef__arena_reset(&p->sqlite.arena);
+    ef__arena_reset(&p->other.arena);
 }
 
 /* --- acts ------------------------------------------------------------------------------------- */
@@ -258,17 +261,18 @@ static void make_plan(pair *p, plan *c, const ef__generation *g)
 static void act_commit(pair *p, const ef__generation *g)
 {
     plan *c = calloc(1, sizeof *c);
-    ef_status memory, sqlite;
+    ef_status memory, other;
     bool live;
 
     CHECK(c != NULL);
     make_plan(p, c, g);
     memory = p->memory.views->ops->commit(p->memory.views, &c->commit, &p->memory.err);
     live = c->live;
-    sqlite = p->sqlite.views->ops->commit(p->sqlite.views, &c->commit, &p->sqlite.err);
-    if (memory != sqlite)
-        print_error("memory: %s, sqlite: %s\n", p->memory.err.text, p->sqlite.err.text);
-    CHECK_INT(memory, sqlite);
+    other = p->other.views->ops->commit(p->other.views, &c->commit, &p->other.err);
+    if (memory != other)
+        print_error("memory: %s, %s: %s\n", p->memory.err.text, p->other.backend,
+                    p->other.err.text);
+    CHECK_INT(memory, other);
     CHECK_INT(live, c->live);
     free(c);
 }
@@ -297,22 +301,22 @@ static void act(pair *p, uint32_t step)
     fixture *t = &p->memory;
 
     p->memory.now_us += 10;
-    p->sqlite.now_us += 10;
+    p->other.now_us += 10;
     OK(t->views->ops->generation_ls(t->views, str(""), &list, &t->err));
     if (list.count < GENERATIONS) {
         const char *name = NAME[roll(&p->dice, 3)];
-        CHECK_INT(add_generation(&p->memory, name, "x,y"), add_generation(&p->sqlite, name, "x,y"));
+        CHECK_INT(add_generation(&p->memory, name, "x,y"), add_generation(&p->other, name, "x,y"));
     } else {
         const ef__generation *g = &list.items[roll(&p->dice, (uint32_t)list.count)];
         if (what < 4 && (what < 2 || roll(&p->dice, 3) == 0))
             CHECK_INT(act_on(&p->memory, what, g->id, number),
-                      act_on(&p->sqlite, what, g->id, number));
+                      act_on(&p->other, what, g->id, number));
         else
             act_commit(p, g);
     }
     ef__generation_list_release(&list);
     if (step % 200 == 199)
-        reopen(&p->sqlite);
+        reopen(&p->other);
 }
 
 static void run(uint64_t seed, uint32_t steps)
@@ -323,7 +327,7 @@ static void run(uint64_t seed, uint32_t steps)
     print_message("# seed %llu\n", (unsigned long long)seed);
     p->dice.state = seed;
     fixture_open(&p->memory, "memory");
-    fixture_open(&p->sqlite, "sqlite");
+    fixture_open(&p->other, backend);
     for (uint32_t step = 0; step < steps; step++) {
         act(p, step);
         if (step % 50 == 49)
@@ -331,7 +335,7 @@ static void run(uint64_t seed, uint32_t steps)
     }
     check_same(p);
     fixture_close(&p->memory);
-    fixture_close(&p->sqlite);
+    fixture_close(&p->other);
     free(p);
 }
 
@@ -347,4 +351,12 @@ TEST(random_acts_leave_the_same_store_on_both)
         run(i * 7919, 600);
 }
 
-TEST_MAIN(TEST_CASE(random_acts_leave_the_same_store_on_both))
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {TEST_CASE(random_acts_leave_the_same_store_on_both)};
+
+    if (argc > 1)
+        backend = argv[1];
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -50,6 +50,19 @@ static void remove_dir(const char *path)
     (void)rmdir(path);
 }
 
+/* The server is the test program's own (support/postgres_server.py); what the test before has left
+ * in it goes. */
+static void empty_database(fixture *t)
+{
+    const char *url = getenv("POSTGRES_URL");
+    int n = snprintf(t->url, sizeof t->url, "%s", url ? url : "");
+
+    if (!url || n <= 0 || (size_t)n >= sizeof t->url)
+        fail_msg("POSTGRES_URL is not set: run it by support/postgres_server.py");
+    postgres_run(t, "DROP SCHEMA IF EXISTS everfold CASCADE");
+    postgres_run(t, "DROP SCHEMA IF EXISTS everfold_views CASCADE");
+}
+
 void fixture_open(fixture *t, const char *backend)
 {
     t->backend = backend;
@@ -58,6 +71,8 @@ void fixture_open(fixture *t, const char *backend)
     t->arena = (ef__arena)EF__ARENA_INIT(256 * 1024 * 1024);
     if (strcmp(backend, "memory") == 0)
         (void)snprintf(t->url, sizeof t->url, "memory:");
+    else if (strcmp(backend, "postgres") == 0)
+        empty_database(t);
     else
         make_dir(t);
     t->options = (ef__views_options){.url = t->url, .create = true, .clock = &t->clock};

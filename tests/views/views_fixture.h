@@ -2,7 +2,8 @@
  * views_fixture.h - what the seam of the views promises, run on every back end.
  *
  * Each test gets a new, empty store of the back end that the program was started with (its first
- * argument): "memory" or "sqlite". The wall clock is the test's; it stands still until it is moved.
+ * argument): "memory", "sqlite" or "postgres". The wall clock is the test's; it stands still until
+ * it is moved.
  */
 #ifndef EF_VIEWS_FIXTURE_H
 #define EF_VIEWS_FIXTURE_H
@@ -41,6 +42,10 @@ bool survives(const fixture *t);
     }
 #define OK(call) CHECK_STATUS(EF_OK, call, &t->err)
 #define REFUSED(status, call) CHECK_STATUS(status, call, &t->err)
+
+/* A statement by a connection of its own, which must succeed: the first column of its first row, or
+ * "". Lives until the next call. (postgres_run.c, or no_postgres_run.c where libpq is not) */
+const char *postgres_run(fixture *t, const char *sql);
 
 ef_str str(const char *text);
 /* A generation of `name`, catching up, with these declared indexes ("" for none): its id. */

@@ -1,6 +1,7 @@
 /*
- * change.c - what a commit changes, in the order of locks and as arrays: one statement for all views,
- * one for their index entries, one for watermarks, one for counts, whatever generations they are of.
+ * change.c - what a commit changes, in the order of locks and as arrays: one statement for all
+ * views, one for their index entries, one for watermarks, one for counts, whatever generations they
+ * are of.
  */
 #include "store.h"
 
@@ -52,8 +53,10 @@ static void sort_into(const ef__generation_change *change, vp_sorted *out)
         if (view->deleted && is_none(view->before))
             continue; /* came and went within the batch */
         *at = (struct vp_view_at){.generation = change->generation, .change = view};
-        if (!view->deleted)
+        if (!view->deleted) {
             ef__view_digest(&view->view, at->digest);
+            out->key_count += view->key_count;
+        }
         out->view_count++;
     }
     for (size_t i = 0; i < change->watermark_count; i++)
@@ -156,14 +159,14 @@ ef_status vp_send_views(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *er
         ef__pg_array_int(&c.arrays[4], view->last_position);
         ef__pg_array_int(&c.arrays[5], view->last_seq);
         ef__pg_array_int(&c.arrays[6], view->schema);
-        ef__pg_array_str(&c.arrays[7],
-                         (ef_str){(const char *)digest,
-                                  was_there ? sizeof digest : (size_t)EF__DIGEST_BYTES});
+        ef__pg_array_str(
+            &c.arrays[7],
+            (ef_str){(const char *)digest, was_there ? sizeof digest : (size_t)EF__DIGEST_BYTES});
     }
     return send_columns(conn, VP_VIEW_PUT, &c, NULL, err);
 }
 
-ef_status vp_send_keys(ef__pg_conn *conn, const vp_sorted *sorted, bool *out_sent, ef_error *err)
+ef_status vp_send_keys(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err)
 {
     columns c = columns_of("ittib");
 
@@ -175,10 +178,7 @@ ef_status vp_send_keys(ef__pg_conn *conn, const vp_sorted *sorted, bool *out_sen
             ef__pg_array_str(&c.arrays[4], change->keys[k].key);
         }
     }
-    *out_sent = c.arrays[0].count > 0;
-    if (*out_sent)
-        return send_columns(conn, VP_INDEX_PUT, &c, NULL, err);
-    return EF_OK;
+    return send_columns(conn, VP_INDEX_PUT, &c, NULL, err);
 }
 
 /* --- watermarks ------------------------------------------------------------------------------- */
@@ -211,10 +211,9 @@ ef_status vp_send_marks(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *er
         add_key(&c, sorted->marks[i].generation, w->tenant, w->stream);
         ef__pg_array_int(&c.arrays[3], w->after.applied_seq);
         ef__pg_array_int(&c.arrays[4], w->after.expected_next_seq);
-        ef__pg_array_str(
-            &c.arrays[5],
-            (ef_str){(const char *)hash,
-                     is_no_mark(&w->before) ? (size_t)EF_HASH_BYTES : sizeof hash});
+        ef__pg_array_str(&c.arrays[5],
+                         (ef_str){(const char *)hash,
+                                  is_no_mark(&w->before) ? (size_t)EF_HASH_BYTES : sizeof hash});
     }
     return send_columns(conn, VP_WATERMARK_PUT, &c, NULL, err);
 }
@@ -234,7 +233,9 @@ ef_status vp_send_resolve(ef__pg_conn *conn, const vp_sorted *sorted, int64_t no
 
 /* --- counts ----------------------------------------------------------------------------------- */
 
-enum { SHARDS = 16 }; /* connections that commit at the same time are few, and all shards are read */
+enum {
+    SHARDS = 16
+}; /* connections that commit at the same time are few, and all shards are read */
 
 static void add_count(columns *c, const ef__generation_change *change, int64_t shard,
                       const vp_sorted *sorted, size_t *at)
@@ -258,8 +259,8 @@ static void add_count(columns *c, const ef__generation_change *change, int64_t s
     ef__pg_array_int(&c->arrays[7], (int64_t)digest[1]);
 }
 
-ef_status vp_send_counts(ef__pg_conn *conn, const ef__views_commit *commit,
-                         const vp_sorted *sorted, int64_t now_us, ef_error *err)
+ef_status vp_send_counts(ef__pg_conn *conn, const ef__views_commit *commit, const vp_sorted *sorted,
+                         int64_t now_us, ef_error *err)
 {
     columns c = columns_of("iiiiiiii");
     int64_t shard = PQbackendPID(conn->pg) % SHARDS;

@@ -8,10 +8,11 @@
  *
  * The isolation is READ COMMITTED: each statement sees what was committed before it began. That
  * nothing changes between a comparison and the commit is seen to by locks (store.h): a row that was
- * inserted or updated is ours until the end, and so is a fence; eras and the live set are read after
- * their locks were granted, by a statement of its own, and who changes them needs those locks alone.
- * A row that is not there cannot be locked, and need not be: two that insert it meet at its primary
- * key, where the second waits for the first and then finds a row that is not what it has read.
+ * inserted or updated is ours until the end, and so is a fence; eras and the live set are read
+ * after their locks were granted, by a statement of its own, and who changes them needs those locks
+ * alone. A row that is not there cannot be locked, and need not be: two that insert it meet at its
+ * primary key, where the second waits for the first and then finds a row that is not what it has
+ * read.
  */
 #include "store.h"
 
@@ -27,15 +28,15 @@ typedef struct commit_work {
     vp_sorted sorted;
     ef__fence *fences; /* those with a scope, in order */
     size_t fence_count;
-    int64_t *ids; /* of the generations, in their order */
-    size_t lock_count;
+    int64_t *ids;      /* of the generations, in their order */
+    size_t lock_count; /* answers to come before those that say something */
     int64_t now_us;
-    bool any_open, keys_sent, live;
+    bool any_open, live;
     struct found {
         bool is_there;
         int64_t era, position;
         size_t index_count;
-    } *found; /* of the generations, in their order */
+    } * found; /* of the generations, in their order */
 } commit_work;
 
 /* --- there ------------------------------------------------------------------------------------ */
@@ -68,7 +69,7 @@ static ef_status send_locks(commit_work *w, ef__pg_conn *conn, ef_error *err)
     size_t from = 0, count = commit->generation_count;
     ef_status st = EF_OK;
 
-    w->lock_count = 0;
+    w->lock_count = (size_t)conn->sent; /* what begins the transaction travels with them */
     if (live || commit->live_set) {
         st = vp_lock(conn, live, (int64_t[]){0}, 1, err);
         w->lock_count++;
@@ -146,8 +147,8 @@ static ef_status send_changes(commit_work *w, ef__pg_conn *conn, ef_error *err)
         st = vp_send_marks(conn, &w->sorted, err);
     if (st == EF_OK && w->sorted.view_count)
         st = vp_send_views(conn, &w->sorted, err);
-    if (st == EF_OK)
-        st = vp_send_keys(conn, &w->sorted, &w->keys_sent, err);
+    if (st == EF_OK && w->sorted.key_count)
+        st = vp_send_keys(conn, &w->sorted, err);
     if (st == EF_OK)
         st = vp_send_counts(conn, w->commit, &w->sorted, w->now_us, err);
     return st == EF_OK ? send_for_generations(w, conn, VP_FAILURE_ANY_OPEN, err) : st;
@@ -251,8 +252,8 @@ static ef_status take_count(ef__pg_conn *conn, size_t wanted, const char *what, 
     if (st != EF_OK || found == (int64_t)wanted)
         return st;
     return ef_fail_numbers(err, EF_CONFLICT, (int64_t)wanted, found,
-                           "of %zu %s only %lld are what was read: somebody else was there",
-                           wanted, what, (long long)found);
+                           "of %zu %s only %lld are what was read: somebody else was there", wanted,
+                           what, (long long)found);
 }
 
 static ef_status take_cursor(ef__pg_conn *conn, const ef__generation_change *change,
@@ -284,7 +285,7 @@ static ef_status take_changes(commit_work *w, ef__pg_conn *conn, ef_error *err)
         st = take_count(conn, w->sorted.mark_count, "watermarks", err);
     if (st == EF_OK && w->sorted.view_count)
         st = take_count(conn, w->sorted.view_count, "views", err);
-    if (st == EF_OK && w->keys_sent)
+    if (st == EF_OK && w->sorted.key_count)
         st = ef__pg_take(conn, NULL, err);
     if (st == EF_OK)
         st = ef__pg_take(conn, NULL, err); /* counts */
@@ -498,8 +499,8 @@ ef_status vp_commit(ef_views *views, const ef__views_commit *commit, ef_error *e
     st = prepare(&w, err);
     if (st == EF_OK)
         st = vp_write(w.store, commit->may_be_lost, write_all, &w, err);
-    /* Whether it is done shows in what it moved: who starts over finds other watermarks, and whoever
-     * comes second changes nothing. */
+    /* Whether it is done shows in what it moved: who starts over finds other watermarks, and
+     * whoever comes second changes nothing. */
     if (st == EF_UNSURE)
         st = ef_fail(err, EF_CONFLICT,
                      "the connection was lost during a commit, which may be done: look again");

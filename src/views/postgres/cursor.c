@@ -39,8 +39,8 @@ ef_status vp_cursor_write(ef__pg_conn *conn, int64_t generation, int64_t positio
     ef_status st = EF_OK;
 
     if (is_new)
-        st = run_change(conn, VP_CURSOR_INSERT, generation, c->tenant, &c->after, NULL, now_us,
-                        err);
+        st =
+            run_change(conn, VP_CURSOR_INSERT, generation, c->tenant, &c->after, NULL, now_us, err);
     if (st == EF_OK && goes)
         return run_change(conn, VP_CURSOR_DELETE, generation, c->tenant,
                           is_new ? &c->after : &c->before, NULL, now_us, err);

@@ -46,8 +46,8 @@ static ef_status look(ef__pg_conn *conn, int64_t id, locked *out, ef_error *err)
     ef__pg_add_array(&params, &ids);
     st = ef__pg_query(conn, VP_GENERATION_GET, &params, &rows, err);
     if (st == EF_OK && PQntuples(rows) == 0)
-        st = ef_fail_numbers(err, EF_NOT_FOUND, id, 0, "there is no generation %lld",
-                             (long long)id);
+        st =
+            ef_fail_numbers(err, EF_NOT_FOUND, id, 0, "there is no generation %lld", (long long)id);
     if (st == EF_OK)
         *out = (locked){.id = id,
                         .era = ef__pg_int(rows, 0, 1),
@@ -86,11 +86,12 @@ static ef_status put(vp_store *store, ef__pg_conn *conn, const locked *g, ef_err
 static ef_status lock_routes(ef__pg_conn *conn, int64_t id, ef_error *err)
 {
     int64_t ids[2] = {id, id};
+    ef__pg_params params = {0};
     PGresult *rows = NULL;
-    ef_status st = run_with(conn, VP_GENERATION_ROUTED, id, NULL, err);
+    ef_status st;
 
-    if (st == EF_OK)
-        st = ef__pg_take_last(conn, &rows, err);
+    ef__pg_add_int(&params, id);
+    st = ef__pg_query(conn, VP_GENERATION_ROUTED, &params, &rows, err);
     if (st == EF_OK && PQntuples(rows) > 0) {
         int64_t before = ef__pg_int(rows, 0, 0);
         ids[0] = before < id ? before : id;
@@ -214,8 +215,9 @@ ef_status vp_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
         return st;
     if (only_name.len)
         ef__pg_add_str(&params, only_name);
-    st = ef__pg_read(vp_store_of(views)->pool,
-                     only_name.len ? VP_GENERATION_OF_NAME : VP_GENERATION_ALL, &params, &rows, err);
+    st =
+        ef__pg_read(vp_store_of(views)->pool,
+                    only_name.len ? VP_GENERATION_OF_NAME : VP_GENERATION_ALL, &params, &rows, err);
     if (st == EF_OK) {
         items = ef__arena_zalloc(&out->room->arena, (size_t)PQntuples(rows) + 1, sizeof *items);
         st = items ? EF_OK : ef__room_full(err);
@@ -233,8 +235,7 @@ ef_status vp_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
 ef_status vp_live_set_get(ef_views *views, int64_t *out, ef_error *err)
 {
     PGresult *rows = NULL;
-    ef_status st =
-        ef__pg_read(vp_store_of(views)->pool, VP_LIVE_SET_GET, NULL, &rows, err);
+    ef_status st = ef__pg_read(vp_store_of(views)->pool, VP_LIVE_SET_GET, NULL, &rows, err);
 
     if (st == EF_OK)
         *out = ef__pg_int(rows, 0, 0);
@@ -313,8 +314,8 @@ static ef_status lock_contents(ef__pg_conn *conn, const change *c, locked *out, 
 
 static ef_status delete_contents(ef__pg_conn *conn, int64_t id, ef_error *err)
 {
-    static const int WHICH[] = {VP_VIEW_CLEAR, VP_INDEX_CLEAR, VP_WATERMARK_CLEAR, VP_CURSOR_CLEAR,
-                                VP_FAILURE_CLEAR, VP_GENERATION_UNCOUNT};
+    static const int WHICH[] = {VP_VIEW_CLEAR,   VP_INDEX_CLEAR,   VP_WATERMARK_CLEAR,
+                                VP_CURSOR_CLEAR, VP_FAILURE_CLEAR, VP_GENERATION_UNCOUNT};
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < sizeof WHICH / sizeof WHICH[0]; i++)

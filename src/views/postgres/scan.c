@@ -2,9 +2,9 @@
  * scan.c - ranges of views, by id or by an index.
  *
  * A range goes from one place up to, but not including, another; a place is a whole key. Bounds,
- * pages and directions only choose the two places. Keys and names are compared by bytes, so that the
- * place right behind a key x is x with a NUL behind it: nothing fits in between. No name has a NUL
- * in it (and no text of PostgreSQL's), so behind a name comes the name with a byte of 1.
+ * pages and directions only choose the two places. Keys and names are compared by bytes, so that
+ * the place right behind a key x is x with a NUL behind it: nothing fits in between. No name has a
+ * NUL in it (and no text of PostgreSQL's), so behind a name comes the name with a byte of 1.
  *
  * Rows come by pages, in one snapshot: the first are few, for most who ask want few, and none holds
  * much more than PAGE_BYTES.
@@ -194,8 +194,7 @@ static bool show(scan *s, const PGresult *rows, long *out_bytes)
 
     *out_bytes = 0;
     for (int i = 0; more && i < PQntuples(rows); i++) {
-        ef__view view =
-            indexed ? view_of_entry(rows, i, s->asked->tenant) : view_of_row(rows, i);
+        ef__view view = indexed ? view_of_entry(rows, i, s->asked->tenant) : view_of_row(rows, i);
         s->begun = true;
         *out_bytes += (long)view.data.len;
         more = s->each(s->context, indexed ? ef__pg_str(rows, i, 5) : (ef_str){"", 0}, &view);

@@ -75,28 +75,29 @@ typedef struct vp_sorted {
         int64_t generation;
         const ef__view_change *change;
         uint64_t digest[2]; /* after; 0 when deleted */
-    } *views;
+    } * views;
     size_t view_count;
     struct vp_mark_at {
         int64_t generation;
         const ef__watermark_change *change;
-    } *marks;
+    } * marks;
     size_t mark_count;
 } vp_sorted;
 
 ef_status vp_sort(const ef__views_commit *commit, vp_sorted *out, ef_error *err);
 void vp_sorted_release(vp_sorted *sorted); /* also one that is zeroed */
 
-/* Send what is in one statement each; nothing where there is nothing. */
+/* One statement each, for where there is something. */
 ef_status vp_send_marks(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err);
 ef_status vp_send_views(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err);
-ef_status vp_send_keys(ef__pg_conn *conn, const vp_sorted *sorted, bool *out_sent, ef_error *err);
-ef_status vp_send_counts(ef__pg_conn *conn, const ef__views_commit *commit,
-                         const vp_sorted *sorted, int64_t now_us, ef_error *err);
+ef_status vp_send_keys(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err);
+ef_status vp_send_counts(ef__pg_conn *conn, const ef__views_commit *commit, const vp_sorted *sorted,
+                         int64_t now_us, ef_error *err);
 ef_status vp_send_resolve(ef__pg_conn *conn, const vp_sorted *sorted, int64_t now_us,
                           ef_error *err);
 
-/* cursor.c. The generation's lock is held alone, and its own cursor, now at `position`, was moved. */
+/* cursor.c. The generation's lock is held alone, and its own cursor, now at `position`, was moved.
+ */
 ef_status vp_cursor_write(ef__pg_conn *conn, int64_t generation, int64_t position,
                           const ef__tenant_cursor_change *change, int64_t now_us, ef_error *err);
 ef_status vp_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,

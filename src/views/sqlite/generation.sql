@@ -1,18 +1,22 @@
 -- Generations, the state row, and transactions.
 
 -- name: begin
+-- only: sqlite on PostgreSQL the room begins and ends transactions
 BEGIN IMMEDIATE;
 
 -- name: begin_read
 BEGIN;
 
 -- name: commit
+-- only: sqlite on PostgreSQL the room begins and ends transactions
 COMMIT;
 
 -- name: rollback
+-- only: sqlite on PostgreSQL the room begins and ends transactions
 ROLLBACK;
 
 -- name: state_init
+-- only: sqlite on PostgreSQL the migration makes the row
 -- binds: 1 created
 INSERT INTO state(one, created, live_set, checkpoints) VALUES (1, ?1, 1, 0);
 

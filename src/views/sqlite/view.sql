@@ -2,6 +2,7 @@
 -- that somebody else wrote the view meanwhile.
 
 -- name: view_insert
+-- only: sqlite on PostgreSQL one statement inserts and updates the rows of a whole commit
 -- binds: 1 generation, 2 tenant, 3 id, 4 data, 5 last_position, 6 last_seq, 7 schema, 8 digest_a,
 --        9 digest_b, 10 keys
 INSERT INTO view(generation, tenant, id, data, last_position, last_seq, schema, digest_a, digest_b,
@@ -10,6 +11,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
     ON CONFLICT DO NOTHING;
 
 -- name: view_update
+-- only: sqlite on PostgreSQL one statement inserts and updates the rows of a whole commit
 -- binds: 1 generation, 2 tenant, 3 id, 4 data, 5 last_position, 6 last_seq, 7 schema, 8 digest_a,
 --        9 digest_b, 10 keys, 11 digest_a as read, 12 digest_b as read
 UPDATE view
@@ -23,6 +25,7 @@ DELETE FROM view
  WHERE generation = ?1 AND tenant = ?2 AND id = ?3 AND digest_a = ?4 AND digest_b = ?5;
 
 -- name: view_keys
+-- only: sqlite on PostgreSQL an entry is found by its view
 -- binds: 1 generation, 2 tenant, 3 id
 SELECT keys FROM view WHERE generation = ?1 AND tenant = ?2 AND id = ?3;
 
@@ -40,11 +43,13 @@ DELETE FROM view WHERE generation = ?1;
 DELETE FROM view WHERE rowid IN (SELECT rowid FROM view WHERE generation = ?1 LIMIT ?2);
 
 -- name: index_insert
+-- only: sqlite on PostgreSQL one statement inserts and updates the rows of a whole commit
 -- binds: 1 generation, 2 tenant, 3 idx, 4 key, 5 id
 INSERT INTO view_index(generation, tenant, idx, key, id) VALUES (?1, ?2, ?3, ?4, ?5)
     ON CONFLICT DO NOTHING;
 
 -- name: index_delete
+-- only: sqlite on PostgreSQL an entry is updated in its place
 -- binds: 1 generation, 2 tenant, 3 idx, 4 key, 5 id
 DELETE FROM view_index
  WHERE generation = ?1 AND tenant = ?2 AND idx = ?3 AND key = ?4 AND id = ?5;

@@ -1,12 +1,14 @@
 -- Watermarks, fences and failures.
 
 -- name: watermark_insert
+-- only: sqlite on PostgreSQL one statement inserts and updates the rows of a whole commit
 -- binds: 1 generation, 2 tenant, 3 stream, 4 applied_seq, 5 expected_next_seq, 6 hash
 INSERT INTO watermark(generation, tenant, stream, applied_seq, expected_next_seq, hash)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
     ON CONFLICT DO NOTHING;
 
 -- name: watermark_update
+-- only: sqlite on PostgreSQL one statement inserts and updates the rows of a whole commit
 -- No row changed means that it is not what was read.
 -- binds: 1 generation, 2 tenant, 3 stream, 4 applied_seq, 5 expected_next_seq, 6 hash; 7, 8, 9 the
 --        same as read
@@ -39,6 +41,7 @@ DELETE FROM watermark
 SELECT token FROM fence WHERE scope = ?1;
 
 -- name: fence_put
+-- only: sqlite on PostgreSQL it is read and put by one statement (fence_pass)
 -- binds: 1 scope, 2 token
 INSERT INTO fence(scope, token) VALUES (?1, ?2)
     ON CONFLICT (scope) DO UPDATE SET token = excluded.token;
