@@ -76,7 +76,7 @@ typedef struct vp_sorted {
         const ef__view_change *change;
         uint64_t digest[2]; /* after; 0 when deleted */
     } * views;
-    size_t view_count;
+    size_t view_count, key_count;
     struct vp_mark_at {
         int64_t generation;
         const ef__watermark_change *change;
