@@ -37,3 +37,8 @@ SELECT tenant, position, waiting, attempts, due, updated
 -- name: cursor_clear
 -- binds: 1 generation
 DELETE FROM everfold_views.tenant_cursor WHERE generation = $1;
+
+-- name: cursor_cut
+-- binds: 1 generation, 2 limit
+DELETE FROM everfold_views.tenant_cursor
+ WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.tenant_cursor WHERE generation = $1 LIMIT $2));

@@ -19,6 +19,8 @@ typedef struct change {
     int64_t id, era;
     ef__generation_state state;       /* to set */
     const ef__generation *generation; /* to add */
+    int64_t limit;                    /* of rows that go at a time … */
+    bool more;                        /* … and whether there are others */
 } change;
 
 /* --- pieces ----------------------------------------------------------------------------------- */
@@ -345,17 +347,41 @@ ef_status vp_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error
     return vp_write(c.store, false, clear, &c, err);
 }
 
+/* Up to `limit` rows of all that is its own. *out_more: there may be others. */
+static ef_status cut_contents(ef__pg_conn *conn, int64_t id, int64_t limit, bool *out_more,
+                              ef_error *err)
+{
+    static const int WHICH[] = {VP_VIEW_CUT, VP_INDEX_CUT, VP_WATERMARK_CUT, VP_CURSOR_CUT,
+                                VP_FAILURE_CUT};
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && limit > 0 && i < sizeof WHICH / sizeof WHICH[0]; i++) {
+        ef__pg_params params = {0};
+        int64_t changed = 0;
+        ef__pg_add_int(&params, id);
+        ef__pg_add_int(&params, limit);
+        st = ef__pg_change(conn, WHICH[i], &params, &changed, err);
+        limit -= changed;
+    }
+    *out_more = limit <= 0;
+    return st;
+}
+
 static ef_status drop(void *context, ef__pg_conn *conn, ef_error *err)
 {
-    const change *c = context;
+    change *c = context;
     locked g;
     ef_status st = lock_contents(conn, c, &g, err);
 
+    c->more = false;
     if (st == EF_OK && g.routed)
         st = ef_fail(err, EF_CONFLICT, "generation %lld is the one that queries go to",
                      (long long)c->id);
     if (st == EF_OK)
-        st = delete_contents(conn, c->id, err);
+        st = cut_contents(conn, c->id, c->limit, &c->more, err);
+    if (st != EF_OK || c->more)
+        return st;
+    st = run_with(conn, VP_GENERATION_UNCOUNT, c->id, NULL, err);
     if (st == EF_OK)
         st = run_with(conn, VP_GENERATION_REMOVE, c->id, NULL, err);
     if (st == EF_OK && g.state == EF__GENERATION_LIVE)
@@ -363,9 +389,12 @@ static ef_status drop(void *context, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-ef_status vp_generation_remove(ef_views *views, int64_t id, int64_t era, ef_error *err)
+ef_status vp_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
+                               bool *out_more, ef_error *err)
 {
-    change c = {.store = vp_store_of(views), .id = id, .era = era};
+    change c = {.store = vp_store_of(views), .id = id, .era = era, .limit = limit};
+    ef_status st = vp_write(c.store, false, drop, &c, err);
 
-    return vp_write(c.store, false, drop, &c, err);
+    *out_more = st == EF_OK && c.more;
+    return st;
 }

@@ -52,6 +52,11 @@ SELECT a.n, v.data, v.last_position, v.last_seq, v.schema, v.digest
 -- binds: 1 generation
 DELETE FROM everfold_views.view WHERE generation = $1;
 
+-- name: view_cut
+-- binds: 1 generation, 2 limit
+DELETE FROM everfold_views.view
+ WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.view WHERE generation = $1 LIMIT $2));
+
 -- name: index_put
 -- Entries that are as they were are not touched. view_put holds the views' rows, so nobody else writes
 -- entries of them.
@@ -73,6 +78,11 @@ DELETE FROM everfold_views.view_index
 -- name: index_clear
 -- binds: 1 generation
 DELETE FROM everfold_views.view_index WHERE generation = $1;
+
+-- name: index_cut
+-- binds: 1 generation, 2 limit
+DELETE FROM everfold_views.view_index
+ WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.view_index WHERE generation = $1 LIMIT $2));
 
 -- Every scan is a range from a place to one before another (scan.c): places are whole keys, so that
 -- one statement serves all bounds and pages, and is always one search of an index.

@@ -45,6 +45,11 @@ SELECT applied_seq, expected_next_seq, hash, tenant, stream
 -- binds: 1 generation
 DELETE FROM everfold_views.watermark WHERE generation = $1;
 
+-- name: watermark_cut
+-- binds: 1 generation, 2 limit
+DELETE FROM everfold_views.watermark
+ WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.watermark WHERE generation = $1 LIMIT $2));
+
 -- name: fence_get
 -- binds: 1 scope
 SELECT token FROM everfold_views.fence WHERE scope = $1;
@@ -102,3 +107,8 @@ SELECT id, generation, tenant, stream, seq, position, event_id, code, message, a
 -- name: failure_clear
 -- binds: 1 generation
 DELETE FROM everfold_views.failure WHERE generation = $1;
+
+-- name: failure_cut
+-- binds: 1 generation, 2 limit
+DELETE FROM everfold_views.failure
+ WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.failure WHERE generation = $1 LIMIT $2));
