@@ -31,6 +31,10 @@ ef_status ef_program_check(const char *file_name, ef_str text, ef_text_form form
 ef_status ef_program_explain(const char *file_name, ef_str text, ef_text_form form,
                              ef_text *out_report, ef_error *err);
 
+/* The name that a program gives its projection, in `out` of `size` bytes. EF_BAD_INPUT: it has a
+ * mistake. */
+ef_status ef_program_name(ef_str text, char *out, size_t size, ef_error *err);
+
 typedef struct ef_projection {
     ef_str name;
     int32_t version;

@@ -58,6 +58,10 @@ ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_superviso
 /* How the posts are doing: up to `max` of them, how many in all. */
 size_t ef_supervisor_posts(ef_supervisor *supervisor, ef_post *out, size_t max);
 
+/* There is something to do that no append tells of (a deploy, a run): look within a fraction of a
+ * second instead of the interval. NULL is fine. */
+void ef_supervisor_wake(ef_supervisor *supervisor);
+
 /* Begin nothing new, finish what is in hand, end the threads. NULL is fine. */
 void ef_supervisor_stop(ef_supervisor *supervisor);
 

@@ -77,6 +77,23 @@ ef_status ef_view_explain(ef_engine *engine, ef_str projection, ef_str tenant, e
 ef_status ef_view_at(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
                      int64_t position, ef_view_list *out, ef_error *err);
 
+typedef struct ef_view_changes_query {
+    ef_str projection;
+    ef_str tenant;
+    ef_str view_id; /* "" all */
+    int64_t after;  /* a position: 0 from the start */
+    size_t limit;   /* events to look at: 0 means 100; at most 1,000 */
+} ef_view_changes_query;
+
+/*
+ * The views that events above `after` have touched, each once, as they are now; one without data is
+ * gone. *out_reached is where to go on: the same position as long as nothing new is in. To follow a
+ * projection, wait and ask again; nothing is missed, and a view that changes often is told in fewer
+ * steps.
+ */
+ef_status ef_view_changes(ef_engine *engine, const ef_view_changes_query *query, ef_view_list *out,
+                          int64_t *out_reached, ef_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -158,6 +158,8 @@ int cli_journal_need(cli *c, bool read_only);
 
 /* Open c->engine on c->journal, which is open; `create` makes the view store. */
 ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err);
+/* Open both, and make what is not there: the data directory and the stores. */
+ef_status cli_stores_make(cli *c, bool *out_made, ef_error *err);
 /* Open the journal and the engine, or say why not: 0, or the exit code. */
 int cli_engine_need(cli *c, bool read_only);
 /* What appending needs: the engine too in the modes that fold at once. 0, or the exit code. */

@@ -5,7 +5,7 @@
  * by a batch: so many events or so many bytes, whichever comes first.
  */
 #include "commands.h"
-#include "import.h"
+#include "../shape/incoming.h"
 #include "../base/limits.h"
 
 #include <errno.h>
@@ -299,7 +299,8 @@ static ef_status take_line(importer *in, ef_str line, ef_error *err)
         return st;
     ef_str copy = {in->lines + in->lines_used, line.len};
     memcpy(in->lines + in->lines_used, line.ptr, line.len);
-    st = cli_import_decode(copy, cli_tenant(in->c), &in->texts, &in->events[in->count], &line_err);
+    st = ef__event_decode(copy, &(ef_new_event){.tenant = cli_tenant(in->c)}, &in->texts,
+                          &in->events[in->count], &line_err);
     if (st == EF_OK)
         st = ef_event_check(&in->events[in->count], 1, NULL, &line_err);
     if (st == EF_NO_MEMORY) {

@@ -3,50 +3,7 @@
  */
 #include "commands.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <sys/stat.h>
-
-/* The directories above it as the umask likes; itself for its owner only, for it holds all data. */
-static ef_status make_data_directory(const char *path, ef_error *err)
-{
-    char part[PATH_MAX];
-    struct stat st;
-    size_t length = strlen(path);
-
-    while (length > 1 && path[length - 1] == '/')
-        length--;
-    if (length == 0 || length >= sizeof(part))
-        return ef_fail(err, EF_BAD_INPUT, "the data directory's name has %zu bytes", length);
-    if (stat(path, &st) == 0)
-        return S_ISDIR(st.st_mode) ? EF_OK
-                                   : ef_fail(err, EF_BAD_INPUT, "%s is not a directory", path);
-    for (size_t i = 1; i <= length; i++) {
-        bool last = i == length;
-        if (!last && path[i] != '/')
-            continue;
-        memcpy(part, path, i);
-        part[i] = '\0';
-        if (mkdir(part, last ? 0700 : 0777) != 0 && errno != EEXIST)
-            return ef_fail(err, EF_IO, "%s could not be made: %s", part, strerror(errno));
-    }
-    return EF_OK;
-}
-
-static ef_status open_or_make(cli *c, bool *out_made, ef_error *err)
-{
-    ef_journal_options create = {.create = true};
-    ef_status st = cli_journal_open(c, NULL, err);
-
-    *out_made = st == EF_NOT_FOUND;
-    if (st == EF_NOT_FOUND) {
-        *err = (ef_error)EF_ERROR_INIT;
-        st = cli_journal_open(c, &create, err);
-    }
-    if (st == EF_OK)
-        st = cli_engine_open(c, true, false, err);
-    return st;
-}
 
 static void write_answer(cli *c, const char *data, const ef_store_facts *facts, bool made)
 {
@@ -82,15 +39,12 @@ static int run_init(cli *c)
     ef_store_facts facts;
     char data[PATH_MAX], hint[PATH_MAX + 128];
     bool made = false;
-    ef_status st = EF_OK;
+    ef_status st;
 
     (void)snprintf(data, sizeof(data), "%.*s", EF_STR_ARG(ef__settings_text(c->settings, "data")));
     if (strncmp(c->journal_url, "memory:", 7) == 0)
         cli_say(c, "memory: keeps nothing: there is nothing to make");
-    else
-        st = make_data_directory(data, &err);
-    if (st == EF_OK)
-        st = open_or_make(c, &made, &err);
+    st = cli_stores_make(c, &made, &err);
     if (st == EF_OK)
         st = ef_journal_facts(c->journal, &facts, &err);
     if (st != EF_OK)

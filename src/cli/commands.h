@@ -36,6 +36,7 @@ extern const cli_command cli_cmd_view_export;
 extern const cli_command cli_cmd_view_explain;
 extern const cli_command cli_cmd_view_at;
 extern const cli_command cli_cmd_view_seed;
+extern const cli_command cli_cmd_serve;
 extern const cli_command cli_cmd_work;
 extern const cli_command cli_cmd_outbox_report;
 extern const cli_command cli_cmd_outbox_requeue;

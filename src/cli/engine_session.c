@@ -1,11 +1,13 @@
 /*
  * engine_session.c - the engine that the settings lead to.
  *
- * Only `init` makes stores: a mistyped --views must not become a new and empty one.
+ * Only `init` and `serve` make stores: a mistyped --views must not become a new and empty one.
  */
 #include "cli.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 static ef_mode engine_mode(cli_mode mode)
 {
@@ -80,4 +82,55 @@ ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place 
     if (c->engine)
         return ef_engine_append(c->engine, events, count, out_places, err);
     return ef_journal_append(c->journal, events, count, out_places, err);
+}
+
+/* --- making them ----------------------------------------------------------------------------- */
+
+/* The directories above it as the umask likes; itself for its owner only, for it holds all data. */
+static ef_status make_data_directory(const char *path, ef_error *err)
+{
+    char part[PATH_MAX];
+    struct stat st;
+    size_t length = strlen(path);
+
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    if (length == 0 || length >= sizeof(part))
+        return ef_fail(err, EF_BAD_INPUT, "the data directory's name has %zu bytes", length);
+    if (stat(path, &st) == 0)
+        return S_ISDIR(st.st_mode) ? EF_OK
+                                   : ef_fail(err, EF_BAD_INPUT, "%s is not a directory", path);
+    for (size_t i = 1; i <= length; i++) {
+        bool last = i == length;
+        if (!last && path[i] != '/')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, last ? 0700 : 0777) != 0 && errno != EEXIST)
+            return ef_fail(err, EF_IO, "%s could not be made: %s", part, strerror(errno));
+    }
+    return EF_OK;
+}
+
+ef_status cli_stores_make(cli *c, bool *out_made, ef_error *err)
+{
+    char data[PATH_MAX];
+    ef_journal_options create = {.create = true};
+    ef_status st = EF_OK;
+
+    *out_made = false;
+    (void)snprintf(data, sizeof(data), "%.*s", EF_STR_ARG(ef__settings_text(c->settings, "data")));
+    if (strncmp(c->journal_url, "memory:", 7) != 0)
+        st = make_data_directory(data, err);
+    if (st != EF_OK)
+        return st;
+    st = cli_journal_open(c, NULL, err);
+    *out_made = st == EF_NOT_FOUND;
+    if (st == EF_NOT_FOUND) {
+        *err = (ef_error)EF_ERROR_INIT;
+        st = cli_journal_open(c, &create, err);
+    }
+    if (st == EF_OK)
+        st = cli_engine_open(c, true, false, err);
+    return st;
 }

@@ -5,7 +5,7 @@
  * several lines; any other line begins with a word.
  */
 #include "fold_test.h"
-#include "import.h"
+#include "../shape/incoming.h"
 #include "../base/limits.h"
 
 enum section { NOWHERE, GIVEN, EXPECT };
@@ -110,7 +110,8 @@ static ef_status add_event(reader *r, ef_str json, int32_t line)
     if (!event)
         return no_memory(r);
     event->line = line;
-    ef_status st = cli_import_decode(json, EF_STR(""), r->arena, &event->event, &inner);
+    ef_status st = ef__event_decode(json, &(ef_new_event){.tenant = EF_STR("")}, r->arena,
+                                    &event->event, &inner);
     if (st == EF_OK)
         st = ef_event_check(&event->event, 1, NULL, &inner);
     if (st != EF_OK)

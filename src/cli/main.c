@@ -58,6 +58,7 @@ const cli_command *const cli_commands[] = {
     &cli_cmd_view_explain,
     &cli_cmd_view_at,
     &cli_cmd_view_seed,
+    &cli_cmd_serve,
     &cli_cmd_work,
     &cli_cmd_outbox_report,
     &cli_cmd_outbox_requeue,

@@ -3,6 +3,7 @@
  */
 #include "engine_priv.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define REPORT_BYTES_MAX (16u << 20)
@@ -96,6 +97,25 @@ ef_status ef_program_explain(const char *file_name, ef_str text, ef_text_form fo
         st = give_text(&buf, out_report, err);
     else
         ef__buf_release(&buf);
+    ef__program_close(program);
+    free(diagnostics);
+    return st;
+}
+
+ef_status ef_program_name(ef_str text, char *out, size_t size, ef_error *err)
+{
+    ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
+    ef__program *program = NULL;
+    ef_status st;
+
+    if (!out || !diagnostics) {
+        free(diagnostics);
+        return out ? ef_fail(err, EF_NO_MEMORY, "memory ran out")
+                   : ef_fail(err, EF_BAD_INPUT, "out is NULL");
+    }
+    st = compile("program", text, &program, diagnostics, err);
+    if (st == EF_OK)
+        (void)snprintf(out, size, "%.*s", EF_STR_ARG(ef__program_name(program)));
     ef__program_close(program);
     free(diagnostics);
     return st;

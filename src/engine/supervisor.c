@@ -28,6 +28,7 @@ typedef struct post {
     step_fn *step;
     pthread_t thread;
     bool started;
+    int64_t wakes;   /* the supervisor's, when the last step began */
     ef_post shown;   /* under the supervisor's lock, as is … */
     int64_t well_us; /* … when it last got on or found nothing to do; monotonic */
 } post;
@@ -38,6 +39,7 @@ struct ef_supervisor {
     pthread_mutex_t telling; /* one on_step at a time */
     pthread_cond_t wake;
     bool stopping;
+    int64_t wakes; /* how often somebody said that there is something to do */
     post posts[POSTS_MAX];
     size_t count;
 };
@@ -64,6 +66,33 @@ static bool is_stopping(ef_supervisor *s)
     bool stopping = s->stopping;
     pthread_mutex_unlock(&s->lock);
     return stopping;
+}
+
+/* Stop, or something that somebody has told us of since the last step began? */
+static bool is_called(post *p)
+{
+    ef_supervisor *s = p->supervisor;
+
+    pthread_mutex_lock(&s->lock);
+    bool called = s->stopping || s->wakes != p->wakes;
+    pthread_mutex_unlock(&s->lock);
+    return called;
+}
+
+static void note_wakes(post *p)
+{
+    pthread_mutex_lock(&p->supervisor->lock);
+    p->wakes = p->supervisor->wakes;
+    pthread_mutex_unlock(&p->supervisor->lock);
+}
+
+void ef_supervisor_wake(ef_supervisor *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->wakes++;
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* Sleep so long, or until somebody wants us to stop. */
@@ -99,7 +128,7 @@ static int64_t rest_ms(const post *p, const ef_tick *tick)
     return ms < 1 ? 1 : ms;
 }
 
-/* Until the journal is past `position`, the time is over, or we are to stop. */
+/* Until the journal is past `position`, the time is over, or we are called. */
 static void rest(post *p, int64_t position, int64_t ms)
 {
     ef_supervisor *s = p->supervisor;
@@ -107,7 +136,7 @@ static void rest(post *p, int64_t position, int64_t ms)
     ef_error ignored = EF_ERROR_INIT;
     ef_status st = EF_TIMEOUT;
 
-    while (st == EF_TIMEOUT && left > 0 && !is_stopping(s)) {
+    while (st == EF_TIMEOUT && left > 0 && !is_called(p)) {
         st = ef_journal_wait(s->options.engine->journal, position,
                              left < SLICE_MS ? left : SLICE_MS, &ignored);
         left = (until_us - mono_us(s)) / 1000;
@@ -171,8 +200,10 @@ static void step_once(post *p)
     ef_head head = {0};
     ef_tick tick = {0};
     int64_t began_us = mono_us(s);
-    ef_status st = ef_journal_head(s->options.engine->journal, &head, &err);
+    ef_status st;
 
+    note_wakes(p);
+    st = ef_journal_head(s->options.engine->journal, &head, &err);
     if (st == EF_OK)
         st = p->step(s->options.engine, &s->options.work, &tick, &err);
     tick.duration_us = mono_us(s) - began_us;

@@ -88,8 +88,8 @@ ef_status ef__shape_read(const ef__json *object, const ef__shape *shape, void *t
 
 /* --- answers of several parts (answer.c) ------------------------------------------------------ */
 
-/* problem+json; `hint` may be NULL. */
-void ef__problem_write(ef__json_writer *w, const ef_error *err, const char *hint);
+/* problem+json; `http` is the status of the answer (0: the error's own), `hint` may be NULL. */
+void ef__problem_write(ef__json_writer *w, const ef_error *err, int http, const char *hint);
 /* A view as of a position. */
 void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of);
 /* The "summary" of the outbox. */

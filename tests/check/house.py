@@ -70,7 +70,7 @@ MAY_INCLUDE = {
     'engine': {'journal', 'views', 'bus', 'fold', 'core', 'base'},
     'shape': {'base'},
     'server': {'shape', 'base'},
-    'cli': {'shape', 'base'},
+    'cli': {'server', 'shape', 'base'},
     '': set(),  # src/*.c
 }
 

@@ -6,7 +6,7 @@
  */
 #include "../../src/base/json.h"
 #include "../../src/base/limits.h"
-#include "../../src/cli/import.h"
+#include "../../src/shape/incoming.h"
 
 #include <stdlib.h>
 
@@ -33,7 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (!line)
         return 0;
     memcpy(line, bytes, size);
-    if (cli_import_decode((ef_str){line, size}, EF_STR("t"), &arena, &event, &err) == EF_OK) {
+    if (ef__event_decode((ef_str){line, size}, &(ef_new_event){.tenant = EF_STR("t")}, &arena,
+                         &event, &err) == EF_OK) {
         need_json(event.data, line, size);
         need_json(event.meta, line, size);
         if (!event.stream.ptr || !event.type.ptr || event.data.len == 0)

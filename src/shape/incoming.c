@@ -1,11 +1,11 @@
 /*
- * import.c - one line of an import file into one event.
+ * incoming.c - JSON from outside into events.
  *
- * The line is checked whole by the strict door first; after that it is known to be JSON, and its
- * members are walked as slices of the line. So no tree is built of the data, whatever its size, and
- * what is appended are the very bytes of the file.
+ * The text is checked whole by the strict door first; after that it is known to be JSON, and its
+ * members are walked as slices of it. So no tree is built of the data, whatever its size, and what
+ * is appended are the very bytes that came.
  */
-#include "import.h"
+#include "incoming.h"
 #include "../base/json.h"
 #include "../base/limits.h"
 
@@ -29,7 +29,7 @@ static const char *skip_string(const char *at)
     return at + 1;
 }
 
-/* Behind the value that starts at `at`. Ends because the text was checked and the object's closing
+/* Behind the value that starts at `at`. Ends because the text was checked and the outer closing
  * bracket is still ahead. */
 static const char *skip_value(const char *at)
 {
@@ -48,7 +48,8 @@ static const char *skip_value(const char *at)
     } while (depth > 0);
     /* What is left of a number or a word. A container or string is over already. */
     if (at[-1] != '"' && at[-1] != '}' && at[-1] != ']')
-        while (*at != ',' && *at != '}' && *at != ' ' && *at != '\t' && *at != '\n' && *at != '\r')
+        while (*at != ',' && *at != '}' && *at != ']' && *at != ' ' && *at != '\t' && *at != '\n' &&
+               *at != '\r')
             at++;
     return at;
 }
@@ -56,7 +57,7 @@ static const char *skip_value(const char *at)
 /* --- members -------------------------------------------------------------------------------------
  */
 
-static ef_status text_of(const char *key, ef_str raw, ef__arena *arena, ef_str *out, ef_error *err)
+ef_status ef__slice_text(const char *key, ef_str raw, ef__arena *arena, ef_str *out, ef_error *err)
 {
     ef__json *value = NULL;
     ef_status st;
@@ -88,7 +89,7 @@ static ef_status number_of(const char *key, ef_str raw, int64_t min, int64_t max
 static ef_status time_of(ef_str raw, ef__arena *arena, int64_t *out, ef_error *err)
 {
     ef_str text;
-    ef_status st = text_of("time", raw, arena, &text, err);
+    ef_status st = ef__slice_text("time", raw, arena, &text, err);
 
     if (st == EF_OK && ef_time_parse(text.ptr, text.len, out) != 0)
         st = ef_fail(err, EF_BAD_INPUT, "time is not RFC 3339, as 2026-11-16T09:30:00Z");
@@ -107,15 +108,15 @@ static ef_status take_member(ef_str key, ef_str raw, ef__arena *arena, ef_new_ev
     ef_status st;
 
     if (key_is(key, "tenant"))
-        return text_of("tenant", raw, arena, &out->tenant, err);
+        return ef__slice_text("tenant", raw, arena, &out->tenant, err);
     if (key_is(key, "stream"))
-        return text_of("stream", raw, arena, &out->stream, err);
+        return ef__slice_text("stream", raw, arena, &out->stream, err);
     if (key_is(key, "type"))
-        return text_of("type", raw, arena, &out->type, err);
+        return ef__slice_text("type", raw, arena, &out->type, err);
     if (key_is(key, "time"))
         return time_of(raw, arena, &out->time_us, err);
     if (key_is(key, "id")) {
-        st = text_of("id", raw, arena, &out->id, err);
+        st = ef__slice_text("id", raw, arena, &out->id, err);
         if (st == EF_OK && out->id.len == 0)
             st = ef_fail(err, EF_BAD_INPUT, "id is empty; leave it out to have one made");
         return st;
@@ -151,32 +152,63 @@ static ef_status check_needed(const ef_new_event *event, ef_error *err)
     return EF_OK;
 }
 
-ef_status cli_import_decode(ef_str line, ef_str tenant, ef__arena *arena, ef_new_event *out,
-                            ef_error *err)
+ef_status ef__slice_next(ef_str text, size_t *at, ef__arena *arena, ef__slice *out, bool *out_more,
+                         ef_error *err)
 {
-    ef__json_kind kind = EF__JSON_NULL;
-    ef_status st = ef__json_check(line, EF_LIMIT_LINE_BYTES, &kind, err);
+    const char *p = text.ptr + *at;
+    bool object;
+    ef_str key;
+    ef_status st = EF_OK;
 
-    *out = (ef_new_event){.tenant = tenant};
-    if (st != EF_OK)
-        return st;
-    if (kind != EF__JSON_OBJECT)
-        return ef_fail(err, EF_BAD_INPUT, "the line is not a JSON object");
-    const char *at = skip_space(skip_space(line.ptr) + 1);
-    while (*at != '}' && st == EF_OK) {
-        ef_str raw_key = {at, 0}, key = {NULL, 0}, raw;
-        at = skip_string(at);
-        raw_key.len = (size_t)(at - raw_key.ptr);
-        st = text_of("key", raw_key, arena, &key, err);
-        at = skip_space(skip_space(at) + 1); /* the colon */
-        raw.ptr = at;
-        at = skip_value(at);
-        raw.len = (size_t)(at - raw.ptr);
-        if (st == EF_OK)
-            st = take_member(key, raw, arena, out, err);
-        at = skip_space(at);
-        if (*at == ',')
-            at = skip_space(at + 1);
+    if (*at == 0)
+        p = skip_space(p) + 1;
+    object = *skip_space(text.ptr) == '{';
+    p = skip_space(p);
+    if (*p == ',')
+        p = skip_space(p + 1);
+    *out_more = *p != '}' && *p != ']';
+    *out = (ef__slice){{"", 0}, {NULL, 0}};
+    if (!*out_more)
+        return EF_OK;
+    if (object) {
+        key.ptr = p;
+        p = skip_string(p);
+        key.len = (size_t)(p - key.ptr);
+        st = ef__slice_text("key", key, arena, &out->key, err);
+        p = skip_space(skip_space(p) + 1); /* the colon */
+    }
+    out->raw.ptr = p;
+    p = skip_value(p);
+    out->raw.len = (size_t)(p - out->raw.ptr);
+    *at = (size_t)(p - text.ptr);
+    return st;
+}
+
+ef_status ef__event_take(ef_str text, const ef_new_event *defaults, ef__arena *arena,
+                         ef_new_event *out, ef_error *err)
+{
+    ef__slice member;
+    size_t at = 0;
+    bool more = true;
+    ef_status st = EF_OK;
+
+    *out = *defaults;
+    while (st == EF_OK) {
+        st = ef__slice_next(text, &at, arena, &member, &more, err);
+        if (st != EF_OK || !more)
+            break;
+        st = take_member(member.key, member.raw, arena, out, err);
     }
     return st == EF_OK ? check_needed(out, err) : st;
+}
+
+ef_status ef__event_decode(ef_str text, const ef_new_event *defaults, ef__arena *arena,
+                           ef_new_event *out, ef_error *err)
+{
+    ef__json_kind kind = EF__JSON_NULL;
+    ef_status st = ef__json_check(text, EF_LIMIT_LINE_BYTES, &kind, err);
+
+    if (st == EF_OK && kind != EF__JSON_OBJECT)
+        st = ef_fail(err, EF_BAD_INPUT, "the event is not a JSON object");
+    return st == EF_OK ? ef__event_take(text, defaults, arena, out, err) : st;
 }

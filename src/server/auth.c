@@ -1,0 +1,132 @@
+/*
+ * auth.c - who asks.
+ *
+ * Tokens are read from their file, and again when it has changed; so one that is revoked is refused
+ * within a second, without a signal. Without any token only this machine itself is served, and may
+ * do everything; the first token ends that.
+ */
+#include "server_priv.h"
+#include "token.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#define LOOK_AGAIN_US 1000000
+
+struct ef__tokens {
+    pthread_rwlock_t lock; /* over the list */
+    ef__token_list list;
+    struct timespec changed; /* of the file that was read */
+    int64_t looked_us;
+};
+
+static struct timespec changed_at(const char *path)
+{
+    struct stat s;
+
+    return path && stat(path, &s) == 0 ? s.st_mtim : (struct timespec){0, 0};
+}
+
+ef_status ef__tokens_reload(ef__server *server, ef_error *err)
+{
+    struct ef__tokens *tokens = server->tokens;
+    ef__token_list list = {NULL, 0};
+    struct timespec changed = changed_at(server->options.tokens);
+    ef_status st =
+        server->options.tokens ? ef__tokens_read(server->options.tokens, &list, err) : EF_OK;
+
+    if (st != EF_OK)
+        return st;
+    pthread_rwlock_wrlock(&tokens->lock);
+    ef__token_list_release(&tokens->list);
+    tokens->list = list;
+    tokens->changed = changed;
+    pthread_rwlock_unlock(&tokens->lock);
+    return EF_OK;
+}
+
+ef_status ef__tokens_open(ef__server *server, ef_error *err)
+{
+    server->tokens = calloc(1, sizeof *server->tokens);
+    if (!server->tokens)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    pthread_rwlock_init(&server->tokens->lock, NULL);
+    return ef__tokens_reload(server, err);
+}
+
+void ef__tokens_close(ef__server *server)
+{
+    if (!server->tokens)
+        return;
+    ef__token_list_release(&server->tokens->list);
+    pthread_rwlock_destroy(&server->tokens->lock);
+    free(server->tokens);
+    server->tokens = NULL;
+}
+
+bool ef__tokens_any(const ef__server *server)
+{
+    bool any;
+
+    pthread_rwlock_rdlock(&server->tokens->lock);
+    any = server->tokens->list.count > 0;
+    pthread_rwlock_unlock(&server->tokens->lock);
+    return any;
+}
+
+/* Somebody may have made or revoked one meanwhile. */
+static void look_again(ef__server *server)
+{
+    struct ef__tokens *tokens = server->tokens;
+    int64_t now_us = ef__server_mono(server);
+    int64_t before = __atomic_load_n(&tokens->looked_us, __ATOMIC_RELAXED);
+    struct timespec changed;
+    ef_error err = EF_ERROR_INIT;
+
+    if (now_us - before < LOOK_AGAIN_US || !server->options.tokens ||
+        !__atomic_compare_exchange_n(&tokens->looked_us, &before, now_us, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED))
+        return;
+    changed = changed_at(server->options.tokens);
+    pthread_rwlock_rdlock(&tokens->lock);
+    bool same =
+        changed.tv_sec == tokens->changed.tv_sec && changed.tv_nsec == tokens->changed.tv_nsec;
+    pthread_rwlock_unlock(&tokens->lock);
+    if (!same && ef__tokens_reload(server, &err) != EF_OK)
+        ef__log(server->options.log, EF_LOG_ERROR, "tokens not read",
+                EF_LOG_TEXT_FIELD("error", ef_str_from(err.text)));
+}
+
+static ef_status check_token(const ef__server *server, ef_str text, ef__principal *out,
+                             ef_error *err)
+{
+    const ef__token *token = ef__token_find(&server->tokens->list, text);
+    int64_t now_us = ef__server_now(server);
+
+    if (!token || token->revoked_us > 0 || (token->expires_us > 0 && token->expires_us <= now_us))
+        return ef_fail(err, EF_BAD_INPUT, "the token is not known, has expired or was revoked");
+    *out = (ef__principal){.scopes = token->scopes, .bound = token->bound};
+    memcpy(out->tenant, token->tenant, sizeof(out->tenant));
+    (void)snprintf(out->name, sizeof(out->name), "token %s", token->id);
+    return EF_OK;
+}
+
+ef_status ef__token_check(ef__server *server, ef_str authorization, bool from_loopback,
+                          ef__principal *out, ef_error *err)
+{
+    ef_status st;
+
+    look_again(server);
+    pthread_rwlock_rdlock(&server->tokens->lock);
+    if (authorization.len > 7 && strncasecmp(authorization.ptr, "Bearer ", 7) == 0) {
+        st = check_token(server, (ef_str){authorization.ptr + 7, authorization.len - 7}, out, err);
+    } else if (server->tokens->list.count == 0 && from_loopback && authorization.len == 0) {
+        *out = (ef__principal){.scopes = EF__SCOPE_ALL, .name = "loopback"};
+        st = EF_OK;
+    } else {
+        st = ef_fail(err, EF_BAD_INPUT, "a token is needed: Authorization: Bearer evf_…");
+    }
+    pthread_rwlock_unlock(&server->tokens->lock);
+    return st;
+}

@@ -1,0 +1,184 @@
+/*
+ * dispatch.c - from the headers to the handler: where from, who, which tenant, and then what.
+ *
+ * The order matters. A foreign Host or Origin is refused before anything is looked up, so that a
+ * page in somebody's browser cannot even ask; then the token, so that without one no path can be
+ * told from another.
+ */
+#include "request.h"
+
+#include "../base/limits.h"
+#include "../base/utf8.h"
+
+#include <stdio.h>
+
+#define STATUS_UNAUTHORIZED 401
+#define STATUS_FORBIDDEN 403
+#define STATUS_METHOD 405
+#define STATUS_MISDIRECTED 421
+
+static ef_status refuse(ef__request *r, int status, ef_status st)
+{
+    r->status = status;
+    return st;
+}
+
+/* "localhost:7450" without its port. */
+static ef_str host_only(ef_str host)
+{
+    size_t n = host.len;
+
+    while (n > 0 && host.ptr[n - 1] >= '0' && host.ptr[n - 1] <= '9')
+        n--;
+    if (n > 0 && n < host.len && host.ptr[n - 1] == ':')
+        host.len = n - 1;
+    if (host.len > 2 && host.ptr[0] == '[' && host.ptr[host.len - 1] == ']')
+        return (ef_str){host.ptr + 1, host.len - 2};
+    return host;
+}
+
+static bool in_list(ef_str name, const char *list)
+{
+    while (list && *list) {
+        size_t n = strcspn(list, ",");
+        if (n == name.len && strncasecmp(list, name.ptr, n) == 0)
+            return true;
+        list += n + (list[n] == ',');
+    }
+    return false;
+}
+
+static bool is_our_name(const ef__server *server, ef_str host)
+{
+    ef_str name = host_only(host);
+
+    return ef_str_equal(name, ef_str_from(server->host)) || in_list(name, server->options.hosts) ||
+           (server->loopback && in_list(name, "localhost,127.0.0.1,::1"));
+}
+
+/* A name that an attacker points at this address is not ours, whatever it resolves to. */
+static ef_status check_host(ef__request *r, ef_error *err)
+{
+    ef_str host = ef__request_header(r, "Host"), origin = ef__request_header(r, "Origin");
+    const char *at;
+
+    if (!is_our_name(r->server, host))
+        return refuse(r, STATUS_MISDIRECTED,
+                      ef_fail(err, EF_BAD_INPUT,
+                              "this server is not '%.*s'; names it goes by are set by server.hosts",
+                              EF_STR_ARG(host)));
+    if (!origin.ptr || origin.len == 0)
+        return EF_OK;
+    at = memmem(origin.ptr, origin.len, "://", 3);
+    if (!at || !ef_str_equal(host, (ef_str){at + 3, origin.len - (size_t)(at + 3 - origin.ptr)}))
+        return refuse(r, STATUS_FORBIDDEN,
+                      ef_fail(err, EF_BAD_INPUT, "a page of '%.*s' may not use this server",
+                              EF_STR_ARG(origin)));
+    return EF_OK;
+}
+
+static ef_status check_who(ef__request *r, ef_error *err)
+{
+    ef_status st = ef__token_check(r->server, ef__request_header(r, "Authorization"),
+                                   r->from_loopback, &r->who, err);
+
+    if (st == EF_OK)
+        return EF_OK;
+    ef__request_add_header(r, "WWW-Authenticate", "Bearer realm=\"everfold\"");
+    return refuse(r, STATUS_UNAUTHORIZED, st);
+}
+
+static ef_status check_scope(ef__request *r, ef_error *err)
+{
+    static const char *const names[] = {"append", "read", "work", "operate", "admin"};
+    unsigned scope = r->route->scope;
+
+    if ((r->who.scopes & EF__SCOPE_ADMIN) || (r->who.scopes & scope) == scope)
+        return EF_OK;
+    for (size_t i = 0; i < 5; i++)
+        if (scope & ~r->who.scopes & (1u << i))
+            return refuse(r, STATUS_FORBIDDEN,
+                          ef_fail(err, EF_BAD_INPUT, "this needs a token with scope %s", names[i]));
+    return EF_OK;
+}
+
+static ef_status choose_tenant(ef__request *r, ef_error *err)
+{
+    ef_str asked = ef__request_header(r, "X-Tenant-Id");
+    bool given = asked.len > 0;
+
+    if (given && (asked.len > EF_LIMIT_NAME_BYTES || !ef__utf8_valid(asked)))
+        return ef_fail(err, EF_BAD_INPUT, "X-Tenant-Id is not a tenant: up to %d bytes of UTF-8",
+                       EF_LIMIT_NAME_BYTES);
+    if (r->who.bound && given && !ef_str_equal(asked, ef_str_from(r->who.tenant)))
+        return refuse(r, STATUS_FORBIDDEN,
+                      ef_fail(err, EF_BAD_INPUT, "this token is for another tenant"));
+    r->tenant = r->who.bound ? ef_str_from(r->who.tenant) : asked;
+    r->any_tenant = !r->who.bound && !given;
+    return EF_OK;
+}
+
+static ef_status find_route(ef__request *r, ef_error *err)
+{
+    char allowed[EF__ROUTE_METHODS_MAX];
+    ef_str raw[EF__REQUEST_PARTS] = {{NULL, 0}};
+    ef_status st =
+        ef__route_find(r->method, r->path, &r->route, raw, EF__REQUEST_PARTS, allowed, err);
+
+    if (st == EF_UNSUPPORTED) {
+        ef__request_add_header(r, "Allow", ef__arena_copy(&r->arena, ef_str_from(allowed)).ptr);
+        return refuse(r, STATUS_METHOD, st);
+    }
+    for (size_t i = 0; st == EF_OK && i < EF__REQUEST_PARTS && raw[i].ptr; i++)
+        st = ef__request_decode(r, raw[i], false, &r->parts[i], err);
+    return st;
+}
+
+ef_status ef__dispatch_begin(ef__request *r)
+{
+    ef_error stranger = EF_ERROR_INIT;
+    ef_status st = check_host(r, &r->error), found;
+
+    if (st != EF_OK)
+        return st;
+    found = find_route(r, &r->error);
+    if (found == EF_OK && r->route->scope == EF__SCOPE_OPEN)
+        return EF_OK;
+    st = check_who(r, &stranger);
+    if (st != EF_OK) {
+        r->error = stranger; /* who learns nothing of paths */
+        return st;
+    }
+    if (found != EF_OK)
+        return found;
+    st = check_scope(r, &r->error);
+    return st == EF_OK ? choose_tenant(r, &r->error) : st;
+}
+
+void ef__dispatch_problem(ef__request *r)
+{
+    ef__json_writer w = EF__JSON_WRITER(&r->out);
+    int status = r->status;
+
+    ef__buf_reset(&r->out);
+    ef__problem_write(&w, &r->error, status, NULL);
+    ef__buf_add_char(&r->out, '\n');
+    r->status = status ? status : ef_status_http(r->error.status);
+    r->type = "application/problem+json";
+}
+
+void ef__dispatch_run(ef__request *r)
+{
+    ef_status st = r->route->run(r, &r->error);
+
+    if (st == EF_OK && r->out.failed)
+        st = ef_fail(&r->error, EF_TOO_LARGE,
+                     "the answer is larger than %d bytes; ask for fewer with limit",
+                     EF__ANSWER_BYTES_MAX);
+    if (st != EF_OK) {
+        r->error.status = st;
+        ef__dispatch_problem(r);
+    } else if (r->route->scope & EF__SCOPE_OPERATE) {
+        ef_supervisor_wake(r->server->options.supervisor); /* no append tells of what was done */
+    }
+}

@@ -1,0 +1,513 @@
+/*
+ * http.c - the network: the only file that knows the HTTP library (libmicrohttpd).
+ *
+ * One thread of the library's reads requests and writes answers. A request that may wait is handed
+ * to the pool with its connection suspended, and comes back by ef__http_ready:
+ *
+ *     headers ─► body ─► running (here, or in the pool) ─► answered
+ *        └─ refused: answered at once, and the connection closed behind it
+ *
+ * The library accepts two things that others behind a proxy read differently, so they are refused
+ * here: both a length and chunks, and two lengths. Slow ones are closed by the reaper: a connection
+ * has to bring a whole request, and to take its answer, in request_ms, however steadily it drips.
+ */
+#include "http_priv.h"
+#include "hub.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+typedef enum phase { PHASE_HEADERS, PHASE_BODY, PHASE_RUNNING, PHASE_READY } phase;
+
+/* A connection, for the reaper; `lock` of the http guards the list and these. */
+typedef struct peer {
+    struct peer *before, *next;
+    struct MHD_Connection *connection;
+    int fd;
+    int64_t since_us; /* it has been our peer's turn since then; 0: it is ours */
+} peer;
+
+typedef struct exchange {
+    ef__request request; /* first, so that a request is this */
+    phase phase;
+    bool refused;   /* the answer is ready although the body was not read */
+    bool too_large; /* the body; what comes of it is dropped */
+    bool counted;   /* in flight */
+    peer *peer;
+} exchange;
+
+struct ef__http {
+    struct MHD_Daemon *daemon;
+    pthread_mutex_t lock;
+    pthread_cond_t end;
+    peer *peers;
+    pthread_t reaper;
+    bool reaping, ending;
+};
+
+/* --- connections and their time ----------------------------------------------------------------
+ */
+
+static void set_turn(ef__server *server, peer *p, bool theirs)
+{
+    if (!p)
+        return;
+    pthread_mutex_lock(&server->http->lock);
+    p->since_us = theirs ? ef__server_mono(server) : 0;
+    pthread_mutex_unlock(&server->http->lock);
+}
+
+static void peer_joins(ef__server *server, struct MHD_Connection *connection, void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct ef__http *http = server->http;
+    peer *p = calloc(1, sizeof *p);
+
+    *context = p;
+    if (!p)
+        return;
+    p->connection = connection;
+    p->fd = info ? info->connect_fd : -1;
+    p->since_us = ef__server_mono(server);
+    pthread_mutex_lock(&http->lock);
+    p->next = http->peers;
+    if (http->peers)
+        http->peers->before = p;
+    http->peers = p;
+    pthread_mutex_unlock(&http->lock);
+    __atomic_add_fetch(&server->counts.connections, 1, __ATOMIC_RELAXED);
+}
+
+static void peer_leaves(ef__server *server, peer *p)
+{
+    struct ef__http *http = server->http;
+
+    if (!p)
+        return;
+    pthread_mutex_lock(&http->lock);
+    if (p->before)
+        p->before->next = p->next;
+    else
+        http->peers = p->next;
+    if (p->next)
+        p->next->before = p->before;
+    pthread_mutex_unlock(&http->lock);
+    free(p);
+    __atomic_sub_fetch(&server->counts.connections, 1, __ATOMIC_RELAXED);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        peer_joins(cls, connection, context);
+    else
+        peer_leaves(cls, *context);
+}
+
+/* Shut the socket and no more: the library's thread finds it so, and cleans up. */
+static void reap(ef__server *server)
+{
+    int64_t limit_us = server->options.request_ms * 1000, now_us = ef__server_mono(server);
+
+    for (peer *p = server->http->peers; p; p = p->next)
+        if (p->since_us > 0 && now_us - p->since_us > limit_us) {
+            (void)shutdown(p->fd, SHUT_RDWR);
+            p->since_us = now_us;
+            __atomic_add_fetch(&server->counts.refused, 1, __ATOMIC_RELAXED);
+        }
+}
+
+static void *reaper(void *cls)
+{
+    ef__server *server = cls;
+    struct ef__http *http = server->http;
+
+    pthread_mutex_lock(&http->lock);
+    while (!http->ending) {
+        struct timespec until;
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 1;
+        (void)pthread_cond_timedwait(&http->end, &http->lock, &until);
+        reap(server);
+    }
+    pthread_mutex_unlock(&http->lock);
+    return NULL;
+}
+
+/* --- headers ------------------------------------------------------------------------------------
+ */
+
+ef_str ef__request_header(const ef__request *r, const char *name)
+{
+    const char *value = NULL;
+    size_t length = 0;
+
+    if (MHD_lookup_connection_value_n(r->connection, MHD_HEADER_KIND, name, strlen(name), &value,
+                                      &length) != MHD_YES)
+        return EF_STR("");
+    return (ef_str){value, length};
+}
+
+typedef struct header_walk {
+    bool (*each)(void *context, ef_str name, ef_str value);
+    void *context;
+} header_walk;
+
+static enum MHD_Result walk_header(void *cls, enum MHD_ValueKind kind, const char *key,
+                                   const char *value)
+{
+    const header_walk *walk = cls;
+
+    (void)kind;
+    return walk->each(walk->context, ef_str_from(key), ef_str_from(value)) ? MHD_YES : MHD_NO;
+}
+
+void ef__request_each_header(const ef__request *r,
+                             bool (*each)(void *context, ef_str name, ef_str value), void *context)
+{
+    header_walk walk = {each, context};
+
+    (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, walk_header, &walk);
+}
+
+typedef struct framing {
+    int lengths, chunks, hosts;
+} framing;
+
+static enum MHD_Result count_framing(void *cls, enum MHD_ValueKind kind, const char *key,
+                                     const char *value)
+{
+    framing *f = cls;
+
+    (void)kind;
+    (void)value;
+    f->lengths += strcasecmp(key, "Content-Length") == 0;
+    f->chunks += strcasecmp(key, "Transfer-Encoding") == 0;
+    f->hosts += strcasecmp(key, "Host") == 0;
+    return MHD_YES;
+}
+
+static ef_status check_framing(ef__request *r, ef_error *err)
+{
+    framing f = {0};
+    int64_t length = 0;
+    ef_str text = ef__request_header(r, "Content-Length");
+
+    (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, count_framing, &f);
+    if (f.lengths > 1 || (f.lengths && f.chunks) || f.hosts > 1)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "the length of the request is told twice: one Content-Length, or chunks");
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9' || length > INT64_MAX / 10 - 10)
+            return ef_fail(err, EF_BAD_INPUT, "Content-Length is '%.*s'", EF_STR_ARG(text));
+        length = length * 10 + (text.ptr[i] - '0');
+    }
+    if (length > r->server->options.body_bytes_max)
+        return ef_fail_numbers(err, EF_TOO_LARGE, length, r->server->options.body_bytes_max,
+                               "the body has %lld bytes, at most %lld are taken", (long long)length,
+                               (long long)r->server->options.body_bytes_max);
+    return EF_OK;
+}
+
+static bool is_loopback(const ef__request *r)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *a = info ? info->client_addr : NULL;
+
+    if (a && a->sa_family == AF_INET)
+        return (ntohl(((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr) >> 24) == 127;
+    if (a && a->sa_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
+    return a && a->sa_family == AF_UNIX;
+}
+
+/* --- answers ------------------------------------------------------------------------------------
+ */
+
+static void add_headers(struct MHD_Response *response, const ef__request *r, bool close)
+{
+    (void)MHD_add_response_header(response, "Content-Type", r->type ? r->type : "application/json");
+    (void)MHD_add_response_header(response, "Cache-Control", "no-store");
+    (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    for (size_t i = 0; i < r->header_count; i++)
+        (void)MHD_add_response_header(response, r->headers[i].name, r->headers[i].value);
+    if (close)
+        (void)MHD_add_response_header(response, "Connection", "close");
+}
+
+/* The buffer's memory goes to the library: nothing is copied. */
+static struct MHD_Response *response_of(ef__request *r)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(r->out.len, r->out.ptr, MHD_RESPMEM_MUST_FREE);
+
+    if (response)
+        r->out = (ef__buf)EF__BUF_INIT(EF__ANSWER_BYTES_MAX);
+    return response;
+}
+
+static void log_access(const ef__request *r)
+{
+    const ef__server *server = r->server;
+
+    if (!server->options.access_log)
+        return;
+    ef__log(server->options.log, EF_LOG_INFO, "request", EF_LOG_TEXT_FIELD("method", r->method),
+            EF_LOG_TEXT_FIELD("path", r->path),
+            EF_LOG_NUMBER_FIELD("status", r->status ? r->status : 200),
+            EF_LOG_NUMBER_FIELD("us", ef__server_mono(server) - r->began_us),
+            EF_LOG_TEXT_FIELD("who", ef_str_from(r->who.name)),
+            EF_LOG_TEXT_FIELD("traceparent", ef__request_header(r, "traceparent")));
+}
+
+static enum MHD_Result send_answer(exchange *x)
+{
+    ef__request *r = &x->request;
+    bool follows = r->follower != NULL;
+    struct MHD_Response *response =
+        follows ? ef__http_follow(r->follower, r->connection) : response_of(r);
+    enum MHD_Result sent;
+
+    if (!response)
+        return MHD_NO;
+    r->follower = NULL; /* the response's from here on */
+    add_headers(response, r, x->refused);
+    log_access(r);
+    set_turn(r->server, x->peer, !follows);
+    sent = MHD_queue_response(r->connection, (unsigned)(r->status ? r->status : 200), response);
+    MHD_destroy_response(response);
+    return sent;
+}
+
+void ef__http_ready(ef__request *r)
+{
+    ((exchange *)r)->phase = PHASE_READY;
+    MHD_resume_connection(r->connection);
+}
+
+/* --- the course of a request --------------------------------------------------------------------
+ */
+
+static void *on_target(void *cls, const char *uri, struct MHD_Connection *connection)
+{
+    ef__server *server = cls;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    exchange *x = calloc(1, sizeof *x);
+
+    if (!x)
+        return NULL;
+    x->peer = info ? info->socket_context : NULL;
+    x->request.server = server;
+    x->request.connection = connection;
+    x->request.arena = (ef__arena)EF__ARENA_INIT(EF__REQUEST_ARENA);
+    x->request.body = (ef__buf)EF__BUF_INIT((size_t)server->options.body_bytes_max);
+    x->request.out = (ef__buf)EF__BUF_INIT(EF__ANSWER_BYTES_MAX);
+    x->request.began_us = ef__server_mono(server);
+    (void)ef__request_target(&x->request, ef_str_from(uri), &x->request.error);
+    return x;
+}
+
+static enum MHD_Result begin(exchange *x, const char *method)
+{
+    ef__request *r = &x->request;
+
+    r->method = ef_str_from(method);
+    r->from_loopback = is_loopback(r);
+    __atomic_add_fetch(&r->server->counts.requests, 1, __ATOMIC_RELAXED);
+    if (r->error.status == EF_OK)
+        (void)check_framing(r, &r->error);
+    if (r->error.status == EF_OK)
+        (void)ef__dispatch_begin(r);
+    if (r->error.status == EF_OK) {
+        x->phase = PHASE_BODY;
+        return MHD_YES;
+    }
+    /* Whatever of a body is on its way would be taken for the next request. */
+    ef__dispatch_problem(r);
+    x->refused = true;
+    x->phase = PHASE_READY;
+    return send_answer(x);
+}
+
+static enum MHD_Result take_body(exchange *x, const char *data, size_t *size)
+{
+    ef__request *r = &x->request;
+
+    if (!ef__buf_add(&r->body, data, *size))
+        x->too_large = true;
+    *size = 0;
+    return MHD_YES;
+}
+
+/* A read that asks for freshness may wait; the header that asks for it counts as well. */
+static bool is_quick(const ef__request *r)
+{
+    if (r->route->flags & EF__ROUTE_QUICK)
+        return true;
+    return (r->route->flags & EF__ROUTE_QUICK_PLAIN) && r->parameter_count == 0 &&
+           ef__request_header(r, "Everfold-Token").len == 0;
+}
+
+static enum MHD_Result run(exchange *x)
+{
+    ef__request *r = &x->request;
+
+    set_turn(r->server, x->peer, false);
+    x->phase = PHASE_RUNNING;
+    x->counted = !(r->route->flags & EF__ROUTE_STREAM);
+    if (x->counted)
+        __atomic_add_fetch(&r->server->counts.in_flight, 1, __ATOMIC_ACQ_REL);
+    if (x->too_large) {
+        (void)ef_fail(&r->error, EF_TOO_LARGE, "the body has more than %lld bytes",
+                      (long long)r->server->options.body_bytes_max);
+        ef__dispatch_problem(r);
+        x->phase = PHASE_READY;
+        return send_answer(x);
+    }
+    if (is_quick(r)) {
+        ef__dispatch_run(r);
+        x->phase = PHASE_READY;
+        return send_answer(x);
+    }
+    MHD_suspend_connection(r->connection);
+    if (!ef__pool_put(r->server->pool, r)) {
+        (void)ef_fail(&r->error, EF_BUSY, "too many requests wait already; try again in a second");
+        ef__request_add_header(r, "Retry-After", "1");
+        ef__dispatch_problem(r);
+        ef__http_ready(r);
+    }
+    return MHD_YES;
+}
+
+static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, const char *url,
+                                 const char *method, const char *version, const char *data,
+                                 size_t *size, void **context)
+{
+    exchange *x = *context;
+
+    (void)cls;
+    (void)connection;
+    (void)url;
+    (void)version;
+    if (!x)
+        return MHD_NO; /* memory ran out in on_target */
+    if (x->phase == PHASE_HEADERS)
+        return begin(x, method);
+    if (*size > 0)
+        return take_body(x, data, size);
+    if (x->phase == PHASE_BODY)
+        return run(x);
+    return x->phase == PHASE_READY ? send_answer(x) : MHD_YES;
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **context,
+                         enum MHD_RequestTerminationCode why)
+{
+    exchange *x = *context;
+
+    (void)connection;
+    (void)why;
+    if (!x)
+        return;
+    if (x->counted)
+        __atomic_sub_fetch(&x->request.server->counts.in_flight, 1, __ATOMIC_ACQ_REL);
+    set_turn(cls, x->peer, true);
+    ef__follower_leave(x->request.follower);
+    ef__request_release(&x->request);
+    free(x);
+    *context = NULL;
+}
+
+/* --- start and stop -----------------------------------------------------------------------------
+ */
+
+/* The library would undo %2F before anybody could see that it is part of a name. */
+static size_t leave_escapes(void *cls, struct MHD_Connection *connection, char *text)
+{
+    (void)cls;
+    (void)connection;
+    return strlen(text);
+}
+
+static void be_silent(void *cls, const char *format, va_list args)
+{
+    (void)cls;
+    (void)format;
+    (void)args;
+}
+
+static struct MHD_Daemon *start_daemon(ef__server *server, int fd)
+{
+    unsigned flags =
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER, be_silent, NULL,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, server, MHD_OPTION_UNESCAPE_CALLBACK, leave_escapes, NULL,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)server->options.connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)(server->options.request_ms / 1000 + 1), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)EF__HTTP_HEAD_BYTES, MHD_OPTION_END);
+}
+
+ef_status ef__http_start(ef__server *server, ef_error *err)
+{
+    struct ef__http *http = calloc(1, sizeof *http);
+    int fd = -1;
+    ef_status st = http ? ef__listen(server, &fd, err) : ef_fail(err, EF_NO_MEMORY, "memory");
+
+    if (st != EF_OK) {
+        free(http);
+        return st;
+    }
+    server->http = http;
+    pthread_mutex_init(&http->lock, NULL);
+    pthread_cond_init(&http->end, NULL);
+    http->daemon = start_daemon(server, fd);
+    if (!http->daemon) {
+        (void)close(fd);
+        st = ef_fail(err, EF_IO, "the HTTP library does not start: %s", strerror(errno));
+    } else if (pthread_create(&http->reaper, NULL, reaper, server) != 0) {
+        st = ef_fail(err, EF_NO_MEMORY, "no thread for the connections");
+    } else {
+        http->reaping = true;
+    }
+    return st;
+}
+
+void ef__http_quiesce(ef__server *server)
+{
+    int fd = server->http && server->http->daemon ? MHD_quiesce_daemon(server->http->daemon) : -1;
+
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+void ef__http_stop(ef__server *server)
+{
+    struct ef__http *http = server->http;
+
+    if (!http)
+        return;
+    pthread_mutex_lock(&http->lock);
+    http->ending = true;
+    pthread_cond_signal(&http->end);
+    pthread_mutex_unlock(&http->lock);
+    if (http->reaping)
+        (void)pthread_join(http->reaper, NULL);
+    if (http->daemon)
+        MHD_stop_daemon(http->daemon);
+    pthread_cond_destroy(&http->end);
+    pthread_mutex_destroy(&http->lock);
+    free(http);
+    server->http = NULL;
+}

@@ -1,0 +1,517 @@
+/*
+ * hub.c - see hub.h.
+ *
+ * One thread reads for all topics. It sleeps until the journal grows, or until there is a follower
+ * to greet; while a projection is behind the journal it looks again a few times a second, for
+ * nobody tells when another process has folded something.
+ *
+ * Locks: the hub's, over topics and their followers; then a follower's own, over what waits for it.
+ */
+#include "hub.h"
+
+#include <everfold/view.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define READ_LIMIT 500                /* events a topic reads at once */
+#define PENDING_BYTES_MAX (1u << 20)  /* that wait for one follower */
+#define FRAMES_BYTES_MAX (80u << 20)  /* of one read: the largest events, with room to spare */
+#define HEARTBEAT_US (15 * 1000000ll) /* so that a reader who is gone is noticed */
+#define BEHIND_MS 10                  /* a projection is behind: look again after this */
+#define IDLE_MS 1000
+
+/* What several followers are sent, once. */
+typedef struct chunk {
+    int64_t users; /* atomic */
+    size_t len;
+    char bytes[];
+} chunk;
+
+typedef struct link {
+    struct link *next;
+    chunk *chunk;
+} link;
+
+struct ef__follower {
+    ef__follower *next; /* in its topic, or among those who are new */
+    ef__topic_key key;
+    int64_t after;
+    int64_t users; /* atomic: the hub, and the request */
+    pthread_mutex_t lock;
+    link *first, *last;
+    size_t read;    /* of the first chunk */
+    size_t pending; /* bytes that wait */
+    bool gone;      /* the reader has left */
+    bool over;      /* nothing more comes */
+    bool parked;
+    ef__follower_reader reader;
+};
+
+typedef struct topic {
+    struct topic *next;
+    ef__topic_key key;
+    int64_t position;
+    bool behind; /* its projection has not got everything yet */
+    ef__follower *followers;
+} topic;
+
+struct ef__hub {
+    ef__server *server;
+    pthread_t thread;
+    bool running;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    topic *topics;
+    ef__follower *fresh; /* have joined, and have no topic yet */
+    bool ending;
+    int64_t beat_us;
+};
+
+/* --- chunks and followers -----------------------------------------------------------------------
+ */
+
+static void chunk_drop(chunk *c)
+{
+    if (__atomic_sub_fetch(&c->users, 1, __ATOMIC_ACQ_REL) == 0)
+        free(c);
+}
+
+static chunk *chunk_of(ef_str text)
+{
+    chunk *c = text.len > 0 ? malloc(sizeof(*c) + text.len) : NULL;
+
+    if (!c)
+        return NULL;
+    c->users = 1;
+    c->len = text.len;
+    memcpy(c->bytes, text.ptr, text.len);
+    return c;
+}
+
+static void follower_drop(ef__follower *f)
+{
+    if (__atomic_sub_fetch(&f->users, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    while (f->first) {
+        link *l = f->first;
+        f->first = l->next;
+        chunk_drop(l->chunk);
+        free(l);
+    }
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}
+
+/* Under its lock. */
+static void wake(ef__follower *f)
+{
+    if (f->parked) {
+        f->parked = false;
+        f->reader.wake(f->reader.context);
+    }
+}
+
+/* Hand it a chunk. False: it is gone, or too slow, and the hub lets it go. */
+static bool follower_give(ef__follower *f, chunk *c)
+{
+    link *l = calloc(1, sizeof *l);
+    bool stays;
+
+    pthread_mutex_lock(&f->lock);
+    stays = l && !f->gone && f->pending + c->len <= PENDING_BYTES_MAX + (f->pending ? 0 : c->len);
+    if (stays) {
+        __atomic_add_fetch(&c->users, 1, __ATOMIC_ACQ_REL);
+        l->chunk = c;
+        if (f->last)
+            f->last->next = l;
+        else
+            f->first = l;
+        f->last = l;
+        f->pending += c->len;
+    } else {
+        f->over = true;
+        free(l);
+    }
+    wake(f);
+    pthread_mutex_unlock(&f->lock);
+    return stays;
+}
+
+static void follower_end(ef__follower *f)
+{
+    pthread_mutex_lock(&f->lock);
+    f->over = true;
+    wake(f);
+    pthread_mutex_unlock(&f->lock);
+}
+
+void ef__follower_attach(ef__follower *f, const ef__follower_reader *reader)
+{
+    pthread_mutex_lock(&f->lock);
+    f->reader = *reader;
+    pthread_mutex_unlock(&f->lock);
+}
+
+int64_t ef__follower_read(ef__follower *f, char *out, size_t max)
+{
+    int64_t n = 0;
+
+    pthread_mutex_lock(&f->lock);
+    while (f->first && (size_t)n < max) {
+        link *l = f->first;
+        size_t left = l->chunk->len - f->read,
+               take = max - (size_t)n < left ? max - (size_t)n : left;
+        memcpy(out + n, l->chunk->bytes + f->read, take);
+        n += (int64_t)take;
+        f->read += take;
+        f->pending -= take;
+        if (f->read == l->chunk->len) {
+            f->first = l->next;
+            f->last = f->first ? f->last : NULL;
+            f->read = 0;
+            chunk_drop(l->chunk);
+            free(l);
+        }
+    }
+    if (n == 0 && f->over) {
+        n = -1;
+    } else if (n == 0) {
+        f->parked = true;
+        f->reader.park(f->reader.context);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return n;
+}
+
+void ef__follower_leave(ef__follower *f)
+{
+    if (!f)
+        return;
+    pthread_mutex_lock(&f->lock);
+    f->gone = true;
+    f->parked = false;
+    pthread_mutex_unlock(&f->lock);
+    follower_drop(f);
+}
+
+/* --- topics --------------------------------------------------------------------------------------
+ */
+
+static bool same_key(const ef__topic_key *a, const ef__topic_key *b)
+{
+    return a->kind == b->kind && strcmp(a->tenant, b->tenant) == 0 &&
+           strcmp(a->name, b->name) == 0 && strcmp(a->id, b->id) == 0;
+}
+
+static void topic_add(topic *t, ef__follower *f)
+{
+    f->next = t->followers;
+    t->followers = f;
+}
+
+/* A topic for each who is new, unless there is one at the same place. */
+static void seat_fresh(struct ef__hub *hub)
+{
+    while (hub->fresh) {
+        ef__follower *f = hub->fresh;
+        topic *t = hub->topics;
+        hub->fresh = f->next;
+        while (t && !(same_key(&t->key, &f->key) && t->position == f->after))
+            t = t->next;
+        if (!t && (t = calloc(1, sizeof *t)) != NULL) {
+            t->key = f->key;
+            t->position = f->after;
+            t->next = hub->topics;
+            hub->topics = t;
+        }
+        if (t) {
+            topic_add(t, f);
+            continue;
+        }
+        follower_end(f);
+        follower_drop(f);
+    }
+}
+
+/* Topics that have met become one; those without followers go. */
+static void tidy(struct ef__hub *hub)
+{
+    for (topic **at = &hub->topics; *at;) {
+        topic *t = *at, *other = t->next;
+        while (other && !(same_key(&t->key, &other->key) && t->position == other->position))
+            other = other->next;
+        while (other && t->followers) {
+            ef__follower *f = t->followers;
+            t->followers = f->next;
+            topic_add(other, f);
+        }
+        if (t->followers) {
+            at = &t->next;
+            continue;
+        }
+        *at = t->next;
+        free(t);
+    }
+}
+
+static void topic_give(struct ef__hub *hub, topic *t, ef_str text)
+{
+    chunk *c = chunk_of(text);
+
+    for (ef__follower **at = &t->followers; c && *at;) {
+        ef__follower *f = *at;
+        if (follower_give(f, c)) {
+            at = &f->next;
+            continue;
+        }
+        *at = f->next;
+        follower_drop(f);
+        __atomic_sub_fetch(&hub->server->counts.followers, 1, __ATOMIC_RELAXED);
+    }
+    if (c)
+        chunk_drop(c);
+}
+
+/* --- reading
+ * -------------------------------------------------------------------------------------- */
+
+static void frame_begin(ef__buf *out, const char *event, int64_t position)
+{
+    ef__buf_printf(out, "event: %s\nid: %" PRId64 "\ndata: ", event, position);
+}
+
+static ef_status read_events(const topic *t, ef__server *server, ef__buf *out, int64_t *reached,
+                             ef_error *err)
+{
+    ef_batch batch = EF_BATCH_INIT;
+    ef_status st = ef_journal_read_log(server->options.journal,
+                                       &(ef_log_query){.tenant = ef_str_from(t->key.tenant),
+                                                       .after = t->position,
+                                                       .type = ef_str_from(t->key.name),
+                                                       .limit = READ_LIMIT,
+                                                       .out_reached = reached},
+                                       &batch, err);
+
+    for (size_t i = 0; st == EF_OK && i < batch.count; i++) {
+        ef__json_writer w = EF__JSON_WRITER(out);
+        size_t start;
+        frame_begin(out, "event", batch.events[i].position);
+        start = out->len;
+        ef__shape_write(&w, &ef__shape_event, &batch.events[i]);
+        ef__one_line(out, start);
+        ef__buf_add_text(out, "\n\n");
+    }
+    ef_batch_release(&batch);
+    return st;
+}
+
+/* A view that is gone has null for its data. */
+static void write_change(ef__buf *out, const ef_view *view, int64_t reached)
+{
+    ef__json_writer w = EF__JSON_WRITER(out);
+    ef_view shown = *view;
+
+    if (shown.data.len == 0)
+        shown.data = EF_STR("null");
+    frame_begin(out, view->data.len ? "view" : "gone", reached);
+    ef__view_write(&w, &shown, reached);
+    ef__buf_add_text(out, "\n\n");
+}
+
+static ef_status read_views(topic *t, ef__server *server, ef__buf *out, int64_t *reached,
+                            ef_error *err)
+{
+    ef_view_list found = {0};
+    ef_head head = {0};
+    ef_status st = ef_journal_head(server->options.journal, &head, err);
+
+    if (st == EF_OK)
+        st = ef_view_changes(server->options.engine,
+                             &(ef_view_changes_query){.projection = ef_str_from(t->key.name),
+                                                      .tenant = ef_str_from(t->key.tenant),
+                                                      .view_id = ef_str_from(t->key.id),
+                                                      .after = t->position,
+                                                      .limit = READ_LIMIT},
+                             &found, reached, err);
+    for (size_t i = 0; st == EF_OK && i < found.count; i++)
+        write_change(out, &found.items[i], *reached);
+    t->behind = st == EF_OK && *reached < head.position;
+    ef_view_list_release(&found);
+    return st;
+}
+
+/* Read on for one topic. *out_more: there is more at once. */
+static void topic_step(struct ef__hub *hub, topic *t, bool *out_more)
+{
+    ef__buf frames = EF__BUF_INIT(FRAMES_BYTES_MAX);
+    ef_error err = EF_ERROR_INIT;
+    int64_t reached = t->position;
+    ef_status st = t->key.kind == EF__TOPIC_EVENTS
+                       ? read_events(t, hub->server, &frames, &reached, &err)
+                       : read_views(t, hub->server, &frames, &reached, &err);
+
+    if (st == EF_OK && !frames.failed) {
+        *out_more = *out_more || reached > t->position;
+        t->position = reached > t->position ? reached : t->position;
+        topic_give(hub, t, ef__buf_str(&frames));
+    } else {
+        /* A store that is not at hand comes back; a projection that was retired does not, and its
+         * followers notice when they come again. */
+        t->behind = true;
+        if (st == EF_NOT_FOUND || frames.failed) {
+            for (ef__follower *f = t->followers; f; f = f->next)
+                follower_end(f);
+        }
+    }
+    ef__buf_release(&frames);
+}
+
+static void beat(struct ef__hub *hub)
+{
+    int64_t now_us = ef__server_mono(hub->server);
+
+    if (now_us - hub->beat_us < HEARTBEAT_US)
+        return;
+    hub->beat_us = now_us;
+    for (topic *t = hub->topics; t; t = t->next)
+        topic_give(hub, t, EF_STR(": still here\n\n"));
+}
+
+/* Sleep until the journal grows; the lock is not held, so that others can join. */
+static void rest(struct ef__hub *hub, int64_t head, int64_t ms)
+{
+    struct timespec until;
+
+    if (!hub->topics && !hub->fresh && !hub->ending) {
+        pthread_cond_wait(&hub->changed, &hub->lock);
+        return;
+    }
+    if (hub->fresh || hub->ending)
+        return;
+    if (ms < IDLE_MS) {
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += ms * 1000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        (void)pthread_cond_timedwait(&hub->changed, &hub->lock, &until);
+        return;
+    }
+    pthread_mutex_unlock(&hub->lock);
+    (void)ef_journal_wait(hub->server->options.journal, head, 200, NULL);
+    pthread_mutex_lock(&hub->lock);
+}
+
+static void *follow(void *context)
+{
+    struct ef__hub *hub = context;
+
+    pthread_mutex_lock(&hub->lock);
+    while (!hub->ending) {
+        bool more = false, behind = false;
+        ef_head head = {0};
+        seat_fresh(hub);
+        (void)ef_journal_head(hub->server->options.journal, &head, NULL);
+        for (topic *t = hub->topics; t; t = t->next) {
+            if (t->position < head.position || t->behind)
+                topic_step(hub, t, &more);
+            behind = behind || t->behind;
+        }
+        beat(hub);
+        tidy(hub);
+        if (!more)
+            rest(hub, head.position, behind ? BEHIND_MS : IDLE_MS);
+    }
+    pthread_mutex_unlock(&hub->lock);
+    return NULL;
+}
+
+/* --- for the server
+ * -------------------------------------------------------------------------------- */
+
+ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, int64_t after,
+                       ef__follower **out, ef_error *err)
+{
+    ef__follower *f = calloc(1, sizeof *f);
+    struct ef__hub *hub = server->hub;
+
+    if (!f)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    f->key = *key;
+    f->after = after;
+    f->users = 2;
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_mutex_lock(&hub->lock);
+    if (hub->ending) {
+        f->over = true;
+        f->users = 1;
+    } else {
+        f->next = hub->fresh;
+        hub->fresh = f;
+        __atomic_add_fetch(&server->counts.followers, 1, __ATOMIC_RELAXED);
+    }
+    pthread_cond_signal(&hub->changed);
+    pthread_mutex_unlock(&hub->lock);
+    *out = f;
+    return EF_OK;
+}
+
+ef_status ef__hub_start(ef__server *server, ef_error *err)
+{
+    struct ef__hub *hub = calloc(1, sizeof *hub);
+
+    if (!hub)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    hub->server = server;
+    hub->beat_us = ef__server_mono(server);
+    pthread_mutex_init(&hub->lock, NULL);
+    pthread_cond_init(&hub->changed, NULL);
+    server->hub = hub;
+    if (pthread_create(&hub->thread, NULL, follow, hub) != 0)
+        return ef_fail(err, EF_NO_MEMORY, "no thread for subscriptions");
+    hub->running = true;
+    return EF_OK;
+}
+
+static void let_go(ef__follower *list)
+{
+    while (list) {
+        ef__follower *f = list;
+        list = f->next;
+        follower_end(f);
+        follower_drop(f);
+    }
+}
+
+void ef__hub_stop(ef__server *server)
+{
+    struct ef__hub *hub = server->hub;
+
+    if (!hub || !hub->running)
+        return;
+    pthread_mutex_lock(&hub->lock);
+    hub->ending = true;
+    pthread_cond_signal(&hub->changed);
+    pthread_mutex_unlock(&hub->lock);
+    (void)pthread_join(hub->thread, NULL);
+    hub->running = false;
+    let_go(hub->fresh);
+    hub->fresh = NULL;
+    while (hub->topics) {
+        topic *t = hub->topics;
+        hub->topics = t->next;
+        let_go(t->followers);
+        free(t);
+    }
+}
+
+void ef__hub_close(ef__server *server)
+{
+    if (!server->hub)
+        return;
+    pthread_cond_destroy(&server->hub->changed);
+    pthread_mutex_destroy(&server->hub->lock);
+    free(server->hub);
+    server->hub = NULL;
+}

@@ -1,0 +1,71 @@
+/*
+ * member.c - members of a JSON body, each by its name and kind.
+ */
+#include "request.h"
+
+#include <inttypes.h>
+
+ef_status ef__member_text(const ef__json *body, const char *key, bool needed, ef_str *out,
+                          ef_error *err)
+{
+    const ef__json *value = ef__json_get(body, key);
+
+    if (!value || value->kind == EF__JSON_NULL)
+        return needed ? ef_fail(err, EF_BAD_INPUT, "%s is missing", key) : EF_OK;
+    if (value->kind != EF__JSON_STRING)
+        return ef_fail(err, EF_BAD_INPUT, "%s is not a string", key);
+    *out = value->text;
+    return EF_OK;
+}
+
+ef_status ef__member_int(const ef__json *body, const char *key, bool needed, int64_t min,
+                         int64_t max, int64_t *out, ef_error *err)
+{
+    const ef__json *value = ef__json_get(body, key);
+
+    if (!value || value->kind == EF__JSON_NULL)
+        return needed ? ef_fail(err, EF_BAD_INPUT, "%s is missing", key) : EF_OK;
+    if (value->kind != EF__JSON_NUMBER || ef__json_int64(value, out) != 0 || *out < min ||
+        *out > max)
+        return ef_fail(err, EF_BAD_INPUT, "%s is not a whole number from %" PRId64 " to %" PRId64,
+                       key, min, max);
+    return EF_OK;
+}
+
+ef_status ef__member_bool(const ef__json *body, const char *key, bool *out, ef_error *err)
+{
+    const ef__json *value = ef__json_get(body, key);
+
+    if (!value || value->kind == EF__JSON_NULL)
+        return EF_OK;
+    if (value->kind != EF__JSON_TRUE && value->kind != EF__JSON_FALSE)
+        return ef_fail(err, EF_BAD_INPUT, "%s is neither true nor false", key);
+    *out = value->kind == EF__JSON_TRUE;
+    return EF_OK;
+}
+
+ef_status ef__members_only(const ef__json *body, const char *keys, ef_error *err)
+{
+    for (const ef__json *m = body->first; m; m = m->next) {
+        const char *list = keys;
+        bool known = false;
+        while (*list && !known) {
+            size_t n = strcspn(list, ",");
+            known = n == m->key.len && memcmp(list, m->key.ptr, n) == 0;
+            list += n + (list[n] == ',');
+        }
+        if (!known)
+            return ef_fail(err, EF_BAD_INPUT, "there is no member '%.*s' here; there are: %s",
+                           EF_STR_ARG(m->key), keys);
+    }
+    return EF_OK;
+}
+
+void ef__request_rows(ef__json_writer *w, const ef_row_list *rows)
+{
+    ef__json_key(w, "rows");
+    ef__json_open(w, '[');
+    for (size_t i = 0; i < rows->count; i++)
+        ef__shape_write(w, &ef__shape_row, &rows->items[i]);
+    ef__json_close(w, ']');
+}

@@ -1,0 +1,116 @@
+/*
+ * pool.c - threads for what may wait: appends share a commit when many of them wait together, so
+ * there may be as many threads as are allowed; they are made when there is no idle one and end with
+ * the server.
+ */
+#include "request.h"
+
+#include <stdlib.h>
+
+#define QUEUE_MAX 4096 /* requests that wait for a thread; more are told to come again */
+
+struct ef__pool {
+    pthread_mutex_t lock;
+    pthread_cond_t work, gone;
+    ef__request *queue[QUEUE_MAX];
+    size_t first, count;
+    int64_t threads, idle, threads_max;
+    bool ending;
+};
+
+static ef__request *take(ef__pool *pool)
+{
+    ef__request *r;
+
+    pool->idle++;
+    while (pool->count == 0 && !pool->ending)
+        pthread_cond_wait(&pool->work, &pool->lock);
+    pool->idle--;
+    if (pool->count == 0)
+        return NULL;
+    r = pool->queue[pool->first];
+    pool->first = (pool->first + 1) % QUEUE_MAX;
+    pool->count--;
+    return r;
+}
+
+static void *serve(void *context)
+{
+    ef__pool *pool = context;
+    ef__request *r;
+
+    pthread_mutex_lock(&pool->lock);
+    while ((r = take(pool)) != NULL) {
+        pthread_mutex_unlock(&pool->lock);
+        ef__dispatch_run(r);
+        ef__http_ready(r);
+        pthread_mutex_lock(&pool->lock);
+    }
+    pool->threads--;
+    pthread_cond_signal(&pool->gone);
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+/* Under the lock. One more thread where all are busy; if there is none to be had, those that are
+ * there do the work. */
+static bool grow(ef__pool *pool)
+{
+    pthread_t thread;
+
+    if ((int64_t)pool->count < pool->idle || pool->threads >= pool->threads_max)
+        return pool->threads > 0;
+    if (pthread_create(&thread, NULL, serve, pool) != 0)
+        return pool->threads > 0;
+    (void)pthread_detach(thread);
+    pool->threads++;
+    return true;
+}
+
+bool ef__pool_put(ef__pool *pool, ef__request *r)
+{
+    bool taken;
+
+    pthread_mutex_lock(&pool->lock);
+    taken = pool->count < QUEUE_MAX && !pool->ending && grow(pool);
+    if (taken) {
+        pool->queue[(pool->first + pool->count) % QUEUE_MAX] = r;
+        pool->count++;
+        pthread_cond_signal(&pool->work);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return taken;
+}
+
+ef_status ef__pool_start(ef__server *server, ef_error *err)
+{
+    ef__pool *pool = calloc(1, sizeof *pool);
+
+    if (!pool)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    pthread_cond_init(&pool->gone, NULL);
+    pool->threads_max = server->options.threads_max;
+    server->pool = pool;
+    return EF_OK;
+}
+
+void ef__pool_stop(ef__server *server)
+{
+    ef__pool *pool = server->pool;
+
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->ending = true;
+    pthread_cond_broadcast(&pool->work);
+    while (pool->threads > 0)
+        pthread_cond_wait(&pool->gone, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+    pthread_cond_destroy(&pool->gone);
+    pthread_cond_destroy(&pool->work);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+    server->pool = NULL;
+}

@@ -1,0 +1,242 @@
+/*
+ * request.c - taking a request apart.
+ */
+#include "request.h"
+
+#include "../base/limits.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+ef_status ef__request_decode(ef__request *r, ef_str text, bool plus, ef_str *out, ef_error *err)
+{
+    char *room = ef__arena_alloc(&r->arena, text.len + 1);
+    size_t n = 0;
+
+    if (!room)
+        return ef_fail(err, EF_TOO_LARGE, "the request is too long");
+    for (size_t i = 0; i < text.len; i++) {
+        int high, low;
+        if (text.ptr[i] != '%') {
+            room[n++] = plus && text.ptr[i] == '+' ? ' ' : text.ptr[i];
+            continue;
+        }
+        high = i + 2 < text.len ? hex(text.ptr[i + 1]) : -1;
+        low = i + 2 < text.len ? hex(text.ptr[i + 2]) : -1;
+        if (high < 0 || low < 0 || (high == 0 && low == 0))
+            return ef_fail(err, EF_BAD_INPUT, "'%.*s' has a bad escape at byte %zu",
+                           EF_STR_ARG(text), i);
+        room[n++] = (char)(high * 16 + low);
+        i += 2;
+    }
+    room[n] = '\0';
+    *out = (ef_str){room, n};
+    return EF_OK;
+}
+
+static ef_status add_parameter(ef__request *r, ef_str pair, ef_error *err)
+{
+    const char *equals = memchr(pair.ptr, '=', pair.len);
+    ef_str name = {pair.ptr, equals ? (size_t)(equals - pair.ptr) : pair.len};
+    ef_str value = {equals ? equals + 1 : "", equals ? pair.len - name.len - 1 : 0};
+    ef__parameter *p = &r->parameters[r->parameter_count];
+    ef_status st;
+
+    if (pair.len == 0)
+        return EF_OK;
+    if (r->parameter_count == EF__REQUEST_PARAMETERS)
+        return ef_fail(err, EF_TOO_LARGE, "the query has more than %d parameters",
+                       EF__REQUEST_PARAMETERS);
+    st = ef__request_decode(r, name, true, &p->name, err);
+    if (st == EF_OK)
+        st = ef__request_decode(r, value, true, &p->value, err);
+    for (size_t i = 0; st == EF_OK && i < r->parameter_count; i++)
+        if (ef_str_equal(r->parameters[i].name, p->name))
+            st = ef_fail(err, EF_BAD_INPUT, "%.*s is given twice", EF_STR_ARG(p->name));
+    r->parameter_count += st == EF_OK;
+    return st;
+}
+
+ef_status ef__request_target(ef__request *r, ef_str target, ef_error *err)
+{
+    const char *mark = memchr(target.ptr, '?', target.len);
+    ef_str query = {"", 0}, copy = ef__arena_copy(&r->arena, target);
+    ef_status st = copy.ptr ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+
+    if (st != EF_OK)
+        return st;
+    r->path = copy;
+    if (mark) {
+        r->path.len = (size_t)(mark - target.ptr);
+        query = (ef_str){copy.ptr + r->path.len + 1, copy.len - r->path.len - 1};
+    }
+    while (st == EF_OK && query.len > 0) {
+        const char *end = memchr(query.ptr, '&', query.len);
+        size_t length = end ? (size_t)(end - query.ptr) : query.len;
+        st = add_parameter(r, (ef_str){query.ptr, length}, err);
+        length += end != NULL;
+        query = (ef_str){query.ptr + length, query.len - length};
+    }
+    return st;
+}
+
+void ef__request_add_header(ef__request *r, const char *name, const char *value)
+{
+    if (r->header_count < EF__REQUEST_HEADERS && value)
+        r->headers[r->header_count++] = (ef__header){name, value};
+}
+
+/* --- parameters ---------------------------------------------------------------------------------
+ */
+
+static ef__parameter *find(ef__request *r, const char *name)
+{
+    for (size_t i = 0; i < r->parameter_count; i++)
+        if (ef_str_equal(r->parameters[i].name, ef_str_from(name))) {
+            r->parameters[i].asked = true;
+            return &r->parameters[i];
+        }
+    return NULL;
+}
+
+ef_str ef__request_text(ef__request *r, const char *name)
+{
+    const ef__parameter *p = find(r, name);
+
+    return p ? p->value : EF_STR("");
+}
+
+bool ef__request_given(ef__request *r, const char *name)
+{
+    return find(r, name) != NULL;
+}
+
+/* A decoded value ends in a NUL. */
+static bool whole_number(const char *text, int64_t *out, char **out_end)
+{
+    long long number;
+
+    if (text[0] != '-' && (text[0] < '0' || text[0] > '9'))
+        return false;
+    number = strtoll(text, out_end, 10);
+    *out = number;
+    return *out_end != text && number != INT64_MAX && number != INT64_MIN;
+}
+
+ef_status ef__request_int(ef__request *r, const char *name, int64_t min, int64_t max, int64_t *out,
+                          ef_error *err)
+{
+    const ef__parameter *p = find(r, name);
+    int64_t number = 0;
+    char *end = NULL;
+
+    if (!p)
+        return EF_OK;
+    if (!whole_number(p->value.ptr, &number, &end) || *end != '\0' || number < min || number > max)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "%s is '%.*s'; a whole number from %" PRId64 " to %" PRId64 " is needed",
+                       name, EF_STR_ARG(p->value), min, max);
+    *out = number;
+    return EF_OK;
+}
+
+ef_status ef__request_bool(ef__request *r, const char *name, bool *out, ef_error *err)
+{
+    const ef__parameter *p = find(r, name);
+
+    if (!p)
+        return EF_OK;
+    if (p->value.len == 0 || ef_str_equal(p->value, EF_STR("true")) ||
+        ef_str_equal(p->value, EF_STR("1")))
+        *out = true;
+    else if (ef_str_equal(p->value, EF_STR("false")) || ef_str_equal(p->value, EF_STR("0")))
+        *out = false;
+    else
+        return ef_fail(err, EF_BAD_INPUT, "%s is '%.*s'; true or false is needed", name,
+                       EF_STR_ARG(p->value));
+    return EF_OK;
+}
+
+static int64_t unit_ms(const char *unit)
+{
+    if (unit[0] == '\0' || strcmp(unit, "ms") == 0)
+        return 1;
+    if (strcmp(unit, "s") == 0)
+        return 1000;
+    return strcmp(unit, "m") == 0 ? 60000 : 0;
+}
+
+ef_status ef__request_duration(ef__request *r, const char *name, int64_t max_ms, int64_t *out_ms,
+                               ef_error *err)
+{
+    const ef__parameter *p = find(r, name);
+    int64_t number = 0, unit;
+    char *end = NULL;
+
+    if (!p)
+        return EF_OK;
+    unit = whole_number(p->value.ptr, &number, &end) ? unit_ms(end) : 0;
+    if (unit == 0 || number < 0 || number > max_ms / unit)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "%s is '%.*s'; a time up to %" PRId64 "ms is needed, as 500ms or 10s", name,
+                       EF_STR_ARG(p->value), max_ms);
+    *out_ms = number * unit;
+    return EF_OK;
+}
+
+ef_status ef__request_no_more(ef__request *r, ef_error *err)
+{
+    for (size_t i = 0; i < r->parameter_count; i++)
+        if (!r->parameters[i].asked)
+            return ef_fail(err, EF_BAD_INPUT, "there is no parameter '%.*s' here%s%s",
+                           EF_STR_ARG(r->parameters[i].name),
+                           r->route->parameters ? "; there are: " : "",
+                           r->route->parameters ? r->route->parameters : "");
+    return EF_OK;
+}
+
+/* --- the body ------------------------------------------------------------------------------------
+ */
+
+ef_str ef__request_media(ef__request *r)
+{
+    ef_str type = ef__arena_copy(&r->arena, ef__request_header(r, "Content-Type"));
+    size_t n = 0;
+
+    if (!type.ptr)
+        return EF_STR("");
+    while (n < type.len && type.ptr[n] != ';' && type.ptr[n] != ' ') {
+        char c = type.ptr[n];
+        ((char *)(uintptr_t)type.ptr)[n++] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+    }
+    return (ef_str){type.ptr, n};
+}
+
+ef_status ef__request_object(ef__request *r, const ef__json **out, ef_error *err)
+{
+    ef_str text = r->body.len > 0 ? ef__buf_str(&r->body) : EF_STR("{}");
+    ef__json *json = NULL;
+    ef_status st = ef__json_parse(text, r->body.max_bytes, &r->arena, &json, err);
+
+    if (st == EF_OK && json->kind != EF__JSON_OBJECT)
+        st = ef_fail(err, EF_BAD_JSON, "the body is not a JSON object");
+    *out = json;
+    return st;
+}
+
+void ef__request_release(ef__request *r)
+{
+    ef__buf_release(&r->body);
+    ef__buf_release(&r->out);
+    ef__arena_release(&r->arena);
+}

@@ -1,0 +1,106 @@
+/*
+ * request.h - one request, from its first line to its answer, as the handlers see it.
+ *
+ * A handler reads the request, writes its answer into `out` and returns EF_OK; or it fails, and the
+ * error becomes problem+json with the status's HTTP code. It knows nothing of the network.
+ */
+#ifndef EF_SERVER_REQUEST_H
+#define EF_SERVER_REQUEST_H
+
+#include "../base/arena.h"
+#include "../base/buf.h"
+#include "../shape/shape.h"
+#include "route.h"
+#include "server_priv.h"
+
+#define EF__REQUEST_PARTS 4       /* names in a path: {stream}, {projection} and {id} … */
+#define EF__REQUEST_PARAMETERS 32 /* of the query; more is an error */
+#define EF__REQUEST_HEADERS 8     /* that an answer may add */
+#define EF__REQUEST_ARENA (4 << 20)
+#define EF__ANSWER_BYTES_MAX (64 << 20) /* a page of the largest views; more is an error */
+
+typedef struct ef__parameter {
+    ef_str name, value;
+    bool asked; /* a handler has looked at it: one that nobody asks for is an error */
+} ef__parameter;
+
+typedef struct ef__header {
+    const char *name;
+    const char *value; /* lives in the request's arena, or for ever */
+} ef__header;
+
+typedef struct ef__request {
+    ef__server *server;
+    void *connection; /* http.c's */
+    const ef__route *route;
+    ef_str method;
+    ef_str path;                     /* as it came, without the query */
+    ef_str parts[EF__REQUEST_PARTS]; /* what stands for the names of the route, decoded */
+    ef__parameter parameters[EF__REQUEST_PARAMETERS];
+    size_t parameter_count;
+    ef__principal who;
+    ef_str tenant;
+    bool any_tenant; /* the principal may see all, and named none */
+    ef__buf body;
+    ef__arena arena; /* for the request's own memory */
+    int64_t began_us;
+
+    ef_error error;   /* of the way to the handler, or of the handler */
+    int status;       /* of the answer; 0: 200, or what the error says */
+    const char *type; /* of the answer; NULL: application/json */
+    ef__buf out;
+    ef__header headers[EF__REQUEST_HEADERS];
+    size_t header_count;
+    bool from_loopback;
+    struct ef__follower *follower; /* a subscription: the answer never ends by itself */
+} ef__request;
+
+/* A header of the request; "" when it is not there. */
+ef_str ef__request_header(const ef__request *r, const char *name);
+/* Each header, until `each` returns false. */
+void ef__request_each_header(const ef__request *r,
+                             bool (*each)(void *context, ef_str name, ef_str value), void *context);
+/* Add one to the answer; dropped when there are too many, which is a bug. */
+void ef__request_add_header(ef__request *r, const char *name, const char *value);
+
+/* Take the target apart: path, and parameters decoded into the arena. */
+ef_status ef__request_target(ef__request *r, ef_str target, ef_error *err);
+/* %XX decoded; EF_BAD_INPUT for a bad escape or a NUL. `plus`: + is a space. */
+ef_status ef__request_decode(ef__request *r, ef_str text, bool plus, ef_str *out, ef_error *err);
+
+/* Parameters of the query. Each says what it wants, so that the message names it. */
+ef_str ef__request_text(ef__request *r, const char *name); /* "" when it was not given */
+bool ef__request_given(ef__request *r, const char *name);
+ef_status ef__request_int(ef__request *r, const char *name, int64_t min, int64_t max, int64_t *out,
+                          ef_error *err);
+ef_status ef__request_bool(ef__request *r, const char *name, bool *out, ef_error *err);
+/* 500ms, 10s, 5m; a bare number is milliseconds. */
+ef_status ef__request_duration(ef__request *r, const char *name, int64_t max_ms, int64_t *out_ms,
+                               ef_error *err);
+/* A parameter that no handler knows is an error that names it. Call it after the others. */
+ef_status ef__request_no_more(ef__request *r, ef_error *err);
+
+/* The media type of the body, without its parameters, in lower case. */
+ef_str ef__request_media(ef__request *r);
+/* The body as a JSON object; an empty one is an object without members. */
+ef_status ef__request_object(ef__request *r, const ef__json **out, ef_error *err);
+
+/* Members of the body; what is not there, or null, leaves `out` alone. (member.c) */
+ef_status ef__member_text(const ef__json *body, const char *key, bool needed, ef_str *out,
+                          ef_error *err);
+ef_status ef__member_int(const ef__json *body, const char *key, bool needed, int64_t min,
+                         int64_t max, int64_t *out, ef_error *err);
+ef_status ef__member_bool(const ef__json *body, const char *key, bool *out, ef_error *err);
+/* EF_BAD_INPUT names a member that is not in the comma list. */
+ef_status ef__members_only(const ef__json *body, const char *keys, ef_error *err);
+/* "rows":[row…] */
+void ef__request_rows(ef__json_writer *w, const ef_row_list *rows);
+
+static inline ef__json_writer ef__request_writer(ef__request *r)
+{
+    return (ef__json_writer)EF__JSON_WRITER(&r->out);
+}
+
+void ef__request_release(ef__request *r);
+
+#endif

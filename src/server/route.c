@@ -1,0 +1,93 @@
+/*
+ * route.c - from a method and a path to a handler.
+ *
+ * A pattern is compared segment by segment with the path as it came, escapes and all, so that an
+ * escaped slash is part of a name. A segment {name} takes anything but nothing; {name}:verb takes
+ * what ends in :verb.
+ */
+#include "route.h"
+
+#include <stdio.h>
+
+const ef__route *const ef__route_tables[] = {
+    ef__routes_events,    ef__routes_views,  ef__routes_projections,
+    ef__routes_outbox,    ef__routes_runs,   ef__routes_crew,
+    ef__routes_subscribe, ef__routes_health, NULL,
+};
+
+/* The next segment of a path that begins with a slash; the rest stays in *path. */
+static ef_str segment(ef_str *path)
+{
+    ef_str out = {path->ptr + 1, 0};
+
+    while (out.len + 1 < path->len && out.ptr[out.len] != '/')
+        out.len++;
+    path->ptr += out.len + 1;
+    path->len -= out.len + 1;
+    return out;
+}
+
+/* Does a segment fit its pattern? Then *out_name is what stands for the name, if there is one. */
+static bool segment_fits(ef_str pattern, ef_str text, ef_str *out_name)
+{
+    const char *close = memchr(pattern.ptr, '}', pattern.len);
+    ef_str verb;
+
+    *out_name = (ef_str){NULL, 0};
+    if (pattern.len == 0 || pattern.ptr[0] != '{' || !close)
+        return ef_str_equal(pattern, text);
+    verb = (ef_str){close + 1, pattern.len - (size_t)(close + 1 - pattern.ptr)};
+    if (text.len <= verb.len || memcmp(text.ptr + text.len - verb.len, verb.ptr, verb.len) != 0)
+        return false;
+    *out_name = (ef_str){text.ptr, text.len - verb.len};
+    return true;
+}
+
+static bool fits(const char *pattern_text, ef_str path, ef_str *parts, size_t part_max)
+{
+    ef_str pattern = ef_str_from(pattern_text);
+    size_t count = 0;
+
+    while (pattern.len > 0 && path.len > 0) {
+        ef_str name;
+        if (!segment_fits(segment(&pattern), segment(&path), &name))
+            return false;
+        if (name.ptr && count < part_max)
+            parts[count++] = name;
+    }
+    return pattern.len == 0 && path.len == 0;
+}
+
+/* "GET, POST", each once. */
+static void allow(char allowed[EF__ROUTE_METHODS_MAX], const char *method)
+{
+    size_t used = strlen(allowed);
+
+    if (!strstr(allowed, method))
+        (void)snprintf(allowed + used, EF__ROUTE_METHODS_MAX - used, "%s%s", used ? ", " : "",
+                       method);
+}
+
+ef_status ef__route_find(ef_str method, ef_str path, const ef__route **out, ef_str *parts,
+                         size_t part_max, char allowed[EF__ROUTE_METHODS_MAX], ef_error *err)
+{
+    const ef__route *found = NULL;
+
+    allowed[0] = '\0';
+    for (size_t t = 0; ef__route_tables[t] && !found; t++)
+        for (const ef__route *route = ef__route_tables[t]; route->method && !found; route++) {
+            if (path.len == 0 || path.ptr[0] != '/' || !fits(route->pattern, path, parts, part_max))
+                continue;
+            if (ef_str_equal(method, ef_str_from(route->method)))
+                found = route;
+            else
+                allow(allowed, route->method);
+        }
+    *out = found;
+    if (found)
+        return EF_OK;
+    if (allowed[0])
+        return ef_fail(err, EF_UNSUPPORTED, "%.20s is not for this path; there is: %s", method.ptr,
+                       allowed);
+    return ef_fail(err, EF_NOT_FOUND, "there is nothing at this path; see /openapi.json");
+}

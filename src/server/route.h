@@ -1,0 +1,67 @@
+/*
+ * route.h - which handler a method and a path lead to, and who may go there.
+ *
+ * The table of routes is the server: what is answered, what is refused, and /openapi.json are all
+ * made from it.
+ */
+#ifndef EF_SERVER_ROUTE_H
+#define EF_SERVER_ROUTE_H
+
+#include <everfold/status.h>
+#include <everfold/str.h>
+
+struct ef__request;
+
+enum ef__scope_bits {
+    EF__SCOPE_OPEN = 0, /* anybody */
+    EF__SCOPE_APPEND = 1,
+    EF__SCOPE_READ = 2,
+    EF__SCOPE_WORK = 4,
+    EF__SCOPE_OPERATE = 8,
+    EF__SCOPE_ADMIN = 16, /* all of them, and tokens */
+    EF__SCOPE_ALL = 31
+};
+
+enum ef__route_flags {
+    EF__ROUTE_QUICK = 1,      /* answered in the thread of the network: never waits */
+    EF__ROUTE_STREAM = 2,     /* the answer is a subscription */
+    EF__ROUTE_BODY = 4,       /* has a body */
+    EF__ROUTE_QUICK_PLAIN = 8 /* quick as long as it has no parameter */
+};
+
+typedef struct ef__route {
+    const char *method;
+    const char *pattern; /* "/v1/views/{projection}/{id}": a name in braces is a segment */
+    unsigned scope;
+    unsigned flags;
+    ef_status (*run)(struct ef__request *r, ef_error *err);
+    const char *id;         /* operationId */
+    const char *summary;    /* for people */
+    const char *parameters; /* of the query: "from_seq:integer limit:integer type:string" */
+    const char *body;       /* name of its schema in openapi.c; NULL: none */
+    const char *answer;     /* name of its schema */
+    int answer_status;      /* 0: 200 */
+} ef__route;
+
+/* The tables of the handlers' files; each ends in a NULL method. */
+extern const ef__route ef__routes_events[];
+extern const ef__route ef__routes_views[];
+extern const ef__route ef__routes_projections[];
+extern const ef__route ef__routes_outbox[];
+extern const ef__route ef__routes_runs[];
+extern const ef__route ef__routes_crew[];
+extern const ef__route ef__routes_subscribe[];
+extern const ef__route ef__routes_health[];
+extern const ef__route *const ef__route_tables[]; /* all of them; ends in NULL */
+
+#define EF__ROUTE_METHODS_MAX 64
+
+/*
+ * The route of a method and a raw path; `parts` gets the raw segments of the names. EF_NOT_FOUND:
+ * there is no such path. EF_UNSUPPORTED: there is, but not with that method; `allowed` lists those
+ * that are.
+ */
+ef_status ef__route_find(ef_str method, ef_str path, const ef__route **out, ef_str *parts,
+                         size_t part_max, char allowed[EF__ROUTE_METHODS_MAX], ef_error *err);
+
+#endif

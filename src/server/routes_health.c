@@ -1,0 +1,170 @@
+/*
+ * routes_health.c - is it alive, is it ready, what is it.
+ *
+ * Alive: this process answers. Ready: the stores can be read, whoever works here gets on, the disk
+ * has room. Health is progress: a worker that runs and gets nowhere is not ready.
+ */
+#include "request.h"
+
+#include <everfold/version.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define POSTS_MAX 64
+#define STALLED_US (30 * 1000000ll)
+#define FREE_BYTES_MIN (64ll << 20)
+
+static ef_status livez(ef__request *r, ef_error *err)
+{
+    (void)err;
+    r->type = "text/plain";
+    ef__buf_add_text(&r->out, "ok\n");
+    return EF_OK;
+}
+
+/* --- readiness
+ * ------------------------------------------------------------------------------------ */
+
+typedef struct check {
+    const char *name;
+    bool ok;
+    char detail[EF_ERROR_TEXT_MAX];
+} check;
+
+static void check_journal(const ef__server *server, check *out)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_head head = {0};
+
+    out->name = "journal";
+    out->ok = ef_journal_head(server->options.journal, &head, &err) == EF_OK;
+    if (out->ok)
+        (void)snprintf(out->detail, sizeof(out->detail), "at position %" PRId64, head.position);
+    else
+        (void)snprintf(out->detail, sizeof(out->detail), "%s", err.text);
+}
+
+static void check_views(const ef__server *server, check *out)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_projection_list list = {0};
+    int64_t unaccounted = 0;
+
+    out->name = "views";
+    out->ok = ef_projection_ls(server->options.engine, EF_STR(""), &list, &err) == EF_OK;
+    for (size_t i = 0; i < list.count; i++)
+        unaccounted += list.items[i].unaccounted;
+    if (!out->ok)
+        (void)snprintf(out->detail, sizeof(out->detail), "%s", err.text);
+    else
+        (void)snprintf(out->detail, sizeof(out->detail), "%zu generations", list.count);
+    ef_projection_list_release(&list);
+    if (out->ok && unaccounted != 0) {
+        out->ok = false;
+        (void)snprintf(out->detail, sizeof(out->detail),
+                       "%" PRId64 " events are unaccounted for: everfold gaps detect", unaccounted);
+    }
+}
+
+static void check_disk(const ef__server *server, check *out)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_store_facts facts = {0};
+
+    out->name = "disk";
+    out->ok = ef_journal_facts(server->options.journal, &facts, &err) == EF_OK;
+    if (!out->ok) {
+        (void)snprintf(out->detail, sizeof(out->detail), "%s", err.text);
+        return;
+    }
+    out->ok = facts.free_bytes < 0 || facts.free_bytes >= FREE_BYTES_MIN;
+    (void)snprintf(out->detail, sizeof(out->detail), "%" PRId64 " bytes free", facts.free_bytes);
+}
+
+static void check_posts(const ef__server *server, check *out)
+{
+    ef_post posts[POSTS_MAX];
+    size_t count = server->options.supervisor
+                       ? ef_supervisor_posts(server->options.supervisor, posts, POSTS_MAX)
+                       : 0;
+
+    out->name = "progress";
+    out->ok = true;
+    if (count > 0)
+        (void)snprintf(out->detail, sizeof(out->detail), "%zu posts get on", count);
+    else
+        (void)snprintf(out->detail, sizeof(out->detail), "nobody works in this process");
+    for (size_t i = 0; i < count && i < POSTS_MAX; i++)
+        if (posts[i].stalled_us > STALLED_US) {
+            out->ok = false;
+            (void)snprintf(out->detail, sizeof(out->detail),
+                           "%s has got nowhere for %" PRId64 " s: %.300s", posts[i].name,
+                           posts[i].stalled_us / 1000000, posts[i].last_error.text);
+        }
+}
+
+static ef_status readyz(ef__request *r, ef_error *err)
+{
+    check checks[4];
+    bool verbose = false, ready = true;
+    ef_status st = ef__request_bool(r, "verbose", &verbose, err);
+
+    if (st == EF_OK)
+        st = ef__request_no_more(r, err);
+    if (st != EF_OK)
+        return st;
+    check_journal(r->server, &checks[0]);
+    check_views(r->server, &checks[1]);
+    check_posts(r->server, &checks[2]);
+    check_disk(r->server, &checks[3]);
+    r->type = "text/plain; charset=utf-8";
+    for (size_t i = 0; i < 4; i++) {
+        ready = ready && checks[i].ok;
+        if (verbose)
+            ef__buf_printf(&r->out, "[%c] %s: %s\n", checks[i].ok ? '+' : '-', checks[i].name,
+                           checks[i].detail);
+    }
+    if (__atomic_load_n(&r->server->stopping, __ATOMIC_ACQUIRE)) {
+        ready = false;
+        ef__buf_add_text(&r->out, "stopping\n");
+    }
+    ef__buf_add_text(&r->out, ready ? "ok\n" : "not ready\n");
+    r->status = ready ? 200 : 503;
+    return EF_OK;
+}
+
+static ef_status version(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_store_facts facts = {0};
+    ef_status st = ef_journal_facts(r->server->options.journal, &facts, err);
+
+    if (st != EF_OK)
+        return st;
+    ef__json_open(&w, '{');
+    ef__json_key(&w, "version");
+    ef__json_str(&w, ef_str_from(ef_version()));
+    ef__json_key(&w, "mode");
+    ef__json_str(&w, ef_str_from(r->server->options.mode));
+    ef__json_key(&w, "journal");
+    ef__json_str(&w, ef_str_from(facts.backend));
+    ef__json_key(&w, "journal_id");
+    ef__json_str(&w, ef_str_from(facts.journal_id));
+    ef__json_key(&w, "started_at");
+    ef__json_time(&w, r->server->started_us);
+    ef__json_close(&w, '}');
+    return EF_OK;
+}
+
+const ef__route ef__routes_health[] = {
+    {"GET", "/livez", EF__SCOPE_OPEN, EF__ROUTE_QUICK, livez, "livez", "alive", NULL, NULL, "Text",
+     0},
+    {"GET", "/readyz", EF__SCOPE_OPEN, 0, readyz, "readyz", "ready for work", "verbose:boolean",
+     NULL, "Text", 0},
+    {"GET", "/healthz", EF__SCOPE_OPEN, 0, readyz, "healthz", "the same as /readyz",
+     "verbose:boolean", NULL, "Text", 0},
+    {"GET", "/version", EF__SCOPE_OPEN, 0, version, "version", "what runs here", NULL, NULL,
+     "Version", 0},
+    {0},
+};

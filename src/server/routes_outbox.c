@@ -1,0 +1,203 @@
+/*
+ * routes_outbox.c - what waits, what failed, and what an operator does about it.
+ */
+#include "request.h"
+
+#include <everfold/outbox.h>
+#include <everfold/replay.h>
+
+#define REPORT_DEFAULT 50
+#define REQUEUE_DEFAULT 100
+
+static ef_status report(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_outbox_summary summary = {0};
+    ef_row_list rows = {0};
+    ef_row_status status = EF_ROW_PENDING;
+    ef_str asked = ef__request_text(r, "status");
+    int64_t limit = REPORT_DEFAULT;
+    ef_outbox_query q = {.lane = ef__request_text(r, "lane"),
+                         .tenant = r->tenant,
+                         .any_tenant = r->any_tenant,
+                         .after = ef__request_text(r, "after")};
+    ef_status st = ef__request_int(r, "limit", 0, 10000, &limit, err);
+
+    q.blocked_only = ef_str_equal(asked, EF_STR("blocked"));
+    q.limit = (size_t)limit;
+    if (st == EF_OK && asked.len > 0 && !q.blocked_only) {
+        if (ef_row_status_parse(asked, &status) != 0)
+            st = ef_fail(err, EF_BAD_INPUT,
+                         "status is '%.*s'; there are pending, processing, failed, dead, blocked",
+                         EF_STR_ARG(asked));
+        q.status = &status;
+    }
+    if (st == EF_OK)
+        st = ef__request_no_more(r, err);
+    if (st == EF_OK)
+        st = ef_outbox_summarise(r->server->options.journal, &q, &summary, err);
+    if (st == EF_OK && limit > 0)
+        st = ef_outbox_ls(r->server->options.journal, &q, &rows, err);
+    if (st == EF_OK) {
+        ef__json_open(&w, '{');
+        ef__json_key(&w, "mode");
+        ef__json_str(&w, EF_STR("outbox"));
+        ef__json_key(&w, "summary");
+        ef__summary_write(&w, &summary);
+        ef__request_rows(&w, &rows);
+        ef__json_key(&w, "next");
+        if (rows.next[0])
+            ef__json_str(&w, ef_str_from(rows.next));
+        else
+            ef__json_null(&w);
+        ef__json_close(&w, '}');
+    }
+    ef_row_list_release(&summary.oldest);
+    ef_row_list_release(&rows);
+    return st;
+}
+
+static void write_acted(ef__request *r, const char *mode, const char *count,
+                        const ef_row_list *rows)
+{
+    ef__json_writer w = ef__request_writer(r);
+
+    ef__json_open(&w, '{');
+    ef__json_key(&w, "mode");
+    ef__json_str(&w, ef_str_from(mode));
+    ef__json_key(&w, count);
+    ef__json_int(&w, (int64_t)rows->count);
+    ef__request_rows(&w, rows);
+    ef__json_close(&w, '}');
+}
+
+/* {"stream","seq","lane","reason"} */
+static ef_status read_act(ef__request *r, ef_outbox_act *act, ef_error *err)
+{
+    const ef__json *body = NULL;
+    ef_status st = ef__request_no_more(r, err);
+
+    *act = (ef_outbox_act){.tenant = r->tenant, .who = ef_str_from(r->who.name)};
+    if (st == EF_OK)
+        st = ef__request_object(r, &body, err);
+    if (st == EF_OK)
+        st = ef__member_text(body, "stream", true, &act->stream, err);
+    if (st == EF_OK)
+        st = ef__member_int(body, "seq", true, 1, INT64_MAX, &act->seq, err);
+    if (st == EF_OK)
+        st = ef__member_text(body, "lane", false, &act->lane, err);
+    if (st == EF_OK)
+        st = ef__member_text(body, "reason", false, &act->reason, err);
+    return st == EF_OK ? ef__members_only(body, "stream,seq,lane,reason", err) : st;
+}
+
+static ef_status requeue(ef__request *r, ef_error *err)
+{
+    ef_outbox_act act;
+    ef_row_list rows = {0};
+    ef_status st = read_act(r, &act, err);
+
+    if (st == EF_OK)
+        st = ef_outbox_requeue(r->server->options.journal, &act, &rows, err);
+    if (st == EF_OK)
+        write_acted(r, "outbox-requeue", "requeued", &rows);
+    ef_row_list_release(&rows);
+    return st;
+}
+
+static ef_status skip(ef__request *r, ef_error *err)
+{
+    ef_outbox_act act;
+    ef_row_list rows = {0};
+    ef_status st = read_act(r, &act, err);
+
+    if (st == EF_OK)
+        st = ef_outbox_skip(r->server->options.journal, &act, &rows, err);
+    if (st == EF_OK)
+        write_acted(r, "outbox-skip", "skipped", &rows);
+    ef_row_list_release(&rows);
+    return st;
+}
+
+static ef_status replay(ef__request *r, ef_error *err)
+{
+    ef_outbox_act act;
+    ef_row_list rows = {0};
+    ef_status st = read_act(r, &act, err);
+
+    if (st == EF_OK)
+        st = ef_outbox_replay(r->server->options.engine, &act, &rows, err);
+    if (st == EF_OK)
+        write_acted(r, "outbox-replay", "left", &rows);
+    ef_row_list_release(&rows);
+    return st;
+}
+
+static ef_status requeue_dead(ef__request *r, ef_error *err)
+{
+    const ef__json *body = NULL;
+    ef_str lane = {NULL, 0};
+    int64_t limit = REQUEUE_DEFAULT;
+    ef_row_list rows = {0};
+    ef_status st = ef__request_no_more(r, err);
+
+    if (st == EF_OK && r->who.bound) {
+        r->status = 403;
+        return ef_fail(err, EF_BAD_INPUT, "this is for all tenants; the token is for one");
+    }
+    if (st == EF_OK)
+        st = ef__request_object(r, &body, err);
+    if (st == EF_OK)
+        st = ef__member_text(body, "lane", false, &lane, err);
+    if (st == EF_OK)
+        st = ef__member_int(body, "limit", false, 1, 10000, &limit, err);
+    if (st == EF_OK)
+        st = ef__members_only(body, "lane,limit", err);
+    if (st == EF_OK)
+        st = ef_outbox_requeue_dead(r->server->options.journal, lane, ef_str_from(r->who.name),
+                                    (size_t)limit, &rows, err);
+    if (st == EF_OK)
+        write_acted(r, "outbox-requeue-dead", "requeued", &rows);
+    ef_row_list_release(&rows);
+    return st;
+}
+
+/* What operators did: of all tenants, so not for a token that is bound to one. */
+static ef_status audit(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_act_list acts = {0};
+    int64_t limit = REQUEUE_DEFAULT;
+    ef_status st = ef__request_int(r, "limit", 1, 10000, &limit, err);
+
+    if (st == EF_OK)
+        st = ef__request_no_more(r, err);
+    if (st == EF_OK)
+        st = ef_act_ls(r->server->options.journal, &(ef_act_query){.limit = (size_t)limit}, &acts,
+                       err);
+    if (st == EF_OK)
+        ef__json_open(&w, '[');
+    for (size_t i = 0; st == EF_OK && i < acts.count; i++)
+        if (!r->who.bound || ef_str_equal(acts.items[i].tenant, r->tenant))
+            ef__shape_write(&w, &ef__shape_act, &acts.items[i]);
+    if (st == EF_OK)
+        ef__json_close(&w, ']');
+    ef_act_list_release(&acts);
+    return st;
+}
+
+const ef__route ef__routes_outbox[] = {
+    {"GET", "/v1/outbox", EF__SCOPE_READ, 0, report, "reportOutbox", "counts and rows",
+     "status:string lane:string limit:integer after:string", NULL, "Outbox", 0},
+    {"POST", "/v1/outbox:requeue", EF__SCOPE_OPERATE, EF__ROUTE_BODY, requeue, "requeue",
+     "put a dead row back", NULL, "Act", "Requeued", 0},
+    {"POST", "/v1/outbox:requeue-dead", EF__SCOPE_OPERATE, EF__ROUTE_BODY, requeue_dead,
+     "requeueDead", "put dead rows back, oldest first", NULL, "ActMany", "Requeued", 0},
+    {"POST", "/v1/outbox:skip", EF__SCOPE_OPERATE, EF__ROUTE_BODY, skip, "skip",
+     "let a lane pass an event, with a reason", NULL, "Act", "Skipped", 0},
+    {"POST", "/v1/outbox:replay", EF__SCOPE_OPERATE, EF__ROUTE_BODY, replay, "replayRow",
+     "try one event again now", NULL, "Act", "Left", 0},
+    {"GET", "/v1/audit", EF__SCOPE_READ, 0, audit, "audit", "what operators did, newest first",
+     "limit:integer", NULL, "Acts", 0},
+    {0},
+};

@@ -1,0 +1,297 @@
+/*
+ * routes_projections.c - programs and their generations.
+ */
+#include "request.h"
+
+#include <everfold/generation.h>
+#include <everfold/projection.h>
+
+static void write_projection(ef__json_writer *w, const ef_projection *p, bool program)
+{
+    ef__json_open(w, '{');
+    ef__shape_members(w, &ef__shape_projection, p);
+    ef__json_key(w, "routed");
+    ef__json_bool(w, p->routed);
+    if (program) {
+        ef__json_key(w, "program");
+        ef__json_str(w, p->program);
+    }
+    ef__json_close(w, '}');
+}
+
+static ef_status list(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_projection_list found = {0};
+    ef_status st = ef__request_no_more(r, err);
+
+    if (st == EF_OK)
+        st = ef_projection_ls(r->server->options.engine, EF_STR(""), &found, err);
+    if (st == EF_OK) {
+        ef__json_open(&w, '[');
+        for (size_t i = 0; i < found.count; i++)
+            write_projection(&w, &found.items[i], false);
+        ef__json_close(&w, ']');
+    }
+    ef_projection_list_release(&found);
+    return st;
+}
+
+/* The routed generation, with the others beside it. */
+static ef_status answer_with(ef__request *r, ef_str name, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_projection_list found = {0};
+    ef_status st = ef_projection_ls(r->server->options.engine, name, &found, err);
+
+    if (st == EF_OK) {
+        ef__json_open(&w, '{');
+        ef__shape_members(&w, &ef__shape_projection, &found.items[0]);
+        ef__json_key(&w, "routed");
+        ef__json_bool(&w, found.items[0].routed);
+        ef__json_key(&w, "program");
+        ef__json_str(&w, found.items[0].program);
+        ef__json_key(&w, "generations");
+        ef__json_open(&w, '[');
+        for (size_t i = 0; i < found.count; i++)
+            write_projection(&w, &found.items[i], i > 0);
+        ef__json_close(&w, ']');
+        ef__json_close(&w, '}');
+    }
+    ef_projection_list_release(&found);
+    return st;
+}
+
+static ef_status show(ef__request *r, ef_error *err)
+{
+    ef_status st = ef__request_no_more(r, err);
+
+    return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
+}
+
+/* The program's mistakes, each with its place, beside the problem. */
+static void write_mistakes(ef__request *r, ef_str text, const ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_text report = {0};
+
+    (void)ef_program_check("program", text, EF_TEXT_JSON, &report, NULL);
+    ef__buf_reset(&r->out);
+    ef__problem_write(&w, err, 0, NULL);
+    if (report.len > 0 && !r->out.failed && r->out.len > 0) {
+        r->out.len--; /* the closing bracket: one more member */
+        ef__buf_add_text(&r->out, ",\"mistakes\":");
+        ef__buf_add(&r->out, report.ptr, report.len);
+        ef__buf_add_char(&r->out, '}');
+    }
+    r->status = ef_status_http(EF_BAD_INPUT);
+    r->type = "application/problem+json";
+    ef_text_release(&report);
+}
+
+static ef_status deploy(ef__request *r, ef_error *err)
+{
+    ef_projection_list deployed = {0};
+    ef_text report = {0};
+    ef_str text = ef__buf_str(&r->body);
+    char name[256];
+    ef_status st = ef__request_no_more(r, err);
+
+    if (st == EF_OK)
+        st = ef_program_name(text, name, sizeof(name), err);
+    if (st == EF_OK && !ef_str_equal(ef_str_from(name), r->parts[0]))
+        r->status = 400;
+    if (r->status == 400)
+        return ef_fail(err, EF_BAD_INPUT, "the program is of projection '%s', the path says '%.*s'",
+                       name, EF_STR_ARG(r->parts[0]));
+    if (st == EF_OK)
+        st = ef_projection_deploy(r->server->options.engine, "program", text, &deployed, &report,
+                                  err);
+    ef_projection_list_release(&deployed);
+    ef_text_release(&report);
+    if (st == EF_BAD_INPUT) {
+        err->status = st;
+        write_mistakes(r, text, err);
+        return EF_OK;
+    }
+    return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
+}
+
+/* --- acts ---------------------------------------------------------------------------------------
+ */
+
+/* {"reason", …}; what else is allowed stands in `keys`. */
+static ef_status read_reason(ef__request *r, const char *keys, const ef__json **body,
+                             ef_str *out_reason, ef_error *err)
+{
+    ef_status st = ef__request_no_more(r, err);
+
+    if (st == EF_OK)
+        st = ef__request_object(r, body, err);
+    if (st == EF_OK)
+        st = ef__members_only(*body, keys, err);
+    return st == EF_OK ? ef__member_text(*body, "reason", false, out_reason, err) : st;
+}
+
+static ef_status pause_it(ef__request *r, ef_error *err)
+{
+    const ef__json *body = NULL;
+    ef_str reason = {NULL, 0};
+    ef_status st = read_reason(r, "reason", &body, &reason, err);
+
+    if (st == EF_OK)
+        st = ef_projection_pause(r->server->options.engine, r->parts[0], err);
+    return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
+}
+
+static ef_status resume(ef__request *r, ef_error *err)
+{
+    const ef__json *body = NULL;
+    ef_str reason = {NULL, 0};
+    ef_status st = read_reason(r, "reason", &body, &reason, err);
+
+    if (st == EF_OK)
+        st = ef_projection_resume(r->server->options.engine, r->parts[0], err);
+    return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
+}
+
+static void write_run(ef__request *r, ef_run_list *runs)
+{
+    ef__json_writer w = ef__request_writer(r);
+
+    ef__shape_write(&w, &ef__shape_run, &runs->items[0]);
+    r->status = 202;
+}
+
+static ef_status rebuild(ef__request *r, ef_error *err)
+{
+    const ef__json *body = NULL;
+    ef_run_list runs = {0};
+    ef_rebuild asked = {.projection = r->parts[0], .who = ef_str_from(r->who.name)};
+    ef_status st = read_reason(r, "reason,in_place,no_switch", &body, &asked.reason, err);
+
+    if (st == EF_OK)
+        st = ef__member_bool(body, "in_place", &asked.in_place, err);
+    if (st == EF_OK)
+        st = ef__member_bool(body, "no_switch", &asked.no_switch, err);
+    if (st == EF_OK)
+        st = ef_projection_rebuild(r->server->options.engine, &asked, &runs, err);
+    if (st == EF_OK)
+        write_run(r, &runs);
+    ef_run_list_release(&runs);
+    return st;
+}
+
+static ef_status verify(ef__request *r, ef_error *err)
+{
+    const ef__json *body = NULL;
+    ef_run_list runs = {0};
+    ef_str reason = {NULL, 0};
+    ef_status st = read_reason(r, "reason", &body, &reason, err);
+
+    if (st == EF_OK)
+        st = ef_projection_verify(r->server->options.engine, r->parts[0], ef_str_from(r->who.name),
+                                  reason, &runs, err);
+    if (st == EF_OK)
+        write_run(r, &runs);
+    ef_run_list_release(&runs);
+    return st;
+}
+
+static ef_status read_route(ef__request *r, ef_route *out, ef_error *err)
+{
+    const ef__json *body = NULL;
+    int64_t version = 0, generation = 0;
+    ef_status st;
+
+    *out = (ef_route){.projection = r->parts[0], .who = ef_str_from(r->who.name)};
+    st = read_reason(r, "reason,version,generation,lag_max", &body, &out->reason, err);
+    if (st == EF_OK)
+        st = ef__member_int(body, "version", false, 1, INT32_MAX, &version, err);
+    if (st == EF_OK)
+        st = ef__member_int(body, "generation", false, 1, INT32_MAX, &generation, err);
+    if (st == EF_OK)
+        st = ef__member_int(body, "lag_max", false, 0, INT64_MAX, &out->lag_max, err);
+    out->version = (int32_t)version;
+    out->generation = (int32_t)generation;
+    return st;
+}
+
+static ef_status switch_to(ef__request *r, ef_error *err)
+{
+    ef_route route;
+    ef_status st = read_route(r, &route, err);
+
+    if (st == EF_OK)
+        st = ef_projection_switch(r->server->options.engine, &route, err);
+    return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
+}
+
+static ef_status rollback(ef__request *r, ef_error *err)
+{
+    ef_route route;
+    ef_status st = read_route(r, &route, err);
+
+    if (st == EF_OK)
+        st = ef_projection_rollback(r->server->options.engine, &route, err);
+    return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
+}
+
+/* Failures of all tenants are for tokens of all tenants; a bound one sees its own. */
+static ef_status failures(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_failure_list found = {0};
+    int64_t limit = 100;
+    bool resolved = false;
+    ef_status st = ef__request_int(r, "limit", 1, 10000, &limit, err);
+
+    if (st == EF_OK)
+        st = ef__request_bool(r, "resolved", &resolved, err);
+    if (st == EF_OK)
+        st = ef__request_no_more(r, err);
+    if (st == EF_OK)
+        st = ef_projection_failures(r->server->options.engine, r->parts[0], resolved, (size_t)limit,
+                                    &found, err);
+    if (st == EF_OK)
+        ef__json_open(&w, '[');
+    for (size_t i = 0; st == EF_OK && i < found.count; i++) {
+        if (!r->any_tenant && !ef_str_equal(found.items[i].tenant, r->tenant))
+            continue;
+        ef__json_open(&w, '{');
+        ef__json_key(&w, "projection");
+        ef__json_str(&w, r->parts[0]);
+        ef__shape_members(&w, &ef__shape_failure, &found.items[i]);
+        ef__json_close(&w, '}');
+    }
+    if (st == EF_OK)
+        ef__json_close(&w, ']');
+    ef_failure_list_release(&found);
+    return st;
+}
+
+#define ACT(verb, run, id, summary, answer, status)                                                \
+    {                                                                                              \
+        "POST", "/v1/projections/{name}:" verb, EF__SCOPE_OPERATE, EF__ROUTE_BODY, run, id,        \
+            summary, NULL, "Reason", answer, status                                                \
+    }
+
+const ef__route ef__routes_projections[] = {
+    ACT("pause", pause_it, "pauseProjection", "stop feeding it", "Projection", 0),
+    ACT("resume", resume, "resumeProjection", "go on from where it stands", "Projection", 0),
+    ACT("rebuild", rebuild, "rebuildProjection", "fold all events anew", "Run", 202),
+    ACT("verify", verify, "verifyProjection", "fold anew aside and compare", "Run", 202),
+    ACT("switch", switch_to, "switchProjection", "let queries go to another generation",
+        "Projection", 0),
+    ACT("rollback", rollback, "rollbackProjection", "back to the generation before", "Projection",
+        0),
+    {"GET", "/v1/projections/{name}/failures", EF__SCOPE_READ, 0, failures, "listFailures",
+     "events it could not digest", "limit:integer resolved:boolean", NULL, "Failures", 0},
+    {"GET", "/v1/projections/{name}", EF__SCOPE_READ, 0, show, "showProjection",
+     "one projection, its program and generations", NULL, NULL, "Projection", 0},
+    {"PUT", "/v1/projections/{name}", EF__SCOPE_OPERATE, EF__ROUTE_BODY, deploy, "deployProjection",
+     "deploy a program (text)", NULL, "Program", "Projection", 0},
+    {"GET", "/v1/projections", EF__SCOPE_READ, 0, list, "listProjections", "all projections", NULL,
+     NULL, "Projections", 0},
+    {0},
+};

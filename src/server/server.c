@@ -1,0 +1,102 @@
+/*
+ * server.c - start, stop, and the parts in their order.
+ *
+ * Stopping goes from the outside in: no new connection, then the subscriptions end, then what is in
+ * the pool is answered, then the network's thread ends.
+ */
+#include "server.h"
+
+#include "server_priv.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+int64_t ef__server_now(const ef__server *server)
+{
+    return server->options.clock->wall_us(server->options.clock->context);
+}
+
+int64_t ef__server_mono(const ef__server *server)
+{
+    return server->options.clock->mono_us(server->options.clock->context);
+}
+
+static void fill_in(ef__server_options *o)
+{
+    if (!o->listen)
+        o->listen = "127.0.0.1:7450";
+    if (!o->clock)
+        o->clock = ef_clock_system();
+    if (o->threads_max == 0)
+        o->threads_max = 64;
+    if (o->connections_max == 0)
+        o->connections_max = 4096;
+    if (o->body_bytes_max == 0)
+        o->body_bytes_max = 16 << 20;
+    if (o->request_ms == 0)
+        o->request_ms = 60000;
+    if (!o->mode)
+        o->mode = "";
+}
+
+ef_status ef__server_start(const ef__server_options *options, ef__server **out, ef_error *err)
+{
+    ef__server *server = calloc(1, sizeof *server);
+    ef_status st = server ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+
+    *out = NULL;
+    if (st != EF_OK)
+        return st;
+    server->options = *options;
+    fill_in(&server->options);
+    server->started_us = ef__server_now(server);
+    st = ef__tokens_open(server, err);
+    if (st == EF_OK)
+        st = ef__pool_start(server, err);
+    if (st == EF_OK)
+        st = ef__hub_start(server, err);
+    if (st == EF_OK)
+        st = ef__http_start(server, err);
+    if (st != EF_OK) {
+        ef__server_stop(server, 0);
+        return st;
+    }
+    *out = server;
+    return EF_OK;
+}
+
+const char *ef__server_url(const ef__server *server)
+{
+    return server->url;
+}
+
+ef_status ef__server_reload(ef__server *server, ef_error *err)
+{
+    return ef__tokens_reload(server, err);
+}
+
+/* What is in hand may finish; what takes longer is cut off. */
+static void drain(ef__server *server, int64_t drain_ms)
+{
+    struct timespec slice = {.tv_nsec = 5 * 1000000};
+    int64_t until_us = ef__server_mono(server) + drain_ms * 1000;
+
+    while (__atomic_load_n(&server->counts.in_flight, __ATOMIC_ACQUIRE) > 0 &&
+           ef__server_mono(server) < until_us)
+        (void)nanosleep(&slice, NULL);
+}
+
+void ef__server_stop(ef__server *server, int64_t drain_ms)
+{
+    if (!server)
+        return;
+    __atomic_store_n(&server->stopping, true, __ATOMIC_RELEASE);
+    ef__http_quiesce(server);
+    ef__hub_stop(server);
+    drain(server, drain_ms);
+    ef__pool_stop(server);
+    ef__http_stop(server);
+    ef__hub_close(server);
+    ef__tokens_close(server);
+    free(server);
+}

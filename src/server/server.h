@@ -1,0 +1,54 @@
+/*
+ * server.h - Everfold over HTTP: one process that takes events, answers queries, streams changes
+ * and tells how it is doing.
+ *
+ * A server stands in front of an engine that is open, and of a supervisor if this process works
+ * too. It owns its threads: one that talks to the network, a pool for what may wait (appends,
+ * queries, waits), and one that follows the journal for subscribers.
+ */
+#ifndef EF_SERVER_SERVER_H
+#define EF_SERVER_SERVER_H
+
+#include <everfold/engine.h>
+#include <everfold/supervisor.h>
+
+typedef struct ef__server ef__server;
+
+/* Zero means the default, everywhere. */
+typedef struct ef__server_options {
+    ef_journal *journal; /* borrowed for as long as the server runs, as the next two */
+    ef_engine *engine;
+    ef_supervisor *supervisor;   /* NULL: nobody works in this process */
+    const char *listen;          /* ADDRESS:PORT, [ADDRESS]:PORT; port 0: any that is free */
+    int listen_fd;               /* a socket that listens already (systemd); `listen` is not used */
+    const char *tls_certificate; /* PEM files; both or none */
+    const char *tls_key;
+    const char *tokens;      /* the file with the tokens; NULL: there are none */
+    const char *hosts;       /* comma list of names it is called by, besides its own address */
+    const char *mode;        /* the word for status */
+    int64_t threads_max;     /* of the pool; 64 */
+    int64_t connections_max; /* 4,096 */
+    int64_t body_bytes_max;  /* of a request; 16 MiB */
+    int64_t request_ms;      /* a whole request has to come within this; 60,000 */
+    const ef_clock *clock;
+    const ef_log *log;
+    bool access_log; /* a line for each request */
+} ef__server_options;
+
+/*
+ * Listen, and answer from then on.
+ * EF_BAD_INPUT  an address that is not loopback needs TLS and a token; or the address is none
+ * EF_EXISTS     the address is in use
+ */
+ef_status ef__server_start(const ef__server_options *options, ef__server **out, ef_error *err);
+
+/* "http://127.0.0.1:7450" */
+const char *ef__server_url(const ef__server *server);
+
+/* Read certificate, key and tokens again. On failure the old ones stay. */
+ef_status ef__server_reload(ef__server *server, ef_error *err);
+
+/* Take no new request, answer those that are here within `drain_ms`, end. NULL is fine. */
+void ef__server_stop(ef__server *server, int64_t drain_ms);
+
+#endif

@@ -1,0 +1,94 @@
+/*
+ * server_priv.h - the server's own things, seen by its room only.
+ */
+#ifndef EF_SERVER_SERVER_PRIV_H
+#define EF_SERVER_SERVER_PRIV_H
+
+#include "server.h"
+
+#include "../base/logger.h"
+
+#include <pthread.h>
+
+struct ef__request;
+
+/* Who asks: what the token allows, and whom it is bound to. */
+typedef struct ef__principal {
+    unsigned scopes;
+    bool bound; /* to `tenant` */
+    char tenant[256];
+    char name[80]; /* for acts and logs: the token's id, or "loopback" */
+} ef__principal;
+
+/* What is counted, for /metrics. Atomic; outcomes in the order of ef__outcome_names. */
+typedef struct ef__server_counts {
+    int64_t requests, in_flight, refused;
+    int64_t connections, followers;
+} ef__server_counts;
+
+struct ef__server {
+    ef__server_options options; /* defaults filled in */
+    char url[300];
+    char host[256]; /* the address it listens on */
+    bool loopback;
+    struct ef__http *http;
+    struct ef__pool *pool;
+    struct ef__tokens *tokens;
+    struct ef__hub *hub;
+    ef__server_counts counts;
+    int64_t started_us;
+    bool stopping; /* atomic */
+};
+
+int64_t ef__server_now(const ef__server *server);  /* wall */
+int64_t ef__server_mono(const ef__server *server); /* for durations */
+
+/* --- http.c: the only file that knows the HTTP library ---------------------------------------- */
+
+ef_status ef__http_start(ef__server *server, ef_error *err);
+void ef__http_quiesce(ef__server *server); /* take no new connection */
+void ef__http_stop(ef__server *server);
+ef_status ef__http_reload(ef__server *server, ef_error *err);
+/* The answer is ready: the network's thread goes on with the request. From any thread. */
+void ef__http_ready(struct ef__request *r);
+
+/* --- pool.c: threads for what may wait ---------------------------------------------------------
+ */
+
+typedef struct ef__pool ef__pool;
+ef_status ef__pool_start(ef__server *server, ef_error *err);
+/* Hand it over: r's handler runs in a thread of the pool, then ef__http_ready. False: too many are
+ * waiting already. */
+bool ef__pool_put(ef__pool *pool, struct ef__request *r);
+void ef__pool_stop(ef__server *server);
+
+/* --- dispatch.c: from the headers to the handler -----------------------------------------------
+ */
+
+/* After the headers: find the route, and check who asks and where from. On failure the request has
+ * its answer already. */
+ef_status ef__dispatch_begin(struct ef__request *r);
+/* After the body: run the handler, here. */
+void ef__dispatch_run(struct ef__request *r);
+/* r->error becomes the answer. */
+void ef__dispatch_problem(struct ef__request *r);
+
+/* --- hub.c: who follows what --------------------------------------------------------------------
+ */
+
+ef_status ef__hub_start(ef__server *server, ef_error *err);
+void ef__hub_stop(ef__server *server);  /* every subscription ends */
+void ef__hub_close(ef__server *server); /* the memory, when nobody follows any more */
+
+/* --- auth.c -------------------------------------------------------------------------------------
+ */
+
+/* Who it is, by the Authorization header: EF_OK, or 401 in words. */
+ef_status ef__token_check(ef__server *server, ef_str authorization, bool from_loopback,
+                          ef__principal *out, ef_error *err);
+ef_status ef__tokens_open(ef__server *server, ef_error *err);
+ef_status ef__tokens_reload(ef__server *server, ef_error *err);
+bool ef__tokens_any(const ef__server *server);
+void ef__tokens_close(ef__server *server);
+
+#endif

@@ -1,0 +1,128 @@
+/*
+ * sse.c - subscriptions as server-sent events: the routes, and the answer that never ends.
+ */
+#include "http_priv.h"
+#include "hub.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BLOCK_BYTES 16384
+
+/* --- the answer
+ * ----------------------------------------------------------------------------------- */
+
+static void park(void *context)
+{
+    MHD_suspend_connection(context);
+}
+
+static void wake(void *context)
+{
+    MHD_resume_connection(context);
+}
+
+static ssize_t read_on(void *context, uint64_t at, char *out, size_t max)
+{
+    int64_t n = ef__follower_read(context, out, max);
+
+    (void)at;
+    return n < 0 ? MHD_CONTENT_READER_END_OF_STREAM : (ssize_t)n;
+}
+
+static void leave(void *context)
+{
+    ef__follower_leave(context);
+}
+
+struct MHD_Response *ef__http_follow(struct ef__follower *follower, struct MHD_Connection *c)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_on, follower, leave);
+
+    if (response)
+        ef__follower_attach(follower, &(ef__follower_reader){c, park, wake});
+    return response;
+}
+
+/* --- the routes
+ * ----------------------------------------------------------------------------------- */
+
+/* Last-Event-ID, or after=; from now on when there is neither. */
+static ef_status read_start(ef__request *r, int64_t *out, ef_error *err)
+{
+    ef_str last = ef__request_header(r, "Last-Event-ID");
+    ef_head head = {0};
+    ef_status st = ef_journal_head(r->server->options.journal, &head, err);
+
+    *out = head.position;
+    if (st == EF_OK)
+        st = ef__request_int(r, "after", 0, INT64_MAX - 1, out, err);
+    if (st != EF_OK || last.len == 0)
+        return st;
+    *out = 0;
+    for (size_t i = 0; i < last.len; i++) {
+        if (last.ptr[i] < '0' || last.ptr[i] > '9' || i > 17)
+            return ef_fail(err, EF_BAD_INPUT, "Last-Event-ID is '%.*s'; a position is needed",
+                           EF_STR_ARG(last));
+        *out = *out * 10 + (last.ptr[i] - '0');
+    }
+    return EF_OK;
+}
+
+static ef_status copy(const char *what, ef_str from, char to[256], ef_error *err)
+{
+    if (from.len >= 256)
+        return ef_fail(err, EF_TOO_LARGE, "%s has more than 255 bytes", what);
+    (void)snprintf(to, 256, "%.*s", EF_STR_ARG(from));
+    return EF_OK;
+}
+
+static ef_status join(ef__request *r, ef__topic_key *key, ef_error *err)
+{
+    int64_t after = 0;
+    ef_status st = read_start(r, &after, err);
+
+    if (st == EF_OK)
+        st = ef__request_no_more(r, err);
+    if (st == EF_OK)
+        st = copy("tenant", r->tenant, key->tenant, err);
+    if (st == EF_OK)
+        st = ef__hub_join(r->server, key, after, &r->follower, err);
+    if (st == EF_OK)
+        r->type = "text/event-stream";
+    return st;
+}
+
+static ef_status follow_events(ef__request *r, ef_error *err)
+{
+    ef__topic_key key = {.kind = EF__TOPIC_EVENTS};
+    ef_status st = copy("type", ef__request_text(r, "type"), key.name, err);
+
+    return st == EF_OK ? join(r, &key, err) : st;
+}
+
+static ef_status follow_views(ef__request *r, ef_error *err)
+{
+    ef__topic_key key = {.kind = EF__TOPIC_VIEWS};
+    ef_projection_list known = {0};
+    ef_status st = ef_projection_ls(r->server->options.engine, r->parts[0], &known, err);
+
+    ef_projection_list_release(&known);
+    if (st == EF_OK)
+        st = copy("projection", r->parts[0], key.name, err);
+    if (st == EF_OK)
+        st = copy("view id", r->parts[1], key.id, err);
+    return st == EF_OK ? join(r, &key, err) : st;
+}
+
+const ef__route ef__routes_subscribe[] = {
+    {"GET", "/v1/subscribe/events", EF__SCOPE_READ, EF__ROUTE_STREAM, follow_events, "followEvents",
+     "events as they are appended", "after:integer type:string", NULL, "Stream", 0},
+    {"GET", "/v1/subscribe/views/{projection}", EF__SCOPE_READ, EF__ROUTE_STREAM, follow_views,
+     "followViews", "views as they change", "after:integer", NULL, "Stream", 0},
+    {"GET", "/v1/subscribe/views/{projection}/{id}", EF__SCOPE_READ, EF__ROUTE_STREAM, follow_views,
+     "followView", "one view as it changes", "after:integer", NULL, "Stream", 0},
+    {0},
+};

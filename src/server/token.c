@@ -1,0 +1,287 @@
+/*
+ * token.c - see token.h.
+ */
+#include "token.h"
+
+#include "../base/arena.h"
+#include "../base/hash.h"
+#include "../shape/shape.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_BYTES_MAX (8 << 20)
+#define SECRET_BYTES 24
+
+static const char *const scope_names[] = {"append", "read", "work", "operate", "admin"};
+#define SCOPE_COUNT (sizeof(scope_names) / sizeof(scope_names[0]))
+
+const char *ef__scope_name(unsigned bit)
+{
+    for (size_t i = 0; i < SCOPE_COUNT; i++)
+        if (bit == 1u << i)
+            return scope_names[i];
+    return "";
+}
+
+ef_status ef__scopes_parse(ef_str list, unsigned *out, ef_error *err)
+{
+    *out = 0;
+    while (list.len > 0) {
+        const char *comma = memchr(list.ptr, ',', list.len);
+        ef_str word = {list.ptr, comma ? (size_t)(comma - list.ptr) : list.len};
+        size_t i = 0;
+        while (i < SCOPE_COUNT && !ef_str_equal(word, ef_str_from(scope_names[i])))
+            i++;
+        if (i == SCOPE_COUNT)
+            return ef_fail(err, EF_BAD_INPUT,
+                           "there is no scope '%.*s'; there are append, read, work, operate, admin",
+                           EF_STR_ARG(word));
+        *out |= 1u << i;
+        list.ptr += word.len + (comma != NULL);
+        list.len -= word.len + (comma != NULL);
+    }
+    return *out ? EF_OK : ef_fail(err, EF_BAD_INPUT, "a token needs a scope");
+}
+
+ef_status ef__token_make(ef__token *token, int64_t now_us, char text[EF__TOKEN_TEXT_MAX],
+                         ef_error *err)
+{
+    uint8_t random[8 + SECRET_BYTES];
+    char secret[2 * SECRET_BYTES + 1];
+
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return ef_fail(err, EF_IO, "the system gives no randomness");
+    ef__hex(random, 8, token->id);
+    ef__hex(random + 8, SECRET_BYTES, secret);
+    token->created_us = now_us;
+    (void)snprintf(text, EF__TOKEN_TEXT_MAX, "evf_%s_%s", token->id, secret);
+    if (!ef__sha256(EF_STR("everfold token "), ef_str_from(text), token->hash))
+        return ef_fail(err, EF_IO, "no SHA-256");
+    return EF_OK;
+}
+
+static bool same_hash(const uint8_t *a, const uint8_t *b)
+{
+    unsigned different = 0;
+
+    for (size_t i = 0; i < EF_HASH_BYTES; i++)
+        different |= (unsigned)(a[i] ^ b[i]);
+    return different == 0;
+}
+
+const ef__token *ef__token_find(const ef__token_list *list, ef_str text)
+{
+    uint8_t hash[EF_HASH_BYTES];
+    const ef__token *found = NULL;
+
+    if (text.len >= EF__TOKEN_TEXT_MAX || !ef__sha256(EF_STR("everfold token "), text, hash))
+        return NULL;
+    for (size_t i = 0; i < list->count; i++)
+        if (same_hash(list->items[i].hash, hash))
+            found = &list->items[i];
+    return found;
+}
+
+/* --- the file -----------------------------------------------------------------------------------
+ */
+
+/* A token as its line has it. */
+typedef struct token_line {
+    char id[EF__TOKEN_ID_MAX];
+    ef_str scopes, tenant, note, hash;
+    bool bound;
+    int64_t created_us, expires_us, revoked_us;
+} token_line;
+
+#define FIELD(key, kind, member)                                                                   \
+    {                                                                                              \
+        key, EF__FIELD_##kind, offsetof(token_line, member), 0, NULL, 0                            \
+    }
+
+static const ef__field line_fields[] = {
+    {"id", EF__FIELD_CHARS, offsetof(token_line, id), EF__TOKEN_ID_MAX, NULL, 0},
+    FIELD("scopes", STR, scopes),
+    FIELD("bound", BOOL, bound),
+    FIELD("tenant", STR, tenant),
+    FIELD("note", STR, note),
+    FIELD("created_at", TIME, created_us),
+    FIELD("expires_at", TIME, expires_us),
+    FIELD("revoked_at", TIME, revoked_us),
+    FIELD("hash", STR, hash),
+    {NULL, EF__FIELD_STR, 0, 0, NULL, 0},
+};
+static const ef__shape line_shape = {line_fields, sizeof(token_line)};
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static ef_status take_line(const token_line *line, ef__token *out, ef_error *err)
+{
+    ef_status st = ef__scopes_parse(line->scopes, &out->scopes, err);
+
+    if (st != EF_OK)
+        return st;
+    if (line->hash.len != 2 * EF_HASH_BYTES || line->tenant.len >= sizeof(out->tenant) ||
+        line->note.len >= sizeof(out->note) || line->id[0] == '\0')
+        return ef_fail(err, EF_BAD_JSON, "a field has the wrong length");
+    memcpy(out->id, line->id, sizeof(out->id));
+    (void)snprintf(out->tenant, sizeof(out->tenant), "%.*s", EF_STR_ARG(line->tenant));
+    (void)snprintf(out->note, sizeof(out->note), "%.*s", EF_STR_ARG(line->note));
+    out->bound = line->bound;
+    out->created_us = line->created_us;
+    out->expires_us = line->expires_us;
+    out->revoked_us = line->revoked_us;
+    for (size_t i = 0; i < EF_HASH_BYTES; i++) {
+        int high = digit(line->hash.ptr[2 * i]), low = digit(line->hash.ptr[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return ef_fail(err, EF_BAD_JSON, "hash is not hexadecimal");
+        out->hash[i] = (uint8_t)(high * 16 + low);
+    }
+    return EF_OK;
+}
+
+static ef_status parse_line(ef_str text, ef__token_list *list, ef_error *err)
+{
+    ef__arena arena = EF__ARENA_INIT(1 << 20);
+    ef__json *json = NULL;
+    token_line line;
+    ef__token *grown = NULL;
+    ef_status st = ef__json_parse(text, 65536, &arena, &json, err);
+
+    if (st == EF_OK)
+        st = ef__shape_read(json, &line_shape, &line, err);
+    if (st == EF_OK && list->count == EF__TOKENS_MAX)
+        st = ef_fail(err, EF_TOO_LARGE, "there are more than %d tokens", EF__TOKENS_MAX);
+    if (st == EF_OK) {
+        grown = realloc(list->items, (list->count + 1) * sizeof(*grown));
+        st = grown ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    }
+    if (grown) {
+        list->items = grown;
+        memset(&grown[list->count], 0, sizeof(*grown));
+        st = take_line(&line, &grown[list->count], err);
+        list->count += st == EF_OK;
+    }
+    ef__arena_release(&arena);
+    return st;
+}
+
+static ef_status read_file(const char *path, ef__buf *out, ef_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = 0;
+
+    if (fd < 0 && errno == ENOENT)
+        return EF_OK;
+    if (fd < 0)
+        return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
+    do {
+        if (!ef__buf_reserve(out, 65536))
+            break;
+        n = read(fd, out->ptr + out->len, 65536);
+        out->len += n > 0 ? (size_t)n : 0;
+    } while (n > 0);
+    (void)close(fd);
+    if (n < 0)
+        return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
+    return out->failed
+               ? ef_fail(err, EF_TOO_LARGE, "%s has more than %d bytes", path, FILE_BYTES_MAX)
+               : EF_OK;
+}
+
+ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err)
+{
+    ef__buf text = EF__BUF_INIT(FILE_BYTES_MAX);
+    ef_error why = EF_ERROR_INIT;
+    size_t number = 0;
+    ef_status st = read_file(path, &text, err);
+
+    *out = (ef__token_list){NULL, 0};
+    for (size_t at = 0; st == EF_OK && at < text.len;) {
+        const char *end = memchr(text.ptr + at, '\n', text.len - at);
+        size_t length = end ? (size_t)(end - (text.ptr + at)) : text.len - at;
+        number++;
+        if (length > 0 && parse_line((ef_str){text.ptr + at, length}, out, &why) != EF_OK)
+            st = ef_fail(err, EF_DAMAGED, "%s line %zu: %s", path, number, why.text);
+        at += length + 1;
+    }
+    if (st != EF_OK)
+        ef__token_list_release(out);
+    ef__buf_release(&text);
+    return st;
+}
+
+static void write_line(ef__buf *out, const ef__token *token)
+{
+    ef__json_writer w = EF__JSON_WRITER(out);
+    char hash[2 * EF_HASH_BYTES + 1], scopes[64] = "";
+    token_line line = {.tenant = ef_str_from(token->tenant),
+                       .note = ef_str_from(token->note),
+                       .bound = token->bound,
+                       .created_us = token->created_us,
+                       .expires_us = token->expires_us,
+                       .revoked_us = token->revoked_us};
+
+    for (unsigned bit = 1; bit <= EF__SCOPE_ADMIN; bit <<= 1)
+        if (token->scopes & bit) {
+            size_t used = strlen(scopes);
+            (void)snprintf(scopes + used, sizeof(scopes) - used, "%s%s", used ? "," : "",
+                           ef__scope_name(bit));
+        }
+    ef__hex(token->hash, EF_HASH_BYTES, hash);
+    memcpy(line.id, token->id, sizeof(line.id));
+    line.scopes = ef_str_from(scopes);
+    line.hash = ef_str_from(hash);
+    ef__shape_write(&w, &line_shape, &line);
+    ef__buf_add_char(out, '\n');
+}
+
+static bool write_all(int fd, ef_str text)
+{
+    while (text.len > 0) {
+        ssize_t n = write(fd, text.ptr, text.len);
+        if (n < 0 && errno != EINTR)
+            return false;
+        text.ptr += n > 0 ? n : 0;
+        text.len -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+/* Beside it first, synced, then in its place: whoever reads finds the old one or the new one. */
+ef_status ef__tokens_write(const char *path, const ef__token_list *list, ef_error *err)
+{
+    ef__buf text = EF__BUF_INIT(FILE_BYTES_MAX);
+    char aside[PATH_MAX];
+    ef_status st = EF_OK;
+    int fd;
+
+    for (size_t i = 0; i < list->count; i++)
+        write_line(&text, &list->items[i]);
+    if (text.failed || snprintf(aside, sizeof(aside), "%s.new", path) >= (int)sizeof(aside)) {
+        ef__buf_release(&text);
+        return ef_fail(err, EF_TOO_LARGE, "too many tokens, or too long a path: %s", path);
+    }
+    fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || !write_all(fd, ef__buf_str(&text)) || fsync(fd) != 0 || rename(aside, path) != 0)
+        st = ef_fail(err, EF_IO, "%s: %s", aside, strerror(errno));
+    if (fd >= 0)
+        (void)close(fd);
+    ef__buf_release(&text);
+    return st;
+}
+
+void ef__token_list_release(ef__token_list *list)
+{
+    free(list->items);
+    *list = (ef__token_list){NULL, 0};
+}

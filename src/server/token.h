@@ -1,0 +1,51 @@
+/*
+ * token.h - API tokens, and the file they are kept in.
+ *
+ * A token is evf_ID_SECRET. The file has a line of JSON for each, with a hash of the secret and
+ * never the secret itself; it is the owner's alone to read, and replaced as a whole.
+ */
+#ifndef EF_SERVER_TOKEN_H
+#define EF_SERVER_TOKEN_H
+
+#include "route.h"
+
+#include <everfold/event.h>
+
+#define EF__TOKEN_ID_MAX 17   /* 16 hexadecimal digits and a NUL */
+#define EF__TOKEN_TEXT_MAX 96 /* evf_ID_SECRET and a NUL */
+#define EF__TOKENS_MAX 10000  /* in a file */
+
+typedef struct ef__token {
+    char id[EF__TOKEN_ID_MAX];
+    unsigned scopes;
+    bool bound; /* to `tenant` */
+    char tenant[256];
+    char note[128];
+    int64_t created_us;
+    int64_t expires_us; /* 0: never */
+    int64_t revoked_us; /* 0: not */
+    uint8_t hash[EF_HASH_BYTES];
+} ef__token;
+
+typedef struct ef__token_list {
+    ef__token *items;
+    size_t count;
+} ef__token_list;
+
+/* "append,read": EF_BAD_INPUT names a word that is no scope. */
+ef_status ef__scopes_parse(ef_str list, unsigned *out, ef_error *err);
+/* The word of one bit. */
+const char *ef__scope_name(unsigned bit);
+
+/* A new one with a secret of its own: `text` is what its owner gets, once. */
+ef_status ef__token_make(ef__token *token, int64_t now_us, char text[EF__TOKEN_TEXT_MAX],
+                         ef_error *err);
+/* Which token a text is; NULL: none. Takes as long for a wrong secret as for the right one. */
+const ef__token *ef__token_find(const ef__token_list *list, ef_str text);
+
+/* No file: no tokens. EF_DAMAGED names the line. */
+ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err);
+ef_status ef__tokens_write(const char *path, const ef__token_list *list, ef_error *err);
+void ef__token_list_release(ef__token_list *list);
+
+#endif

@@ -1,0 +1,130 @@
+"""A server of our own for each test class, on a free port of loopback, and a small client."""
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+EVERFOLD = None
+START_S = 30
+
+CUSTOMERS = """projection customers version 1
+  view data.customer
+  index total
+
+on order.placed
+  orders += 1
+  total  += data.amount
+"""
+
+
+class Answer:
+    def __init__(self, response, body):
+        self.status, self.headers, self.body = response.status, response.headers, body
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class Server:
+    """everfold serve on a directory of its own; `stop` ends it by its id."""
+
+    def __init__(self, *arguments, data=None, env=None):
+        self.dir = Path(tempfile.mkdtemp(prefix="everfold-server-"))
+        self.data = data or self.dir / "data"
+        self.log = open(self.dir / "log", "wb+")
+        self.process = subprocess.Popen(
+            [EVERFOLD, "serve", "--data", str(self.data), "--listen", "127.0.0.1:0", *arguments],
+            stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
+            env={**os.environ, **(env or {})})
+        self.url = self.wait_for_url()
+        self.host, port = self.url.split("//")[1].rsplit(":", 1)
+        self.port = int(port)
+
+    def said(self):
+        return (self.dir / "log").read_text(errors="replace")
+
+    def wait_for_url(self):
+        until = time.monotonic() + START_S
+        while time.monotonic() < until:
+            for line in self.said().splitlines():
+                if line.startswith("everfold serves at "):
+                    return line.split()[-1]
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.02)
+        raise AssertionError(f"the server did not start: {self.said()}")
+
+    def connect(self, timeout=20):
+        return http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+
+    def ask(self, method, path, body=None, headers=None, connection=None):
+        c = connection or self.connect()
+        headers = dict(headers or {})
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body)
+            headers.setdefault("Content-Type", "application/json")
+        c.request(method, path, body=body, headers=headers)
+        response = c.getresponse()
+        answer = Answer(response, response.read())
+        if connection is None:
+            c.close()
+        return answer
+
+    def stop(self, sig=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(sig)
+        code = self.process.wait(timeout=60)
+        self.log.close()
+        return code
+
+
+def wait_until(condition, limit_s=20):
+    until = time.monotonic() + limit_s
+    while time.monotonic() < until:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError("it did not happen in time")
+
+
+class Case(unittest.TestCase):
+    arguments = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*cls.arguments)
+        cls.addClassCleanup(shutil.rmtree, cls.server.dir, True)
+        cls.addClassCleanup(cls.end)
+
+    @classmethod
+    def end(cls):
+        code = cls.server.stop()
+        said = cls.server.said() if cls.server.dir.exists() else ""
+        if code != 0 or "Sanitizer" in said:
+            raise AssertionError(f"the server ended with {code}: {said}")
+
+    def ask(self, *arguments, **named):
+        return self.server.ask(*arguments, **named)
+
+    def get(self, path, **headers):
+        return self.ask("GET", path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+    def append(self, stream, kind="order.placed", data=None, **more):
+        answer = self.ask("POST", f"/v1/streams/{stream}/events",
+                          {"type": kind, "data": data or {}, **more})
+        self.assertIn(answer.status, (200, 201), answer.body)
+        return answer.json()
+
+    def refused(self, status, code, answer):
+        problem = answer.json()
+        self.assertEqual((status, status, code), (answer.status, problem["status"], problem["code"]),
+                         answer.body)
+        self.assertEqual("application/problem+json", answer.headers["Content-Type"])
+        return problem["detail"]
