@@ -26,7 +26,7 @@ typedef struct ef_journal ef_journal;
 
 /* Zero means the default, everywhere. */
 typedef struct ef_journal_options {
-    const char *url;    /* "sqlite:PATH" or "memory:" */
+    const char *url;    /* "sqlite:PATH", "postgres://…" or "memory:" */
     bool create;        /* make the store when it is not there */
     bool read_only;     /* never write: no append, no operator's act, no repair */
     bool outbox_off;    /* append without outbox rows (mode inline_apply_only) */

@@ -21,7 +21,7 @@ enum { OWN_FIRST = 1000, COMMON_FIRST = 2000 };
 const cli_option cli_common_options[] = {
     {"data", 0, "DIR", "data", "@dir", "the data directory (default ./everfold-data)"},
     {"journal", 0, "URL", "journal",
-     "sqlite:,memory:", "the journal's store (default sqlite:DATA/journal.db)"},
+     "sqlite:,postgres:,memory:", "the journal's store (default sqlite:DATA/journal.db)"},
     {"views", 0, "URL", "views",
      "sqlite:,memory:", "the views' store (default sqlite:DATA/views.db)"},
     {"server", 0, "URL", NULL, NULL, "work through a running server (not in this version)"},

@@ -21,7 +21,7 @@ extern char **environ;
 static const ef__setting_spec specs[] = {
     {"data", EF__SETTING_TEXT, DATA_DEFAULT, 0, 0, NULL, NULL, "the data directory"},
     {"journal", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "the journal's store: sqlite:PATH or memory:"},
+     "the journal's store: sqlite:PATH, postgres://… or memory:"},
     {"views", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "the views' store: sqlite:PATH or memory:"},
     {"tenant", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "the tenant"},
     {"output", EF__SETTING_CHOICE, "table", 0, 0, "table,json,ndjson", NULL,

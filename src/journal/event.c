@@ -15,6 +15,7 @@
 
 #include "../base/hash.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define ENCODING_VERSION 1
@@ -91,6 +92,18 @@ bool ef__event_same(const ef__arrival *arrival, const ef_event *stored)
            ef_str_equal(event->stream, stored->stream) && ef_str_equal(event->id, stored->id) &&
            ef_str_equal(event->type, stored->type) && ef_str_equal(event->data, stored->data) &&
            ef_str_equal(event->meta, stored->meta);
+}
+
+ef_status ef__seq_check(const ef_new_event *event, int64_t seq, ef_error *err)
+{
+    int64_t expected = event->expected_seq == EF_NO_STREAM ? 0 : event->expected_seq;
+
+    if (event->expected_seq == EF_ANY_SEQ || seq == expected)
+        return EF_OK;
+    return ef_fail_numbers(err, EF_CONFLICT, event->expected_seq, seq,
+                           "stream \"%.*s\" is at seq %" PRId64 ", not at %" PRId64
+                           ": read it again and decide anew",
+                           EF_STR_ARG(event->stream), seq, expected);
 }
 
 static ef_str trim_spaces(ef_str text)

@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-#define KNOWN_URLS "\"sqlite:PATH\" or \"memory:\""
+#define KNOWN_URLS "\"sqlite:PATH\", \"postgres://HOST/DATABASE\" or \"memory:\""
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -43,6 +43,15 @@ static ef_status open_sqlite(const ef_journal_options *options, const char *path
 #endif
 }
 
+static ef_status open_postgres(const ef_journal_options *options, ef_journal **out, ef_error *err)
+{
+#ifdef EF_HAVE_POSTGRES
+    return ef__journal_postgres_open(options, out, err);
+#else
+    return ef_fail(err, EF_UNSUPPORTED, "this build has no PostgreSQL");
+#endif
+}
+
 static ef_status open_by_url(const char *url, const ef_journal_options *options, ef_journal **out,
                              ef_error *err)
 {
@@ -54,6 +63,8 @@ static ef_status open_by_url(const char *url, const ef_journal_options *options,
         return ef_fail(err, EF_BAD_INPUT, "url \"%.200s\": nothing may follow \"memory:\"", url);
     if (has_prefix(url, "sqlite:"))
         return open_sqlite(options, url + strlen("sqlite:"), out, err);
+    if (has_prefix(url, "postgres:") || has_prefix(url, "postgresql:"))
+        return open_postgres(options, out, err);
     if (scheme == 0)
         return ef_fail(err, EF_BAD_INPUT,
                        "url \"%.150s\" is a plain path: write \"sqlite:%.150s\" to open that file",

@@ -120,6 +120,11 @@ ef_status ef__journal_memory_open(const ef_journal_options *options, ef_journal 
                                   ef_error *err);
 ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char *path,
                                   ef_journal **out, ef_error *err);
+/* options->url names the server. */
+ef_status ef__journal_postgres_open(const ef_journal_options *options, ef_journal **out,
+                                    ef_error *err);
+/* What makes its schema, as SQL, for those who migrate by hand. */
+bool ef__journal_postgres_schema(ef__buf *out);
 
 /* --- shared by back ends (event.c) ------------------------------------------------------------ */
 
@@ -133,6 +138,8 @@ bool ef__event_seal(const uint8_t before[EF_HASH_BYTES], const ef_event *event, 
                     uint8_t out_hash[EF_HASH_BYTES], uint64_t *out_sum);
 /* Is `arrival` the same event as `stored`, so that appending it again is a duplicate? */
 bool ef__event_same(const ef__arrival *arrival, const ef_event *stored);
+/* EF_CONFLICT unless a stream at `seq` is where the event expects it to be. */
+ef_status ef__seq_check(const ef_new_event *event, int64_t seq, ef_error *err);
 /* Does `type` match NAME or PREFIX*, or a comma list of them? "" matches all. */
 bool ef__type_matches(ef_str type, ef_str patterns);
 

@@ -179,7 +179,7 @@ void ef__pg_close(ef__pg_conn *conn)
 /* --- statements ------------------------------------------------------------------------------- */
 
 /* What stands in the queue beside the number of a statement. */
-enum { PREPARE = 0x4000, SYNC = -1, TEXT = -2 };
+enum { PREPARE = 0x4000, SYNC = -1, TEXT = -2, SILENT = -3 };
 
 static bool has_room(const ef__pg_conn *conn)
 {
@@ -235,6 +235,12 @@ ef_status ef__pg_send_text(ef__pg_conn *conn, const char *sql, const ef__pg_para
                            ef_error *err)
 {
     return send_text(conn, sql, params ? params : &NO_PARAMS, TEXT, err);
+}
+
+ef_status ef__pg_send_silent(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
+                             ef_error *err)
+{
+    return send_text(conn, sql, params ? params : &NO_PARAMS, SILENT, err);
 }
 
 ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err)
@@ -312,6 +318,25 @@ static ef_status check(ef__pg_conn *conn, int what, const PGresult *result, ef_e
     }
 }
 
+/* The result of whatever was sent first: of a statement, of its preparation, or a mark. */
+static PGresult *take_next(ef__pg_conn *conn, int *out_what, ef_status *out_status, ef_error *err)
+{
+    int what = next_sent(conn);
+    PGresult *result = next_result(conn);
+
+    *out_what = what;
+    *out_status = result ? check(conn, what, result, err) : fail_lost(conn, err);
+    if (what >= 0 && (what & PREPARE))
+        conn->prepared[what & ~PREPARE] = *out_status == EF_OK ? 2 : 0;
+    return result;
+}
+
+/* Is the result somebody's, or one that nobody asked for? */
+static bool is_answer(int what)
+{
+    return what == TEXT || (what >= 0 && !(what & PREPARE));
+}
+
 ef_status ef__pg_take(ef__pg_conn *conn, PGresult **out, ef_error *err)
 {
     ef_status st = sync(conn, err);
@@ -319,13 +344,10 @@ ef_status ef__pg_take(ef__pg_conn *conn, PGresult **out, ef_error *err)
     if (out)
         *out = NULL;
     while (st == EF_OK) {
-        int what = next_sent(conn);
-        PGresult *result = next_result(conn);
+        int what;
+        PGresult *result = take_next(conn, &what, &st, err);
 
-        st = result ? check(conn, what, result, err) : fail_lost(conn, err);
-        if (what >= 0 && (what & PREPARE))
-            conn->prepared[what & ~PREPARE] = st == EF_OK ? 2 : 0;
-        if (st == EF_OK && what != SYNC && !(what >= 0 && (what & PREPARE))) {
+        if (st == EF_OK && is_answer(what)) {
             if (out)
                 *out = result;
             else
@@ -338,14 +360,21 @@ ef_status ef__pg_take(ef__pg_conn *conn, PGresult **out, ef_error *err)
     return st;
 }
 
-/* Marks that stand behind the last result. */
+/* What stands behind the last answer and is nobody's. */
 static ef_status take_marks(ef__pg_conn *conn, ef_error *err)
 {
-    while (conn->sent > 0 && conn->queue[conn->first] == SYNC) {
-        (void)next_sent(conn);
-        PQclear(next_result(conn));
+    ef_status st = PQstatus(conn->pg) == CONNECTION_OK ? EF_OK : fail_lost(conn, err);
+
+    if (st == EF_OK && conn->sent > 0 && !is_answer(conn->queue[conn->first]))
+        st = sync(conn, err);
+    while (st == EF_OK && conn->sent > 0 && !is_answer(conn->queue[conn->first])) {
+        int what;
+
+        PQclear(take_next(conn, &what, &st, err));
     }
-    return PQstatus(conn->pg) == CONNECTION_OK ? EF_OK : fail_lost(conn, err);
+    if (st != EF_OK)
+        settle(conn);
+    return st;
 }
 
 ef_status ef__pg_take_all(ef__pg_conn *conn, ef_error *err)

@@ -62,8 +62,10 @@ ef_status ef__pg_transaction(ef__pg_pool *pool, ef__pg_how how, ef__pg_work work
 /* Ask for another try from within a transaction's work: return what this returns. */
 ef_status ef__pg_try_again(ef__pg_conn *conn, const char *why, ef_error *err);
 
-/* The one statement, on a connection of the pool, tried again as a transaction is. For reads: one
- * that writes could be done twice. */
+/* Do `work` on a connection without a transaction around it, tried again as one is. For reads: what
+ * writes could be done twice. */
+ef_status ef__pg_on_conn(ef__pg_pool *pool, ef__pg_work work, void *context, ef_error *err);
+/* The same for one statement. */
 ef_status ef__pg_read(ef__pg_pool *pool, int which, const ef__pg_params *params, PGresult **out,
                       ef_error *err);
 

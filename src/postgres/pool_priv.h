@@ -20,6 +20,9 @@ int64_t ef__pg_pool_busy_ms(const ef__pg_pool *pool);
 /* As ef__pg_send, of a text. */
 ef_status ef__pg_send_text(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
                            ef_error *err);
+/* The same; its result is nobody's to take. */
+ef_status ef__pg_send_silent(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
+                             ef_error *err);
 /* The result of the last that was sent, after all before it. */
 ef_status ef__pg_take_last(ef__pg_conn *conn, PGresult **out, ef_error *err);
 

@@ -28,7 +28,7 @@ static ef_status begin(ef__pg_pool *pool, ef__pg_conn *conn, ef__pg_how how, ef_
     ef__pg_params params = {0};
     char lock[24], idle[24];
     int64_t busy_ms = ef__pg_pool_busy_ms(pool);
-    ef_status st = ef__pg_send_text(conn, BEGIN[how], NULL, err);
+    ef_status st = ef__pg_send_silent(conn, BEGIN[how], NULL, err);
 
     if (st != EF_OK)
         return st;
@@ -40,7 +40,7 @@ static ef_status begin(ef__pg_pool *pool, ef__pg_conn *conn, ef__pg_how how, ef_
     ef__pg_add_str(&params, ef_str_from(lock));
     ef__pg_add_str(&params, ef_str_from(idle));
     ef__pg_add_bool(&params, how == EF__PG_WRITE_LAX);
-    return ef__pg_send_text(conn, SETTINGS, &params, err);
+    return ef__pg_send_silent(conn, SETTINGS, &params, err);
 }
 
 /* What was lost after the commit was sent may have happened. */
@@ -102,8 +102,7 @@ ef_status ef__pg_try_again(ef__pg_conn *conn, const char *why, ef_error *err)
     return ef_fail(err, EF_BUSY, "%s", why);
 }
 
-ef_status ef__pg_read(ef__pg_pool *pool, int which, const ef__pg_params *params, PGresult **out,
-                      ef_error *err)
+ef_status ef__pg_on_conn(ef__pg_pool *pool, ef__pg_work work, void *context, ef_error *err)
 {
     ef__pg_tries tries = ef__pg_tries_begin(pool);
     ef__pg_conn *conn = NULL;
@@ -111,14 +110,34 @@ ef_status ef__pg_read(ef__pg_pool *pool, int which, const ef__pg_params *params,
     ef_status st;
 
     do {
-        *out = NULL;
-        again = false;
         st = ef__pg_pool_get(pool, &conn, err);
         if (st != EF_OK)
             return st;
-        st = ef__pg_query(conn, which, params, out, err);
+        st = work(context, conn, err);
         again = st != EF_OK && conn->fault != EF__PG_SOUND;
         ef__pg_pool_put(pool, conn);
     } while (again && ef__pg_tries_next(pool, &tries));
     return st;
+}
+
+typedef struct question {
+    int which;
+    const ef__pg_params *params;
+    PGresult **out;
+} question;
+
+static ef_status ask(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const question *q = context;
+
+    return ef__pg_query(conn, q->which, q->params, q->out, err);
+}
+
+ef_status ef__pg_read(ef__pg_pool *pool, int which, const ef__pg_params *params, PGresult **out,
+                      ef_error *err)
+{
+    question q = {which, params, out};
+
+    *out = NULL;
+    return ef__pg_on_conn(pool, ask, &q, err);
 }

@@ -223,9 +223,11 @@ def read_backend(folder, root, found):
     """Names of its statements -> is it marked as only its own."""
     names = {}
     for path in sorted(folder.rglob('*.sql')):
+        # A mark before the first statement is for the whole file.
+        head = SQL_ONLY.search(SQL_NAME.split(path.read_text(encoding='utf-8'), maxsplit=1)[0])
         for line, name, text in statements_of(path):
             where = f'{path.relative_to(root)}:{line}: {name}'
-            only = SQL_ONLY.search(text)
+            only = SQL_ONLY.search(text) or head
             if name in names:
                 found.append(f'{where} is there twice')
             names[name] = only is not None
@@ -345,6 +347,7 @@ GOOD_TREE = {
     'src/journal/sqlite/x.sql': "-- name: one\n-- binds: 1 a text\nselect ?1;\n"
                                 "-- name: two\n-- only: sqlite it alone has this\nselect '?';\n",
     'src/journal/postgres/x.sql': '-- name: one\n-- binds: 1 a text\nselect $1;\n',
+    'src/journal/postgres/z.sql': '-- only: postgres all of this file is\n-- name: six\nselect 1;\n',
     'src/cli/main.c': '/* strcpy(a, b) */\n#include "../base/a.h"\n#include <everfold/a.h>\n'
                       'const char *s = "system(1)"; // gets(s)\n',
 }
@@ -382,6 +385,10 @@ BAD_FILES = [
      'is marked "only: sqlite" in postgres'),
     ('sql', 'src/journal/sqlite/y.sql', '-- name: four\n-- only: sqlite\nselect 1;\n',
      'without a reason'),
+    ('sql', 'src/journal/sqlite/y.sql', '-- only: sqlite\n-- name: four\nselect 1;\n',
+     'without a reason'),
+    ('sql', 'src/journal/postgres/y.sql', '-- name: four\n-- only: postgres it can\nselect 1;\n'
+     '-- name: five\nselect 1;\n', 'five is in postgres and'),
     ('sql', 'src/journal/sqlite/x.sql', '-- name: one\nselect ?1;\n', 'no "-- binds:"'),
     ('sql', 'src/journal/postgres/x.sql', '-- name: one\nselect $1;\n', 'no "-- binds:"'),
     ('banned', 'src/base/b.c', 'void f(char *a) { strcpy (a, "x"); }\n', 'b.c:1: strcpy'),

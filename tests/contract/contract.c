@@ -3,6 +3,8 @@
  */
 #include "contract.h"
 
+#include "postgres_database.h"
+
 #include "../../src/core/placement.h"
 
 #include <dirent.h>
@@ -61,6 +63,8 @@ void contract_open(contract *t, const char *backend)
     t->clock = (ef_clock){test_wall_us, test_mono_us, t};
     if (strcmp(backend, "memory") == 0)
         (void)snprintf(t->url, sizeof t->url, "memory:");
+    else if (strcmp(backend, "postgres") == 0)
+        CHECK(postgres_database(t->url, sizeof t->url));
     else
         make_dir(t);
     t->options = (ef_journal_options){

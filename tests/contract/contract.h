@@ -2,8 +2,8 @@
  * contract.h - what the seam of the journal promises, run on every back end.
  *
  * Each test gets a new, empty journal of the back end that the program was started with (its first
- * argument, or CONTRACT_BACKEND): "memory" or "sqlite". The wall clock is the test's; it stands
- * still until the test moves it.
+ * argument, or CONTRACT_BACKEND): "memory", "sqlite" or "postgres" (on the server of POSTGRES_URL).
+ * The wall clock is the test's; it stands still until the test moves it.
  */
 #ifndef EF_CONTRACT_H
 #define EF_CONTRACT_H

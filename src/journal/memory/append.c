@@ -208,21 +208,6 @@ static ef_status queue_rows(mem_journal *m, const mem_event *event, ef_error *er
     return EF_OK;
 }
 
-static ef_status check_seq(const ef_new_event *event, int64_t found, ef_error *err)
-{
-    int64_t expected = event->expected_seq;
-
-    if (expected == EF_ANY_SEQ || expected == found || (expected == EF_NO_STREAM && found == 0))
-        return EF_OK;
-    if (expected == EF_NO_STREAM)
-        return ef_fail_numbers(err, EF_CONFLICT, expected, found,
-                               "stream \"%.*s\" is at seq %" PRId64 ", no event was expected",
-                               EF_STR_ARG(event->stream), found);
-    return ef_fail_numbers(err, EF_CONFLICT, expected, found,
-                           "stream \"%.*s\" is at seq %" PRId64 ", not %" PRId64,
-                           EF_STR_ARG(event->stream), found, expected);
-}
-
 static ef_status seal(mem_journal *m, ef_event *event, ef_error *err)
 {
     static const uint8_t nothing[EF_HASH_BYTES];
@@ -273,7 +258,7 @@ static ef_status append_new(mem_journal *m, const ef__arrival *arrival, int64_t 
     int64_t seq = stream < 0 ? 0 : m->streams[stream].seq;
     mem_type *type = ef__mem_type_find(m, given->type);
     mem_event *fresh;
-    ef_status st = check_seq(given, seq, err);
+    ef_status st = ef__seq_check(given, seq, err);
 
     if (st != EF_OK)
         return st;

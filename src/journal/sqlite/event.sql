@@ -1,3 +1,4 @@
+-- only: sqlite one event a statement, links instead of an index, and the position is the row number
 -- Events, streams, types.
 
 -- name: begin

@@ -1,3 +1,4 @@
+-- only: sqlite one lease a statement, for the writer is alone
 -- Leases. The decisions are core/lease_rule.h's; these only fetch and store.
 
 -- name: lease_get

@@ -1,3 +1,4 @@
+-- only: sqlite one row a statement: a call costs no trip
 -- The outbox: lanes, queued rows, marks, exceptions, operators' acts.
 --
 -- A dead exception is never marked to be skipped (skipping makes it pending, and it does not die

@@ -1,3 +1,4 @@
+-- only: sqlite counts by the row number of the outbox
 -- Partitions: what waits in them.
 
 -- name: partition_queued

@@ -1,3 +1,4 @@
+-- only: sqlite the clock is the process's
 -- Runs: jobs with a record.
 
 -- name: run_file

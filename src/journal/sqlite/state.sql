@@ -1,3 +1,4 @@
+-- only: sqlite heads, ids and checkpoints are background work here
 -- The state row, and the index of event ids.
 
 -- name: state_get

@@ -1,3 +1,4 @@
+-- only: sqlite the clock is the process's
 -- Workers and their heartbeats.
 
 -- name: worker_beat

@@ -221,18 +221,6 @@ static ef_status same_as_stored(sq_writer *w, const ef__arrival *arrival, int64_
     return st;
 }
 
-static ef_status check_seq(const sq_stream *stream, const ef_new_event *e, ef_error *err)
-{
-    int64_t expected = e->expected_seq == EF_NO_STREAM ? 0 : e->expected_seq;
-
-    if (e->expected_seq == EF_ANY_SEQ || stream->head.seq == expected)
-        return EF_OK;
-    return ef_fail_numbers(err, EF_CONFLICT, e->expected_seq, stream->head.seq,
-                           "stream \"%.*s\" is at seq %" PRId64 ", not at %" PRId64
-                           ": read it again and decide anew",
-                           EF_STR_ARG(e->stream), stream->head.seq, expected);
-}
-
 /* Plan one event. *out_new says whether it has to be written. */
 static ef_status plan(sq_writer *w, const ef__arrival *arrival, ef_place *out, bool *out_new,
                       ef_error *err)
@@ -260,7 +248,7 @@ static ef_status plan(sq_writer *w, const ef__arrival *arrival, ef_place *out, b
                        EF_STR_ARG(e->type), EF_STR_ARG(e->type));
     st = sq_state_stream(w->state, &w->conn, e->tenant, e->stream, &stream, err);
     if (st == EF_OK)
-        st = check_seq(stream, e, err);
+        st = ef__seq_check(e, stream->head.seq, err);
     if (st == EF_OK && txn->count == txn->cap && !grow_planned(txn))
         st = no_memory(err);
     if (st != EF_OK)

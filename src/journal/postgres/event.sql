@@ -1,0 +1,227 @@
+-- only: postgres heads and ids are rows here and positions are given by a sequencer, so little is alike
+-- Events, streams, types.
+
+-- name: arrival_any
+-- Is there an event that was committed and has no position yet?
+SELECT EXISTS (SELECT FROM everfold.arrival);
+
+-- name: stream_make
+-- Streams that are new, in the order in which all who append lock them.
+-- binds: 1 tenants, 2 names
+INSERT INTO everfold.stream(tenant, name)
+SELECT u.tenant, u.name FROM unnest($1, $2) WITH ORDINALITY AS u(tenant, name, n)
+ WHERE NOT EXISTS (SELECT FROM everfold.stream s WHERE s.tenant = u.tenant AND s.name = u.name)
+ ORDER BY u.n
+    ON CONFLICT DO NOTHING;
+
+-- name: stream_lock
+-- Where streams are, locked in the order of their names so that no two wait for each other.
+-- binds: 1 tenants, 2 names
+SELECT u.n, s.id, s.seq
+  FROM unnest($1, $2) WITH ORDINALITY AS u(tenant, name, n)
+  JOIN everfold.stream s ON s.tenant = u.tenant AND s.name = u.name
+ ORDER BY u.n FOR UPDATE OF s;
+
+-- name: stream_advance
+-- binds: 1 streams, 2 seqs
+UPDATE everfold.stream s SET seq = u.seq FROM unnest($1, $2) AS u(id, seq) WHERE s.id = u.id;
+
+-- name: id_find
+-- binds: 1 tenants, 2 ids
+SELECT u.n, i.stream, i.seq
+  FROM unnest($1, $2) WITH ORDINALITY AS u(tenant, id, n)
+  JOIN everfold.event_id i ON i.tenant = u.tenant AND i.id = u.id;
+
+-- name: id_insert
+-- binds: 1 tenants, 2 ids, 3 streams, 4 seqs
+INSERT INTO everfold.event_id(tenant, id, stream, seq) SELECT * FROM unnest($1, $2, $3, $4);
+
+-- name: sequencer_lock
+-- Whoever gives positions holds this to the end of its transaction: one at a time, and who is ended
+-- by the server gives none.
+SELECT pg_advisory_xact_lock(hashtextextended('everfold sequencer', 0));
+
+-- name: sequencer_begin
+-- Where the log ends, what waits for a position, and what an event's row depends on. To be asked
+-- after the lock was given: it has to see what the one before has committed.
+-- binds: 1 clock
+SELECT coalesce(e.position, 0), coalesce(e.recorded, 0), e.hash, everfold.clock_us($1),
+       s.partitions, (SELECT max(number) FROM everfold.arrival)
+  FROM everfold.state s
+  LEFT JOIN (SELECT position, recorded, hash FROM everfold.event ORDER BY position DESC LIMIT 1) e
+    ON true;
+
+-- name: arrival_take
+-- binds: 1 the highest number, 2 limit
+WITH taken AS (
+    DELETE FROM everfold.arrival
+     WHERE number IN (SELECT number FROM everfold.arrival WHERE number <= $1 ORDER BY number LIMIT $2)
+    RETURNING *)
+SELECT a.stream, a.seq, a.type, a.schema, a.time, a.id, a.data, a.meta, a.queued, s.tenant, s.name
+  FROM taken a JOIN everfold.stream s ON s.id = a.stream ORDER BY a.number;
+
+-- name: event_insert
+-- binds: 1 positions, 2 streams, 3 seqs, 4 types, 5 schemas, 6 times, 7 recorded, 8 ids, 9 data,
+-- binds: 10 meta, 11 sums, 12 hashes
+INSERT INTO everfold.event(position, stream, seq, type, schema, time, recorded, id, data, meta, sum,
+                           hash)
+SELECT u.position, u.stream, u.seq, t.id, u.schema::integer, u.time, $7, u.id, u.data, u.meta, u.sum,
+       u.hash
+  FROM unnest($1, $2, $3, $4, $5, $6, $8, $9, $10, $11, $12)
+       AS u(position, stream, seq, type, schema, time, id, data, meta, sum, hash)
+  LEFT JOIN everfold.event_type t ON t.name = u.type;
+
+-- name: outbox_insert
+-- A row for every lane that wants the event.
+-- binds: 1 positions, 2 partitions, 3 types
+INSERT INTO everfold.outbox(lane, position, partition)
+SELECT l.id, u.position, u.partition::integer
+  FROM unnest($1, $2, $3) AS u(position, partition, type)
+  JOIN everfold.lane l ON l.enabled
+   AND (l.kind = 0 OR (l.kind = 2 AND (
+        SELECT coalesce(a.publish, t.publish)
+               AND everfold.type_matches(coalesce(a.name, t.name), l.types)
+          FROM everfold.event_type t LEFT JOIN everfold.event_type a ON a.id = t.alias_of
+         WHERE t.name = u.type)));
+
+-- name: notify
+-- A hint for those who wait.
+SELECT pg_notify('everfold', '');
+
+-- name: event_places
+-- Events by stream and seq, to see whether they are there.
+-- binds: 1 streams, 2 seqs
+SELECT u.n, e.position, e.id
+  FROM unnest($1, $2) WITH ORDINALITY AS u(stream, seq, n)
+  JOIN everfold.event e ON e.stream = u.stream AND e.seq = u.seq;
+
+-- name: event_by_key
+-- The same, whole, to compare contents.
+-- binds: 1 streams, 2 seqs
+SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.schema, l.time,
+       l.recorded, l.data, l.meta, l.sum, l.hash, u.n
+  FROM unnest($1, $2) WITH ORDINALITY AS u(stream, seq, n)
+  JOIN everfold.log l ON l.stream_id = u.stream AND l.seq = u.seq;
+
+-- name: event_by_id
+-- binds: 1 tenant, 2 id
+SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.schema, l.time,
+       l.recorded, l.data, l.meta, l.sum, l.hash
+  FROM everfold.event_id i JOIN everfold.log l ON l.stream_id = i.stream AND l.seq = i.seq
+ WHERE i.tenant = $1 AND i.id = $2;
+
+-- name: event_of_stream
+-- A stream's events in order. What is too much for one answer comes without its data.
+-- binds: 1 tenant, 2 name, 3 from seq, 4 limit, 5 bytes that are enough
+SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
+       e.recorded, CASE WHEN e.bytes <= $5 THEN e.data END, e.meta, e.sum, e.hash
+  FROM everfold.stream s
+  JOIN LATERAL (
+      SELECT l.*, coalesce(sum(octet_length(l.data) + octet_length(l.meta))
+                  OVER (ORDER BY l.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes
+        FROM (SELECT * FROM everfold.log l WHERE l.stream_id = s.id AND l.seq >= $3
+               ORDER BY l.seq LIMIT $4) l) e ON true
+ WHERE s.tenant = $1 AND s.name = $2
+ ORDER BY e.seq;
+
+-- name: event_after
+-- The log in order, of one tenant or all, of some types or all; and up to where this has looked.
+-- binds: 1 after, 2 limit, 3 any tenant, 4 tenant, 5 type patterns, 6 bytes that are enough
+SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
+       e.recorded, CASE WHEN e.bytes <= $6 THEN e.data END, e.meta, e.sum, e.hash, h.position
+  FROM (SELECT coalesce(max(position), 0) AS position FROM everfold.event) h
+  LEFT JOIN (
+      SELECT l.*, coalesce(sum(octet_length(l.data) + octet_length(l.meta))
+                  OVER (ORDER BY l.position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
+                  AS bytes
+        FROM (SELECT * FROM everfold.log l
+               WHERE l.position > $1 AND ($3 OR l.tenant = $4)
+                 AND ($5 = '' OR everfold.type_matches(l.type, $5))
+               ORDER BY l.position LIMIT $2) l) e ON true
+ ORDER BY e.position;
+
+-- name: event_last
+SELECT position, recorded, hash FROM everfold.event ORDER BY position DESC LIMIT 1;
+
+-- name: event_hash
+-- binds: 1 position
+SELECT hash FROM everfold.event WHERE position = $1;
+
+-- name: stream_head_get
+-- By what has its position, whatever else was appended.
+-- binds: 1 tenant, 2 name
+SELECT e.seq, e.position
+  FROM everfold.stream s
+  JOIN LATERAL (SELECT seq, position FROM everfold.event WHERE stream = s.id
+                 ORDER BY seq DESC LIMIT 1) e ON true
+ WHERE s.tenant = $1 AND s.name = $2;
+
+-- name: stream_after
+-- Streams in the order of their first events, with their last ones.
+-- binds: 1 position of the first event, 2 any tenant, 3 tenant, 4 limit
+SELECT f.position, f.tenant, f.name, e.seq, e.position
+  FROM (SELECT e.position, s.tenant, s.name, s.id
+          FROM everfold.event e JOIN everfold.stream s ON s.id = e.stream
+         WHERE e.seq = 1 AND e.position > $1 AND ($2 OR s.tenant = $3)
+         ORDER BY e.position LIMIT $4) f
+  JOIN LATERAL (SELECT seq, position FROM everfold.event WHERE stream = f.id
+                 ORDER BY seq DESC LIMIT 1) e ON true
+ ORDER BY f.position;
+
+-- name: type_known
+-- binds: 1 names
+SELECT name FROM everfold.event_type WHERE name = ANY ($1);
+
+-- name: type_insert
+-- binds: 1 names
+INSERT INTO everfold.event_type(name)
+SELECT u.name FROM unnest($1) AS u(name)
+ WHERE NOT EXISTS (SELECT FROM everfold.event_type t WHERE t.name = u.name)
+ ORDER BY u.name
+    ON CONFLICT DO NOTHING;
+
+-- name: type_lock
+-- Types are changed one at a time.
+LOCK TABLE everfold.event_type IN SHARE ROW EXCLUSIVE MODE;
+
+-- name: type_alias_check
+-- Is the canonical type an alias itself, or is another one an alias of the type?
+-- binds: 1 name, 2 alias_of
+SELECT EXISTS (SELECT FROM everfold.event_type WHERE name = $2 AND alias_of IS NOT NULL),
+       EXISTS (SELECT FROM everfold.event_type a JOIN everfold.event_type t ON t.id = a.alias_of
+                WHERE t.name = $1);
+
+-- name: type_update
+-- binds: 1 name, 2 intent, 3 publish, 4 alias_of
+UPDATE everfold.event_type SET intent = $2::integer, publish = $3,
+       alias_of = (SELECT id FROM everfold.event_type WHERE name = $4) WHERE name = $1;
+
+-- name: type_all
+-- binds: 1 name, or '' for all
+SELECT t.name, t.intent, t.publish, coalesce(a.name, '')
+  FROM everfold.event_type t LEFT JOIN everfold.event_type a ON a.id = t.alias_of
+ WHERE $1 = '' OR t.name = $1 ORDER BY t.name;
+
+-- name: event_verify
+-- The log in order, with what hangs on an event: the one before it in its stream, and its id.
+-- binds: 1 after, 2 limit
+SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.schema, l.time,
+       l.recorded, l.data, l.meta, l.sum, l.hash,
+       l.seq = 1 OR EXISTS (SELECT FROM everfold.event b WHERE b.stream = l.stream_id
+                               AND b.seq = l.seq - 1 AND b.position < l.position),
+       EXISTS (SELECT FROM everfold.event_id i WHERE i.tenant = l.tenant AND i.id = l.id
+                  AND i.stream = l.stream_id AND i.seq = l.seq)
+  FROM everfold.log l WHERE l.position > $1 ORDER BY l.position LIMIT $2;
+
+-- name: verify_rest
+-- Heads that are behind their events, ids and outbox rows without an event.
+SELECT (SELECT count(*) FROM everfold.stream s
+         WHERE s.seq < (SELECT coalesce(max(e.seq), 0) FROM everfold.event e WHERE e.stream = s.id)),
+       (SELECT count(*) FROM everfold.event_id i
+         WHERE NOT EXISTS (SELECT FROM everfold.event e WHERE e.stream = i.stream AND e.seq = i.seq)
+           AND NOT EXISTS (SELECT FROM everfold.arrival a
+                            WHERE a.stream = i.stream AND a.seq = i.seq)),
+       (SELECT count(*) FROM everfold.outbox o
+         WHERE NOT EXISTS (SELECT FROM everfold.event e WHERE e.position = o.position))
+     + (SELECT count(*) FROM everfold.outbox_exception x
+         WHERE NOT EXISTS (SELECT FROM everfold.event e WHERE e.position = x.position));

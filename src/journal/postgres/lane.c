@@ -1,0 +1,152 @@
+/*
+ * lane.c - lanes of the outbox on PostgreSQL. They are never removed and keep their kind and id, so
+ * the store remembers those it has seen.
+ */
+#include "store.h"
+
+#include <stdlib.h>
+
+static bool recall(pg_store *store, ef_str name, pg_lane *out)
+{
+    bool found = false;
+
+    (void)pthread_mutex_lock(&store->lock);
+    for (size_t i = 0; !found && i < store->lane_count; i++) {
+        const pg_known_lane *known = &store->lanes[i];
+        found = ef_str_equal((ef_str){known->name, known->length}, name);
+        if (found)
+            *out = known->lane;
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+    return found;
+}
+
+/* What does not fit is asked for again next time. */
+static void remember(pg_store *store, ef_str name, pg_lane lane)
+{
+    char *copy = malloc(name.len + 1);
+    pg_known_lane *lanes;
+
+    (void)pthread_mutex_lock(&store->lock);
+    if (store->lane_count == store->lane_cap) {
+        size_t cap = store->lane_cap ? store->lane_cap * 2 : 8;
+        lanes = realloc(store->lanes, cap * sizeof *lanes);
+        if (lanes) {
+            store->lanes = lanes;
+            store->lane_cap = cap;
+        }
+    }
+    if (copy && store->lane_count < store->lane_cap) {
+        memcpy(copy, name.ptr, name.len);
+        store->lanes[store->lane_count++] = (pg_known_lane){lane, copy, name.len};
+        copy = NULL;
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+    free(copy);
+}
+
+static ef_status send_name(ef__pg_conn *conn, int which, ef_str name, PGresult **out, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array names;
+    ef_status st;
+
+    ef__pg_array_init(&names, EF__PG_TEXT);
+    ef__pg_array_str(&names, name);
+    ef__pg_add_array(&params, &names);
+    st = ef__pg_query(conn, which, &params, out, err);
+    ef__pg_array_release(&names);
+    return st;
+}
+
+ef_status pg_lane_find(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out, ef_error *err)
+{
+    PGresult *result = NULL;
+    ef_status st;
+
+    *out = (pg_lane){0};
+    if (recall(store, name, out))
+        return EF_OK;
+    st = send_name(conn, PJ_LANE_BY_NAME, name, &result, err);
+    if (st == EF_OK && PQntuples(result)) {
+        *out = (pg_lane){(int32_t)ef__pg_int(result, 0, 1), (ef_lane_kind)ef__pg_int(result, 0, 2)};
+        remember(store, name, *out);
+    }
+    PQclear(result);
+    return st;
+}
+
+ef_status pg_lane_need(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out, ef_error *err)
+{
+    ef_status st = pg_lane_find(store, conn, name, out, err);
+
+    if (st == EF_OK && out->id == 0)
+        st = ef_fail(err, EF_NOT_FOUND, "there is no lane \"%.*s\"", EF_STR_ARG(name));
+    return st;
+}
+
+/* A new one is not remembered: its transaction may yet be rolled back. */
+ef_status pg_lane_find_or_make(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out,
+                               ef_error *err)
+{
+    PGresult *result = NULL;
+    ef_status st = EF_OK;
+
+    if (recall(store, name, out))
+        return EF_OK;
+    st = send_name(conn, PJ_LANE_MAKE, name, NULL, err);
+    if (st == EF_OK)
+        st = send_name(conn, PJ_LANE_BY_NAME, name, &result, err);
+    if (st == EF_OK)
+        *out = (pg_lane){(int32_t)ef__pg_int(result, 0, 1), (ef_lane_kind)ef__pg_int(result, 0, 2)};
+    PQclear(result);
+    return st;
+}
+
+static ef_status set_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const ef_lane *lane = context;
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    ef_status st;
+
+    ef__pg_add_str(&params, lane->name);
+    ef__pg_add_int(&params, lane->kind);
+    ef__pg_add_bool(&params, lane->enabled);
+    ef__pg_add_str(&params, lane->types);
+    st = ef__pg_query(conn, PJ_LANE_PUT, &params, &result, err);
+    /* Its rows are held under leases of its kind: they would be nobody's. */
+    if (st == EF_OK && PQntuples(result) == 0)
+        st = ef_fail(err, EF_BAD_INPUT, "lane \"%.*s\" is there and of another kind",
+                     EF_STR_ARG(lane->name));
+    PQclear(result);
+    return st;
+}
+
+ef_status pg_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
+{
+    return pg_write(pg_store_of(journal), set_work, (void *)lane, err);
+}
+
+ef_status pg_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    PGresult *result = NULL;
+    ef_lane *items = NULL;
+    ef_status st = ef__pg_read(pg_store_of(journal)->pool, PJ_LANE_IN_ORDER, NULL, &result, err);
+
+    if (st == EF_OK && !(items = pg_items(arena, PQntuples(result), sizeof *items)))
+        st = ef__room_full(err);
+    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
+        items[i] = (ef_lane){.name = pg_copy(result, i, 0, arena),
+                             .kind = (ef_lane_kind)ef__pg_int(result, i, 1),
+                             .enabled = ef__pg_bool(result, i, 2),
+                             .types = pg_copy(result, i, 3, arena)};
+        if (!items[i].name.ptr || !items[i].types.ptr)
+            st = ef__room_full(err);
+        out->count++;
+    }
+    out->items = items;
+    PQclear(result);
+    return st;
+}

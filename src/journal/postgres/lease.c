@@ -1,0 +1,386 @@
+/*
+ * lease.c - leases on PostgreSQL: core/lease_rule.h decides, by the server's clock, on rows that
+ * are locked. A lease that a write is made under is locked too, so that it cannot pass on in
+ * between.
+ */
+#include "store.h"
+
+#include <inttypes.h>
+
+static ef_status lost(const ef_lease_key *key, int64_t token, int64_t found, ef_error *err)
+{
+    return ef_fail_numbers(
+        err, EF_LEASE_LOST, token, found,
+        "lease %s \"%.*s\" %" PRId32 ": token %" PRId64 " is not live, the lease is at %" PRId64,
+        ef_lease_kind_name(key->kind), EF_STR_ARG(key->name), key->partition, token, found);
+}
+
+static ef_status held(const ef_lease_key *key, int64_t lease_ms, const ef__lease_answer *answer,
+                      ef_error *err)
+{
+    return ef_fail_numbers(err, EF_LEASE_HELD, lease_ms, answer->left_ms,
+                           "lease %s \"%.*s\" %" PRId32 " is held by \"%.*s\" for %" PRId64 " ms",
+                           ef_lease_kind_name(key->kind), EF_STR_ARG(key->name), key->partition,
+                           EF_STR_ARG(answer->row.owner), answer->left_ms);
+}
+
+/* --- under a lease ---------------------------------------------------------------------------- */
+
+void pg_array_of_partitions(ef__pg_array *array, const ef_holding *held_parts, size_t count)
+{
+    ef__pg_array_init(array, EF__PG_INT);
+    for (size_t i = 0; i < count; i++)
+        ef__pg_array_int(array, held_parts[i].partition);
+}
+
+static ef_lease_key lane_lease(const pg_lane *lane, ef_str name, int32_t partition)
+{
+    if (lane->kind == EF_LANE_KIND_PUBLISHER)
+        return (ef_lease_key){EF_LEASE_PUBLISHER, name, partition};
+    return (ef_lease_key){EF_LEASE_PARTITION, {0}, partition};
+}
+
+static ef_status send_hold(pg_store *store, ef__pg_conn *conn, const ef_lease_key *key,
+                           ef__pg_array *partitions, ef_error *err)
+{
+    ef__pg_params params = {0};
+
+    ef__pg_add_int(&params, key->kind);
+    ef__pg_add_str(&params, key->name);
+    ef__pg_add_array(&params, partitions);
+    pg_add_clock(store, &params);
+    return ef__pg_send(conn, PJ_LEASE_HOLD, &params, err);
+}
+
+ef_status pg_hold_send(pg_store *store, ef__pg_conn *conn, const pg_lane *lane, ef_str name,
+                       const ef_holding *held_parts, size_t count, ef_error *err)
+{
+    ef_lease_key key = lane_lease(lane, name, 0);
+    ef__pg_array partitions;
+    ef_status st;
+
+    pg_array_of_partitions(&partitions, held_parts, count);
+    st = send_hold(store, conn, &key, &partitions, err);
+    ef__pg_array_release(&partitions);
+    return st;
+}
+
+/* The token that a row's lease is at, and whether it is live under `token`. */
+static ef_status judge(const PGresult *result, const ef_lease_key *key, int64_t token,
+                       ef_error *err)
+{
+    int64_t found = 0;
+
+    for (int i = 0; i < PQntuples(result); i++) {
+        ef__lease_row row = {ef__pg_str(result, i, 1), ef__pg_int(result, i, 2),
+                             ef__pg_int(result, i, 3), ef__pg_int(result, i, 4)};
+        if (ef__pg_int(result, i, 0) != key->partition)
+            continue;
+        if (ef__lease_check(&row, token, ef__pg_int(result, i, 5)) == EF_OK)
+            return EF_OK;
+        found = row.token;
+    }
+    return lost(key, token, found, err);
+}
+
+ef_status pg_hold_take(ef__pg_conn *conn, const pg_lane *lane, ef_str name,
+                       const ef_holding *held_parts, size_t count, ef_error *err)
+{
+    PGresult *result = NULL;
+    ef_status st = ef__pg_take(conn, &result, err);
+
+    for (size_t i = 0; st == EF_OK && i < count; i++) {
+        ef_lease_key key = lane_lease(lane, name, held_parts[i].partition);
+        st = judge(result, &key, held_parts[i].token, err);
+    }
+    PQclear(result);
+    return st;
+}
+
+ef_status pg_token_check(pg_store *store, ef__pg_conn *conn, const ef_lease_key *key, int64_t token,
+                         ef_error *err)
+{
+    ef__pg_array partitions;
+    PGresult *result = NULL;
+    ef_status st;
+
+    ef__pg_array_init(&partitions, EF__PG_INT);
+    ef__pg_array_int(&partitions, key->partition);
+    st = send_hold(store, conn, key, &partitions, err);
+    if (st == EF_OK)
+        st = ef__pg_take(conn, &result, err);
+    if (st == EF_OK)
+        st = judge(result, key, token, err);
+    PQclear(result);
+    ef__pg_array_release(&partitions);
+    return st;
+}
+
+/* --- calls ------------------------------------------------------------------------------------ */
+
+typedef struct lease_job {
+    pg_store *store;
+    ef_lease_call *calls;
+    size_t count;
+    const ef_worker *worker;
+    int64_t heartbeat_ms;
+    ef_error *refusal;
+    bool refused;
+} lease_job;
+
+typedef struct key_arrays {
+    ef__pg_array kinds, names, partitions;
+} key_arrays;
+
+static void keys_init(key_arrays *keys)
+{
+    ef__pg_array_init(&keys->kinds, EF__PG_INT);
+    ef__pg_array_init(&keys->names, EF__PG_TEXT);
+    ef__pg_array_init(&keys->partitions, EF__PG_INT);
+}
+
+static void keys_release(key_arrays *keys)
+{
+    ef__pg_array_release(&keys->kinds);
+    ef__pg_array_release(&keys->names);
+    ef__pg_array_release(&keys->partitions);
+}
+
+static void keys_add(key_arrays *keys, const ef_lease_key *key)
+{
+    ef__pg_array_int(&keys->kinds, key->kind);
+    ef__pg_array_str(&keys->names, key->name);
+    ef__pg_array_int(&keys->partitions, key->partition);
+}
+
+static void keys_bind(key_arrays *keys, ef__pg_params *params)
+{
+    ef__pg_add_array(params, &keys->kinds);
+    ef__pg_add_array(params, &keys->names);
+    ef__pg_add_array(params, &keys->partitions);
+}
+
+static bool makes(const ef_lease_call *call)
+{
+    return call->verb == EF_LEASE_ACQUIRE || call->verb == EF_LEASE_TAKE;
+}
+
+/* Rows for those that may be taken, then all of them, locked. */
+static ef_status lock_rows(const lease_job *job, ef__pg_conn *conn, PGresult **out, ef_error *err)
+{
+    ef__pg_params make = {0}, lock = {0};
+    key_arrays made, all;
+    ef_status st = EF_OK;
+
+    keys_init(&made);
+    keys_init(&all);
+    for (size_t i = 0; i < job->count; i++) {
+        keys_add(&all, &job->calls[i].key);
+        if (makes(&job->calls[i]))
+            keys_add(&made, &job->calls[i].key);
+    }
+    keys_bind(&made, &make);
+    keys_bind(&all, &lock);
+    pg_add_clock(job->store, &lock);
+    if (made.kinds.count)
+        st = ef__pg_send(conn, PJ_LEASE_MAKE, &make, err);
+    if (st == EF_OK)
+        st = ef__pg_query(conn, PJ_LEASE_LOCK, &lock, out, err);
+    keys_release(&made);
+    keys_release(&all);
+    return st;
+}
+
+/* A row and what becomes of it, call by call. */
+typedef struct lease_state {
+    ef_lease_key key;
+    ef__lease_row row;
+    bool changed;
+} lease_state;
+
+static lease_state *find_state(lease_state *states, int count, const ef_lease_key *key)
+{
+    for (int i = 0; i < count; i++)
+        if (states[i].key.kind == key->kind && states[i].key.partition == key->partition &&
+            ef_str_equal(states[i].key.name, key->name))
+            return &states[i];
+    return NULL;
+}
+
+static ef__lease_answer decide(const ef__lease_row *row, const ef_lease_call *call, int64_t now_us)
+{
+    switch (call->verb) {
+    case EF_LEASE_ACQUIRE:
+        return ef__lease_acquire(row, call->owner, now_us, call->lease_ms);
+    case EF_LEASE_TAKE:
+        return ef__lease_take(row, call->owner, call->token, now_us, call->lease_ms);
+    case EF_LEASE_RENEW:
+        return ef__lease_renew(row, call->token, now_us, call->lease_ms);
+    default:
+        return ef__lease_release(row, call->token, now_us);
+    }
+}
+
+static ef_status call_one(lease_state *state, ef_lease_call *call, int64_t now_us, ef_error *err)
+{
+    ef__lease_row none = {0};
+    const ef__lease_row *row = state ? &state->row : &none;
+    ef__lease_answer answer = decide(row, call, now_us);
+
+    call->left_ms = answer.left_ms;
+    if (answer.status == EF_LEASE_HELD)
+        return held(&call->key, call->lease_ms, &answer, err);
+    if (answer.status != EF_OK)
+        return lost(&call->key, call->token, row->token, err);
+    state->row = answer.row;
+    state->changed = true;
+    call->token = answer.row.token;
+    call->until_us = answer.row.until_us;
+    return EF_OK;
+}
+
+static ef_status send_changes(const lease_state *states, int count, ef__pg_conn *conn,
+                              ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array owners, tokens, untils, updated;
+    key_arrays keys;
+    ef_status st = EF_OK;
+
+    keys_init(&keys);
+    ef__pg_array_init(&owners, EF__PG_TEXT);
+    ef__pg_array_init(&tokens, EF__PG_INT);
+    ef__pg_array_init(&untils, EF__PG_INT);
+    ef__pg_array_init(&updated, EF__PG_INT);
+    for (int i = 0; i < count; i++) {
+        if (!states[i].changed)
+            continue;
+        keys_add(&keys, &states[i].key);
+        ef__pg_array_str(&owners, states[i].row.owner);
+        ef__pg_array_int(&tokens, states[i].row.token);
+        ef__pg_array_int(&untils, states[i].row.until_us);
+        ef__pg_array_int(&updated, states[i].row.updated_us);
+    }
+    keys_bind(&keys, &params);
+    ef__pg_add_array(&params, &owners);
+    ef__pg_add_array(&params, &tokens);
+    ef__pg_add_array(&params, &untils);
+    ef__pg_add_array(&params, &updated);
+    if (tokens.count)
+        st = ef__pg_send(conn, PJ_LEASE_PUT, &params, err);
+    keys_release(&keys);
+    ef__pg_array_release(&owners);
+    ef__pg_array_release(&tokens);
+    ef__pg_array_release(&untils);
+    ef__pg_array_release(&updated);
+    return st;
+}
+
+static ef_status send_beat(const lease_job *job, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_params params = {0};
+
+    ef__pg_add_str(&params, job->worker->id);
+    ef__pg_add_str(&params, job->worker->host);
+    ef__pg_add_int(&params, job->worker->pid);
+    pg_add_clock(job->store, &params);
+    ef__pg_add_int(&params, job->heartbeat_ms * 1000);
+    return ef__pg_send(conn, PJ_WORKER_BEAT, &params, err);
+}
+
+static ef_status call_all(lease_job *job, ef__pg_conn *conn, const PGresult *rows, ef_error *err)
+{
+    ef__arena arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES);
+    int count = PQntuples(rows);
+    lease_state *states = pg_items(&arena, count, sizeof *states);
+    int64_t now_us = count ? ef__pg_int(rows, 0, 7) : 0;
+    ef_status st = states ? EF_OK : ef__room_full(err);
+
+    for (int i = 0; st == EF_OK && i < count; i++)
+        states[i] = (lease_state){.key = {(ef_lease_kind)ef__pg_int(rows, i, 0),
+                                          ef__pg_str(rows, i, 1), (int32_t)ef__pg_int(rows, i, 2)},
+                                  .row = {ef__pg_str(rows, i, 3), ef__pg_int(rows, i, 4),
+                                          ef__pg_int(rows, i, 5), ef__pg_int(rows, i, 6)}};
+    for (size_t i = 0; st == EF_OK && i < job->count; i++) {
+        ef_lease_call *call = &job->calls[i];
+        lease_state *state = find_state(states, count, &call->key);
+        if (!state && makes(call))
+            st = ef__pg_try_again(conn, "a lease was pruned at the same time", err);
+        else
+            call->status = call_one(state, call, now_us, job->refused ? NULL : job->refusal);
+        job->refused = job->refused || call->status != EF_OK;
+    }
+    if (st == EF_OK)
+        st = send_changes(states, count, conn, err);
+    ef__arena_release(&arena);
+    return st;
+}
+
+static ef_status many_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    lease_job *job = context;
+    PGresult *rows = NULL;
+    ef_status st = EF_OK;
+
+    job->refused = false;
+    if (job->count)
+        st = lock_rows(job, conn, &rows, err);
+    if (st == EF_OK && job->count)
+        st = call_all(job, conn, rows, err);
+    if (st == EF_OK && job->worker)
+        st = send_beat(job, conn, err);
+    PQclear(rows);
+    return st;
+}
+
+ef_status pg_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
+                        const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
+{
+    pg_store *store = pg_store_of(journal);
+    ef_error refusal = EF_ERROR_INIT;
+    lease_job job = {store, calls, count, worker, heartbeat_ms, &refusal, false};
+    ef_status st = pg_write(store, many_work, &job, err);
+
+    for (size_t i = 0; st == EF_OK && i < count; i++)
+        (void)pg_refused(store, calls[i].status);
+    if (st == EF_OK && job.refused && err)
+        *err = refusal;
+    return st;
+}
+
+/* --- listing ---------------------------------------------------------------------------------- */
+
+ef_status pg_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
+                      ef_error *err)
+{
+    pg_store *store = pg_store_of(journal);
+    ef__arena *arena = &out->room->arena;
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    ef_lease *items = NULL;
+    ef_status st;
+
+    ef__pg_add_int(&params, kind ? (int64_t)*kind : -1);
+    pg_add_clock(store, &params);
+    st = ef__pg_read(store->pool, PJ_LEASE_ALL, &params, &result, err);
+    if (st == EF_OK && !(items = pg_items(arena, PQntuples(result), sizeof *items)))
+        st = ef__room_full(err);
+    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
+        ef__lease_row row = {pg_copy(result, i, 3, arena), ef__pg_int(result, i, 4),
+                             ef__pg_int(result, i, 5), ef__pg_int(result, i, 6)};
+        items[i] =
+            (ef_lease){.key = {(ef_lease_kind)ef__pg_int(result, i, 0),
+                               pg_copy(result, i, 1, arena), (int32_t)ef__pg_int(result, i, 2)},
+                       .owner = row.owner,
+                       .token = row.token,
+                       .until_us = row.until_us,
+                       .updated_us = row.updated_us,
+                       .live = ef__lease_live(&row, ef__pg_int(result, i, 7))};
+        if (!items[i].key.name.ptr || !items[i].owner.ptr)
+            st = ef__room_full(err);
+        out->count++;
+    }
+    out->items = items;
+    PQclear(result);
+    return st;
+}

@@ -1,0 +1,91 @@
+-- only: postgres many leases in one statement, locked in the order of their keys
+-- Leases. The decisions are core/lease_rule.h's; these only fetch and store.
+
+-- name: lease_make
+-- Rows for leases that were never taken or were pruned: free, above every token that was pruned.
+-- binds: 1 kinds, 2 names, 3 partitions
+INSERT INTO everfold.lease(kind, name, partition, owner, token, until, updated)
+SELECT DISTINCT u.kind::integer, u.name, u.partition::integer, '', s.token_floor, 0, 0
+  FROM unnest($1, $2, $3) AS u(kind, name, partition), everfold.state s
+ WHERE NOT EXISTS (SELECT FROM everfold.lease l WHERE l.kind = u.kind AND l.name = u.name
+                      AND l.partition = u.partition)
+ ORDER BY 1, 2, 3
+    ON CONFLICT DO NOTHING;
+
+-- name: lease_lock
+-- binds: 1 kinds, 2 names, 3 partitions, 4 clock
+SELECT l.kind, l.name, l.partition, l.owner, l.token, l.until, l.updated, everfold.clock_us($4)
+  FROM everfold.lease l
+ WHERE EXISTS (SELECT FROM unnest($1, $2, $3) AS u(kind, name, partition)
+                WHERE u.kind = l.kind AND u.name = l.name AND u.partition = l.partition)
+ ORDER BY l.kind, l.name, l.partition FOR UPDATE OF l;
+
+-- name: lease_put
+-- binds: 1 kinds, 2 names, 3 partitions, 4 owners, 5 tokens, 6 untils, 7 updated
+UPDATE everfold.lease l SET owner = u.owner, token = u.token, until = u.until, updated = u.updated
+  FROM unnest($1, $2, $3, $4, $5, $6, $7)
+       AS u(kind, name, partition, owner, token, until, updated)
+ WHERE l.kind = u.kind AND l.name = u.name AND l.partition = u.partition;
+
+-- name: lease_hold
+-- The leases that a write is made under. They cannot pass on before its transaction ends.
+-- binds: 1 kind, 2 name, 3 partitions, 4 clock
+SELECT l.partition, l.owner, l.token, l.until, l.updated, everfold.clock_us($4)
+  FROM everfold.lease l
+ WHERE l.kind = $1 AND l.name = $2 AND l.partition = ANY ($3)
+ ORDER BY l.partition FOR SHARE OF l;
+
+-- name: clock
+-- binds: 1 clock
+SELECT everfold.clock_us($1);
+
+-- name: lease_all
+-- binds: 1 kind, or -1 for all, 2 clock
+SELECT kind, name, partition, owner, token, until, updated, everfold.clock_us($2)
+  FROM everfold.lease WHERE $1 < 0 OR kind = $1 ORDER BY kind, name, partition;
+
+-- name: lease_beyond
+-- Leases of partitions beyond the count: held ones, and those that may go.
+-- binds: 1 the count, 2 clock
+SELECT count(*) FILTER (WHERE live), count(*) FILTER (WHERE NOT live)
+  FROM (SELECT everfold.lease_live(owner, until, updated, everfold.clock_us($2)) AS live
+          FROM everfold.lease WHERE kind IN (0, 1) AND partition >= $1 FOR UPDATE) l;
+
+-- name: lease_prune
+-- Those that may go; no token of theirs is ever given out again.
+-- binds: 1 the count, 2 clock
+WITH gone AS (
+    DELETE FROM everfold.lease
+     WHERE kind IN (0, 1) AND partition >= $1
+       AND NOT everfold.lease_live(owner, until, updated, everfold.clock_us($2))
+    RETURNING token)
+UPDATE everfold.state SET token_floor = greatest(token_floor, (SELECT max(token) FROM gone));
+
+-- name: worker_beat
+-- Join, or push the end of the heartbeat back. When it joined stays as it is.
+-- binds: 1 id, 2 host, 3 pid, 4 clock, 5 heartbeat in microseconds
+INSERT INTO everfold.worker AS w(id, host, pid, started, updated, heartbeat_until)
+SELECT $1, $2, $3, now, now, now + $5 FROM everfold.clock_us($4) AS c(now)
+    ON CONFLICT (id)
+    DO UPDATE SET host = excluded.host, pid = excluded.pid, updated = excluded.updated,
+                  heartbeat_until = excluded.heartbeat_until;
+
+-- name: worker_leave
+-- binds: 1 id
+DELETE FROM everfold.worker WHERE id = $1;
+
+-- name: worker_purge_claim
+-- No row means that somebody looked less than an interval ago. A time to come is one of a clock that
+-- was set back since.
+-- binds: 1 clock, 2 interval
+UPDATE everfold.state SET purged = now FROM everfold.clock_us($1) AS c(now)
+ WHERE purged = 0 OR now < purged OR now - purged >= $2;
+
+-- name: worker_purge
+-- binds: 1 clock, 2 how long ago its heartbeat ended
+DELETE FROM everfold.worker WHERE heartbeat_until < everfold.clock_us($1) - $2;
+
+-- name: worker_all
+-- binds: 1 clock
+SELECT id, host, pid, started, updated, heartbeat_until, everfold.clock_us($1)
+  FROM everfold.worker ORDER BY id;

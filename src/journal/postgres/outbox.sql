@@ -1,0 +1,339 @@
+-- only: postgres batches are arrays, and rows are found with their events in one statement
+-- The outbox: lanes, queued rows, marks, exceptions, operators' acts.
+--
+-- A dead exception is never marked to be skipped (skipping makes it pending, and it does not die
+-- after that): so status alone tells what blocks a stream from what is to be taken.
+
+-- name: lane_by_name
+-- binds: 1 names
+SELECT name, id, kind FROM everfold.lane WHERE name = ANY ($1);
+
+-- name: lane_in_order
+SELECT name, kind, enabled, types FROM everfold.lane ORDER BY name;
+
+-- name: lane_make
+-- Own lanes of projections that are new.
+-- binds: 1 names
+INSERT INTO everfold.lane(name, kind, enabled, types)
+SELECT DISTINCT u.name, 1, true, '' FROM unnest($1) AS u(name) ORDER BY 1
+    ON CONFLICT DO NOTHING;
+
+-- name: lane_put
+-- No row: it is there and of another kind.
+-- binds: 1 name, 2 kind, 3 enabled, 4 types
+INSERT INTO everfold.lane AS l(name, kind, enabled, types) VALUES ($1, $2::integer, $3, $4)
+    ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled, types = excluded.types
+    WHERE l.kind = excluded.kind
+RETURNING id;
+
+-- name: outbox_take
+-- What a lane has queued in some partitions, in order, with the events. Rows lie above the marks, so
+-- the lowest mark is only where to begin. What is too much for one batch comes without its data.
+-- binds: 1 lane, 2 partitions, 3 limit, 4 bytes that are enough
+SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
+       e.recorded, CASE WHEN e.bytes <= $4 THEN e.data END, e.meta, e.sum, e.hash, e.partition
+  FROM (SELECT l.*, o.partition, coalesce(sum(octet_length(l.data) + octet_length(l.meta))
+               OVER (ORDER BY o.position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
+               AS bytes
+          FROM (SELECT q.position, q.partition FROM everfold.outbox q
+                 WHERE q.lane = $1 AND q.partition = ANY ($2)
+                   AND q.position > (SELECT min(coalesce(m.position, 0))
+                                       FROM unnest($2) AS h(partition)
+                                       LEFT JOIN everfold.outbox_mark m
+                                              ON m.lane = $1 AND m.partition = h.partition)
+                 ORDER BY q.position LIMIT $3) o
+          JOIN everfold.log l ON l.position = o.position) e
+ ORDER BY e.position;
+
+-- name: outbox_take_suspect
+-- The same of one partition, up to what was in hand when its owner vanished.
+-- binds: 1 lane, 2 partition, 3 mark, 4 upto, 5 limit, 6 bytes that are enough
+SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
+       e.recorded, CASE WHEN e.bytes <= $6 THEN e.data END, e.meta, e.sum, e.hash, e.partition
+  FROM (SELECT l.*, o.partition, coalesce(sum(octet_length(l.data) + octet_length(l.meta))
+               OVER (ORDER BY o.position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
+               AS bytes
+          FROM (SELECT q.position, q.partition FROM everfold.outbox q
+                 WHERE q.lane = $1 AND q.partition = $2 AND q.position > $3 AND q.position <= $4
+                 ORDER BY q.position LIMIT $5) o
+          JOIN everfold.log l ON l.position = o.position) e
+ ORDER BY e.position;
+
+-- name: outbox_mark_lock
+-- binds: 1 lane, 2 partitions
+SELECT partition, position, hand, hand_token, suspect FROM everfold.outbox_mark
+ WHERE lane = $1 AND partition = ANY ($2) ORDER BY partition FOR UPDATE;
+
+-- name: outbox_mark_put
+-- binds: 1 lane, 2 partitions, 3 positions, 4 hands, 5 hand tokens, 6 suspects, 7 clock
+INSERT INTO everfold.outbox_mark(lane, partition, position, hand, hand_token, suspect, updated)
+SELECT $1::integer, u.partition::integer, u.position, u.hand, u.token, u.suspect,
+       everfold.clock_us($7)
+  FROM unnest($2, $3, $4, $5, $6) AS u(partition, position, hand, token, suspect)
+    ON CONFLICT (lane, partition)
+    DO UPDATE SET position = excluded.position, hand = excluded.hand,
+                  hand_token = excluded.hand_token, suspect = excluded.suspect,
+                  updated = excluded.updated;
+
+-- name: outbox_drop
+-- Drop what the marks have passed, in all partitions at once: rows are always above their mark, so
+-- those at or below it are the ones that it has just gone over.
+-- binds: 1 lane, 2 partitions, 3 the lowest mark before, 4 the highest mark now
+DELETE FROM everfold.outbox o USING everfold.outbox_mark m
+ WHERE o.lane = $1 AND o.position > $3 AND o.position <= $4 AND o.partition = ANY ($2)
+   AND m.lane = o.lane AND m.partition = o.partition AND o.position <= m.position;
+
+-- name: exception_due
+-- What is first of its stream in its lane, when its time has come, with the pending ones that wait
+-- behind it. Its index is by time and holds only what is first and not dead: neither dead ones, nor
+-- what waits behind them, nor what is to be tried later makes this slow.
+-- binds: 1 lane, or 0 for the projections' own, 2 partitions, 3 clock, 4 limit,
+-- binds: 5 bytes that are enough
+WITH due AS (
+    SELECT x.*, l.name AS lane_name
+      FROM everfold.lane l
+      JOIN LATERAL (SELECT * FROM everfold.outbox_exception x
+                     WHERE x.lane = l.id AND x.first AND x.status < 3 AND x.due <= $3
+                       AND x.partition = ANY ($2)
+                     ORDER BY x.due, x.position LIMIT $4) x ON true
+     WHERE CASE $1 WHEN 0 THEN l.kind = 1 ELSE l.id = $1 END
+     ORDER BY l.name, x.due, x.position LIMIT $4),
+run AS (
+    SELECT d.lane_name, d.due AS head_due, d.position AS head, b.*, b.position > d.position AS follows
+      FROM due d
+      JOIN LATERAL (
+          SELECT y.*, bool_and(y.position = d.position
+                               OR (y.status = 0 AND y.partition = ANY ($2)))
+                      OVER (ORDER BY y.seq) AS open
+            FROM everfold.outbox_exception y
+           WHERE y.lane = d.lane AND y.stream = d.stream AND y.seq >= d.seq
+           ORDER BY y.seq LIMIT $4) b ON b.open),
+cut AS (
+    SELECT * FROM run ORDER BY lane_name, head_due, head, seq LIMIT $4)
+SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
+       e.recorded, CASE WHEN e.bytes <= $5 THEN e.data END, e.meta, e.sum, e.hash, e.partition,
+       e.lane_name, e.attempts, e.skip, e.follows, CASE WHEN e.follows THEN '' ELSE e.error END,
+       e.filed
+  FROM (SELECT l.*, c.partition, c.lane_name, c.attempts, c.skip, c.follows, c.error, c.filed,
+               c.head_due, c.head,
+               coalesce(sum(octet_length(l.data) + octet_length(l.meta))
+                   OVER (ORDER BY c.lane_name, c.head_due, c.head, c.seq
+                         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes
+          FROM cut c JOIN everfold.log l ON l.position = c.position) e
+ ORDER BY e.lane_name, e.head_due, e.head, e.seq;
+
+-- name: exception_next_due
+-- When the next of them comes due, by the same index.
+-- binds: 1 lane, or 0 for the projections' own, 2 partitions, 3 now
+SELECT coalesce(min(x.due), 0)
+  FROM everfold.lane l
+  JOIN LATERAL (SELECT x.due FROM everfold.outbox_exception x
+                 WHERE x.lane = l.id AND x.first AND x.status < 3 AND x.due > $3
+                   AND x.partition = ANY ($2)
+                 ORDER BY x.due LIMIT 1) x ON true
+ WHERE CASE $1 WHEN 0 THEN l.kind = 1 ELSE l.id = $1 END;
+
+-- name: exception_lock
+-- Exceptions are changed by one at a time: which of a stream is first has to be seen whole.
+SELECT pg_advisory_xact_lock(hashtextextended('everfold exceptions', 0));
+
+-- name: exception_look
+-- What an exception is to be written about: its event, its row in the lane that is marked, and what
+-- there is of it already.
+-- binds: 1 positions, 2 lanes of the exceptions, 3 lane that is marked
+SELECT e.stream, e.seq, s.tenant, s.name, o.partition, x.partition, x.status, x.skip, x.attempts,
+       x.due, x.error, x.updated, x.filed, t.partitions
+  FROM everfold.state t, unnest($1, $2) WITH ORDINALITY AS u(position, lane, n)
+  LEFT JOIN everfold.event e ON e.position = u.position
+  LEFT JOIN everfold.stream s ON s.id = e.stream
+  LEFT JOIN everfold.outbox o ON o.lane = $3 AND o.position = u.position
+  LEFT JOIN everfold.outbox_exception x ON x.lane = u.lane AND x.position = u.position
+ ORDER BY u.n;
+
+-- name: exception_put
+-- binds: 1 lanes, 2 positions, 3 partitions, 4 streams, 5 seqs, 6 statuses, 7 skips (0, 1),
+-- binds: 8 attempts, 9 dues, 10 errors, 11 updated, 12 filed
+INSERT INTO everfold.outbox_exception(lane, position, partition, stream, seq, status, skip, first,
+                                      attempts, due, error, updated, filed)
+SELECT u.lane::integer, u.position, u.partition::integer, u.stream, u.seq, u.status::integer,
+       u.skip = 1, false, u.attempts::integer, u.due, u.error, u.updated, u.filed
+  FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+       AS u(lane, position, partition, stream, seq, status, skip, attempts, due, error, updated,
+            filed)
+    ON CONFLICT (lane, position)
+    DO UPDATE SET status = excluded.status, skip = excluded.skip, attempts = excluded.attempts,
+                  due = excluded.due, error = excluded.error, updated = excluded.updated,
+                  filed = excluded.filed;
+
+-- name: exception_delete
+-- binds: 1 lanes, 2 positions
+DELETE FROM everfold.outbox_exception x USING unnest($1, $2) AS u(lane, position)
+ WHERE x.lane = u.lane AND x.position = u.position;
+
+-- name: exception_first
+-- Say anew which exception is the first of its stream in its lane, after some came or went.
+-- binds: 1 lanes, 2 streams
+UPDATE everfold.outbox_exception x SET first = x.position = h.position
+  FROM (SELECT t.lane, t.stream, f.position
+          FROM (SELECT DISTINCT u.lane, u.stream FROM unnest($1, $2) AS u(lane, stream)) t
+          JOIN LATERAL (SELECT position FROM everfold.outbox_exception f
+                         WHERE f.lane = t.lane AND f.stream = t.stream ORDER BY f.seq LIMIT 1) f
+            ON true) h
+ WHERE x.lane = h.lane AND x.stream = h.stream AND x.first <> (x.position = h.position);
+
+-- name: exception_requeue
+-- Dead ones of one event, in one lane or all: pending, no attempts, due now, no error.
+-- binds: 1 tenant, 2 stream, 3 seq, 4 lane name, or '' for all, 5 now
+UPDATE everfold.outbox_exception x
+   SET status = 0, skip = false, attempts = 0, due = $5, error = '', updated = $5
+  FROM everfold.log e, everfold.lane l
+ WHERE e.tenant = $1 AND e.stream = $2 AND e.seq = $3 AND x.position = e.position
+   AND x.lane = l.id AND ($4 = '' OR l.name = $4) AND x.status = 3
+RETURNING x.lane, x.position;
+
+-- name: exception_requeue_dead
+-- The oldest dead ones.
+-- binds: 1 lane name, or '' for all, 2 limit, 3 now
+UPDATE everfold.outbox_exception x
+   SET status = 0, skip = false, attempts = 0, due = $3, error = '', updated = $3
+  FROM (SELECT d.lane, d.position FROM everfold.outbox_exception d JOIN everfold.lane l ON l.id = d.lane
+         WHERE d.status = 3 AND ($1 = '' OR l.name = $1)
+         ORDER BY d.position, l.name LIMIT $2) d
+ WHERE x.lane = d.lane AND x.position = d.position
+RETURNING x.lane, x.position;
+
+-- name: exception_skip
+-- Pending and due: the lane passes it next, and what waited behind it is no longer blocked.
+-- binds: 1 tenant, 2 stream, 3 seq, 4 lane name, 5 now
+UPDATE everfold.outbox_exception x SET status = 0, skip = true, due = $5, updated = $5
+  FROM everfold.log e, everfold.lane l
+ WHERE e.tenant = $1 AND e.stream = $2 AND e.seq = $3 AND x.position = e.position
+   AND x.lane = l.id AND l.name = $4
+RETURNING x.lane, x.position;
+
+-- name: act_of_rows
+-- binds: 1 lanes, 2 positions, 3 now, 4 act, 5 who, 6 reason
+INSERT INTO everfold.outbox_act(at, act, who, reason, lane, tenant, stream, seq)
+SELECT $3, $4, $5, $6, r.lane, r.tenant, r.stream, r.seq
+  FROM unnest($1, $2) AS u(lane, position)
+  JOIN everfold.exception_row r ON r.lane_id = u.lane AND r.position = u.position
+ ORDER BY r.position, r.lane;
+
+-- name: row_of_exceptions
+-- binds: 1 lanes, 2 positions
+SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocked, r.skip,
+       r.partition, r.attempts, r.due, r.error, r.enqueued, r.updated, r.lane_id
+  FROM unnest($1, $2) AS u(lane, position)
+  JOIN everfold.exception_row r ON r.lane_id = u.lane AND r.position = u.position
+ ORDER BY r.position, r.lane;
+
+-- name: row_after
+-- Rows in the order of position and lane, from a place on. Each lane is walked along its index.
+-- binds: 1 lane name, or '' for all, 2 any tenant, 3 tenant, 4 status, or -1 for all,
+-- binds: 5 0 all, 1 blocked ones, 2 those that wait and are not blocked, 6 from position,
+-- binds: 7 after position, 8 id of the lane after which, 9 limit, 10 now
+SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocked, r.skip,
+       r.partition, r.attempts, r.due, r.error, r.enqueued, r.updated, r.lane_id
+  FROM everfold.lane l
+  JOIN LATERAL (
+      (SELECT l.name AS lane, e.tenant, e.stream, e.seq, q.position, e.type,
+              (q.position <= coalesce(h.upto, 0))::integer AS status, false AS blocked,
+              false AS skip, q.partition, 0 AS attempts, 0::bigint AS due, '' AS error,
+              e.recorded AS enqueued, e.recorded AS updated, l.id AS lane_id
+         FROM everfold.outbox q
+         JOIN everfold.log e ON e.position = q.position
+         LEFT JOIN everfold.in_hand($10) h ON h.lane = q.lane AND h.partition = q.partition
+        WHERE q.lane = l.id AND q.position >= $6
+          AND (q.position > $7 OR (q.position = $7 AND l.name > (
+                  SELECT a.name FROM everfold.lane a WHERE a.id = $8)))
+          AND ($2 OR e.tenant = $3) AND $5 <> 1 AND $4 IN (-1, 0, 1)
+          AND ($4 < 0 OR (q.position <= coalesce(h.upto, 0))::integer = $4)
+          AND ($5 <> 2 OR q.position > coalesce(h.upto, 0))
+        ORDER BY q.position LIMIT $9)
+      UNION ALL
+      (SELECT x.lane, x.tenant, x.stream, x.seq, x.position, x.type, x.status, x.blocked, x.skip,
+              x.partition, x.attempts, x.due, x.error, x.enqueued, x.updated, x.lane_id
+         FROM everfold.exception_row x
+        WHERE x.lane_id = l.id AND x.position >= $6
+          AND (x.position > $7 OR (x.position = $7 AND l.name > (
+                  SELECT a.name FROM everfold.lane a WHERE a.id = $8)))
+          AND ($2 OR x.tenant = $3) AND ($4 < 0 OR x.status = $4) AND ($5 <> 1 OR x.blocked)
+          AND ($5 <> 2 OR (x.status IN (0, 2) AND NOT x.blocked))
+        ORDER BY x.position LIMIT $9)) r ON true
+ WHERE $1 = '' OR l.name = $1
+ ORDER BY r.position, r.lane LIMIT $9;
+
+-- name: row_count
+-- Queued, in hand, and exceptions by status; what is blocked and since when.
+-- binds: 1 lane name, or '' for all, 2 any tenant, 3 tenant, 4 clock
+WITH lanes AS (SELECT id FROM everfold.lane WHERE $1 = '' OR name = $1),
+queued AS (
+    SELECT CASE WHEN $2 THEN (SELECT count(*) FROM everfold.outbox WHERE lane IN (SELECT id FROM lanes))
+                ELSE (SELECT count(*) FROM everfold.outbox q
+                        JOIN everfold.event e ON e.position = q.position
+                        JOIN everfold.stream s ON s.id = e.stream
+                       WHERE q.lane IN (SELECT id FROM lanes) AND s.tenant = $3) END AS n),
+hand AS (
+    SELECT count(*) AS n
+      FROM everfold.in_hand($4) h
+      JOIN everfold.outbox q ON q.lane = h.lane AND q.partition = h.partition
+       AND q.position > h.mark AND q.position <= h.upto
+      JOIN everfold.event e ON e.position = q.position
+      JOIN everfold.stream s ON s.id = e.stream
+     WHERE h.lane IN (SELECT id FROM lanes) AND ($2 OR s.tenant = $3)),
+filed AS (
+    SELECT count(*) FILTER (WHERE x.status = 0) AS pending,
+           count(*) FILTER (WHERE x.status = 2) AS failed,
+           count(*) FILTER (WHERE x.status = 3) AS dead
+      FROM everfold.outbox_exception x JOIN everfold.stream s ON s.id = x.stream
+     WHERE x.lane IN (SELECT id FROM lanes) AND ($2 OR s.tenant = $3)),
+blocked AS (
+    SELECT count(*) AS n, coalesce(min(e.recorded), 0) AS oldest
+      FROM everfold.outbox_exception x
+      JOIN everfold.stream s ON s.id = x.stream
+      JOIN everfold.event e ON e.position = x.position
+     WHERE x.lane IN (SELECT id FROM lanes) AND x.status = 0 AND ($2 OR s.tenant = $3)
+       AND EXISTS (SELECT FROM everfold.outbox_exception d WHERE d.lane = x.lane
+                      AND d.stream = x.stream AND d.seq < x.seq AND d.status = 3))
+SELECT q.n, h.n, f.pending, f.failed, f.dead, b.n, b.oldest FROM queued q, hand h, filed f, blocked b;
+
+-- name: act_insert
+-- binds: 1 clock, 2 act, 3 who, 4 reason, 5 lane, 6 tenant, 7 stream, 8 seq
+INSERT INTO everfold.outbox_act(at, act, who, reason, lane, tenant, stream, seq)
+VALUES (everfold.clock_us($1), $2, $3, $4, $5, $6, $7, $8);
+
+-- name: act_newest
+-- binds: 1 limit
+SELECT id, at, act, who, reason, lane, tenant, stream, seq
+  FROM everfold.outbox_act ORDER BY id DESC LIMIT $1;
+
+-- name: partition_all
+-- binds: 1 clock
+SELECT p.number, coalesce(l.owner, ''), coalesce(l.token, 0), coalesce(l.until, 0),
+       coalesce(everfold.lease_live(l.owner, l.until, l.updated, everfold.clock_us($1)), false),
+       coalesce(q.rows, 0), coalesce(h.rows, 0), coalesce(x.rows, 0)
+  FROM everfold.state s
+ CROSS JOIN LATERAL generate_series(0, s.partitions - 1) AS p(number)
+  LEFT JOIN everfold.lease l ON l.kind = 0 AND l.name = '' AND l.partition = p.number
+  LEFT JOIN (SELECT partition, count(*) AS rows FROM everfold.outbox WHERE lane = 1
+              GROUP BY partition) q ON q.partition = p.number
+  LEFT JOIN (SELECT o.partition, count(*) AS rows
+               FROM everfold.in_hand(everfold.clock_us($1)) i
+               JOIN everfold.outbox o ON o.lane = i.lane AND o.partition = i.partition
+                AND o.position > i.mark AND o.position <= i.upto
+              WHERE i.lane = 1 GROUP BY o.partition) h ON h.partition = p.number
+  LEFT JOIN (SELECT x.partition, count(*) AS rows
+               FROM everfold.outbox_exception x JOIN everfold.lane l ON l.id = x.lane AND l.kind = 1
+              GROUP BY x.partition) x ON x.partition = p.number
+ ORDER BY p.number;
+
+-- name: partition_waiting
+-- Rows of all lanes, queued or exceptions, in partitions from one on.
+-- binds: 1 the lowest partition
+SELECT partition, sum(rows)::bigint
+  FROM (SELECT partition, count(*) AS rows FROM everfold.outbox WHERE partition >= $1
+         GROUP BY partition
+        UNION ALL
+        SELECT partition, count(*) FROM everfold.outbox_exception WHERE partition >= $1
+         GROUP BY partition) w
+ GROUP BY partition;

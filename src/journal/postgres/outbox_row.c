@@ -1,0 +1,347 @@
+/*
+ * outbox_row.c - the outbox as people see it, and what operators do to it, on PostgreSQL.
+ */
+#include "store.h"
+
+#include "../../base/cursor.h"
+
+#include <inttypes.h>
+
+#define ROW_CURSOR 'o'
+
+/* Which rows row_after shows. */
+enum { SHOW_ALL, SHOW_BLOCKED, SHOW_WAITING };
+
+static ef_row row_of(const PGresult *result, int i, ef__arena *arena)
+{
+    return (ef_row){.lane = pg_copy(result, i, 0, arena),
+                    .tenant = pg_copy(result, i, 1, arena),
+                    .stream = pg_copy(result, i, 2, arena),
+                    .seq = ef__pg_int(result, i, 3),
+                    .position = ef__pg_int(result, i, 4),
+                    .event_type = pg_copy(result, i, 5, arena),
+                    .status = (ef_row_status)ef__pg_int(result, i, 6),
+                    .blocked = ef__pg_bool(result, i, 7),
+                    .skip = ef__pg_bool(result, i, 8),
+                    .partition = (int32_t)ef__pg_int(result, i, 9),
+                    .attempt_count = (int32_t)ef__pg_int(result, i, 10),
+                    .next_attempt_us = ef__pg_int(result, i, 11),
+                    .last_error = pg_copy(result, i, 12, arena),
+                    .enqueued_us = ef__pg_int(result, i, 13),
+                    .updated_us = ef__pg_int(result, i, 14)};
+}
+
+static ef_status list_rows(const PGresult *result, size_t limit, ef_row_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    int rows = PQntuples(result);
+    ef_row *items = pg_items(arena, rows, sizeof *items);
+
+    if (!items)
+        return ef__room_full(err);
+    out->items = items;
+    for (int i = 0; i < rows && out->count < limit; i++) {
+        const ef_row *row = &items[i];
+        items[i] = row_of(result, i, arena);
+        if (!row->lane.ptr || !row->tenant.ptr || !row->stream.ptr || !row->event_type.ptr ||
+            !row->last_error.ptr)
+            return ef__room_full(err);
+        out->count++;
+    }
+    if ((size_t)rows > limit && limit > 0)
+        ef__cursor_format(ROW_CURSOR, items[limit - 1].position,
+                          ef__pg_int(result, (int)limit - 1, 15), out->next);
+    return EF_OK;
+}
+
+static ef_status clock_now(pg_store *store, int64_t *out, ef_error *err)
+{
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    ef_status st;
+
+    pg_add_clock(store, &params);
+    st = ef__pg_read(store->pool, PJ_CLOCK, &params, &result, err);
+    if (st == EF_OK)
+        *out = ef__pg_int(result, 0, 0);
+    PQclear(result);
+    return st;
+}
+
+/* What row_after is asked, from a place on. */
+static void bind_rows(ef__pg_params *params, const ef_outbox_query *query, int show, int64_t after,
+                      int64_t lane, size_t limit, int64_t now_us)
+{
+    ef__pg_add_str(params, query->lane);
+    ef__pg_add_bool(params, query->any_tenant);
+    ef__pg_add_str(params, query->tenant);
+    ef__pg_add_int(params, query->status && show != SHOW_WAITING ? (int64_t)*query->status : -1);
+    ef__pg_add_int(params, show);
+    ef__pg_add_int(params, query->from > after ? query->from : after);
+    ef__pg_add_int(params, after);
+    ef__pg_add_int(params, lane);
+    ef__pg_add_int(params, (int64_t)limit);
+    ef__pg_add_int(params, now_us);
+}
+
+ef_status pg_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
+                       ef_error *err)
+{
+    pg_store *store = pg_store_of(journal);
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    int64_t after, lane, now_us = 0;
+    ef_status st = ef__cursor_parse(ROW_CURSOR, query->after, &after, &lane, err);
+
+    if (st == EF_OK)
+        st = clock_now(store, &now_us, err);
+    if (st != EF_OK)
+        return st;
+    bind_rows(&params, query, query->blocked_only ? SHOW_BLOCKED : SHOW_ALL, after, lane,
+              query->limit + 1, now_us);
+    st = pg_read(store, PJ_ROW_AFTER, &params, &result, err);
+    if (st == EF_OK)
+        st = list_rows(result, query->limit, out, err);
+    PQclear(result);
+    return st;
+}
+
+/* --- the summary ------------------------------------------------------------------------------ */
+
+typedef struct summary {
+    pg_store *store;
+    const ef_outbox_query *query;
+    int64_t now_us;
+    ef_outbox_summary *out;
+} summary;
+
+static ef_status summary_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const summary *s = context;
+    ef__pg_params counts = {0}, rows = {0};
+    PGresult *counted = NULL, *oldest = NULL;
+    ef_status st;
+
+    ef__pg_add_str(&counts, s->query->lane);
+    ef__pg_add_bool(&counts, s->query->any_tenant);
+    ef__pg_add_str(&counts, s->query->tenant);
+    ef__pg_add_int(&counts, s->now_us);
+    bind_rows(&rows, s->query, SHOW_WAITING, 0, 0, 1, s->now_us);
+    st = ef__pg_send(conn, PJ_ROW_COUNT, &counts, err);
+    if (st == EF_OK)
+        st = ef__pg_send(conn, PJ_ROW_AFTER, &rows, err);
+    if (st == EF_OK)
+        st = ef__pg_take(conn, &counted, err);
+    if (st == EF_OK)
+        st = ef__pg_take(conn, &oldest, err);
+    if (st == EF_OK) {
+        s->out->processing = ef__pg_int(counted, 0, 1);
+        s->out->pending =
+            ef__pg_int(counted, 0, 0) - s->out->processing + ef__pg_int(counted, 0, 2);
+        s->out->failed = ef__pg_int(counted, 0, 3);
+        s->out->dead = ef__pg_int(counted, 0, 4);
+        s->out->blocked = ef__pg_int(counted, 0, 5);
+        s->out->blocked_oldest_us = ef__pg_int(counted, 0, 6);
+        s->out->oldest.count = 0;
+        st = list_rows(oldest, 1, &s->out->oldest, err);
+    }
+    PQclear(counted);
+    PQclear(oldest);
+    return st;
+}
+
+ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
+                              ef_outbox_summary *out, ef_error *err)
+{
+    summary s = {.store = pg_store_of(journal), .query = query, .out = out};
+    ef_status st = journal->options.read_only ? EF_OK : pg_settle(s.store, err);
+
+    if (st == EF_OK)
+        st = clock_now(s.store, &s.now_us, err);
+    if (st == EF_OK)
+        st = ef__pg_transaction(s.store->pool, EF__PG_SNAPSHOT, summary_work, &s, err);
+    return st;
+}
+
+/* --- acts ------------------------------------------------------------------------------------- */
+
+typedef struct act_job {
+    pg_store *store;
+    const ef_outbox_act *act; /* one event; or NULL: up to `limit` dead rows */
+    ef_str lane, who;
+    size_t limit;
+    bool skip;
+    int64_t now_us;
+    ef_row_list *out;
+} act_job;
+
+static ef_status change_rows(const act_job *job, ef__pg_conn *conn, PGresult **out, ef_error *err)
+{
+    ef__pg_params params = {0};
+    int which = PJ_EXCEPTION_REQUEUE_DEAD;
+
+    if (job->act) {
+        which = job->skip ? PJ_EXCEPTION_SKIP : PJ_EXCEPTION_REQUEUE;
+        ef__pg_add_str(&params, job->act->tenant);
+        ef__pg_add_str(&params, job->act->stream);
+        ef__pg_add_int(&params, job->act->seq);
+        ef__pg_add_str(&params, job->act->lane);
+    } else {
+        ef__pg_add_str(&params, job->lane);
+        ef__pg_add_int(&params, (int64_t)job->limit);
+    }
+    ef__pg_add_int(&params, job->now_us);
+    return ef__pg_query(conn, which, &params, out, err);
+}
+
+/* Note the act for each row, and show the rows as they are after it. */
+static ef_status note_rows(const act_job *job, ef__pg_conn *conn, const PGresult *changed,
+                           PGresult **out, ef_error *err)
+{
+    ef__pg_params note = {0}, show = {0};
+    ef__pg_array lanes, positions;
+    ef_status st;
+
+    ef__pg_array_init(&lanes, EF__PG_INT);
+    ef__pg_array_init(&positions, EF__PG_INT);
+    for (int i = 0; i < PQntuples(changed); i++) {
+        ef__pg_array_int(&lanes, ef__pg_int(changed, i, 0));
+        ef__pg_array_int(&positions, ef__pg_int(changed, i, 1));
+    }
+    ef__pg_add_array(&note, &lanes);
+    ef__pg_add_array(&note, &positions);
+    ef__pg_add_int(&note, job->now_us);
+    ef__pg_add_str(&note, job->skip ? EF_STR("skip") : EF_STR("requeue"));
+    ef__pg_add_str(&note, job->act ? job->act->who : job->who);
+    ef__pg_add_str(&note, job->act ? job->act->reason : (ef_str){0});
+    ef__pg_add_array(&show, &lanes);
+    ef__pg_add_array(&show, &positions);
+    st = ef__pg_send(conn, PJ_ACT_OF_ROWS, &note, err);
+    if (st == EF_OK)
+        st = ef__pg_query(conn, PJ_ROW_OF_EXCEPTIONS, &show, out, err);
+    ef__pg_array_release(&lanes);
+    ef__pg_array_release(&positions);
+    return st;
+}
+
+static ef_status nothing_there(const act_job *job, ef_error *err)
+{
+    if (job->skip)
+        return ef_fail(err, EF_NOT_FOUND,
+                       "stream \"%.*s\", seq %" PRId64 ": no exception in lane \"%.*s\"",
+                       EF_STR_ARG(job->act->stream), job->act->seq, EF_STR_ARG(job->act->lane));
+    return ef_fail(err, EF_NOT_FOUND, "stream \"%.*s\", seq %" PRId64 ": no dead row",
+                   EF_STR_ARG(job->act->stream), job->act->seq);
+}
+
+static ef_status act_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const act_job *job = context;
+    PGresult *changed = NULL, *rows = NULL;
+    ef_status st = ef__pg_send(conn, PJ_EXCEPTION_LOCK, NULL, err);
+
+    job->out->count = 0;
+    if (st == EF_OK)
+        st = change_rows(job, conn, &changed, err);
+    if (st == EF_OK && job->act && PQntuples(changed) == 0)
+        st = nothing_there(job, err);
+    if (st == EF_OK)
+        st = note_rows(job, conn, changed, &rows, err);
+    if (st == EF_OK)
+        st = list_rows(rows, (size_t)PQntuples(rows), job->out, err);
+    PQclear(changed);
+    PQclear(rows);
+    return st;
+}
+
+static ef_status act(act_job *job, ef_error *err)
+{
+    ef_status st = clock_now(job->store, &job->now_us, err);
+
+    return st == EF_OK ? pg_write(job->store, act_work, job, err) : st;
+}
+
+ef_status pg_requeue(ef_journal *journal, const ef_outbox_act *given, ef_row_list *out,
+                     ef_error *err)
+{
+    act_job job = {.store = pg_store_of(journal), .act = given, .out = out};
+
+    return act(&job, err);
+}
+
+ef_status pg_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
+                          ef_row_list *out, ef_error *err)
+{
+    act_job job = {
+        .store = pg_store_of(journal), .lane = lane, .who = who, .limit = limit, .out = out};
+
+    return act(&job, err);
+}
+
+ef_status pg_skip(ef_journal *journal, const ef_outbox_act *given, ef_row_list *out, ef_error *err)
+{
+    act_job job = {.store = pg_store_of(journal), .act = given, .skip = true, .out = out};
+
+    return act(&job, err);
+}
+
+typedef struct note_job {
+    pg_store *store;
+    const ef_act *act;
+} note_job;
+
+static ef_status note_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const note_job *job = context;
+    ef__pg_params params = {0};
+
+    pg_add_clock(job->store, &params);
+    ef__pg_add_str(&params, job->act->act);
+    ef__pg_add_str(&params, job->act->who);
+    ef__pg_add_str(&params, job->act->reason);
+    ef__pg_add_str(&params, job->act->lane);
+    ef__pg_add_str(&params, job->act->tenant);
+    ef__pg_add_str(&params, job->act->stream);
+    ef__pg_add_int(&params, job->act->seq);
+    return ef__pg_query(conn, PJ_ACT_INSERT, &params, NULL, err);
+}
+
+ef_status pg_act_add(ef_journal *journal, const ef_act *given, ef_error *err)
+{
+    note_job job = {pg_store_of(journal), given};
+
+    return pg_write(job.store, note_work, &job, err);
+}
+
+ef_status pg_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    ef_act *items = NULL;
+    ef_status st;
+
+    ef__pg_add_int(&params, (int64_t)limit);
+    st = ef__pg_read(pg_store_of(journal)->pool, PJ_ACT_NEWEST, &params, &result, err);
+    if (st == EF_OK && !(items = pg_items(arena, PQntuples(result), sizeof *items)))
+        st = ef__room_full(err);
+    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
+        const ef_act *a = &items[i];
+        items[i] = (ef_act){.id = ef__pg_int(result, i, 0),
+                            .at_us = ef__pg_int(result, i, 1),
+                            .act = pg_copy(result, i, 2, arena),
+                            .who = pg_copy(result, i, 3, arena),
+                            .reason = pg_copy(result, i, 4, arena),
+                            .lane = pg_copy(result, i, 5, arena),
+                            .tenant = pg_copy(result, i, 6, arena),
+                            .stream = pg_copy(result, i, 7, arena),
+                            .seq = ef__pg_int(result, i, 8)};
+        if (!a->act.ptr || !a->who.ptr || !a->reason.ptr || !a->lane.ptr || !a->tenant.ptr ||
+            !a->stream.ptr)
+            st = ef__room_full(err);
+        out->count++;
+    }
+    out->items = items;
+    PQclear(result);
+    return st;
+}

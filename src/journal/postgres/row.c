@@ -1,0 +1,90 @@
+/*
+ * row.c - results of the server as events and lists.
+ */
+#include "store.h"
+
+#include "../../base/limits.h"
+
+#include <inttypes.h>
+
+ef_str pg_copy(const PGresult *result, int row, int column, ef__arena *arena)
+{
+    return ef__arena_copy(arena, ef__pg_str(result, row, column));
+}
+
+void *pg_items(ef__arena *arena, int count, size_t size)
+{
+    return ef__arena_zalloc(arena, (size_t)count + 1, size);
+}
+
+ef_status pg_event_look(const PGresult *result, int row, ef__buf *scratch, ef_event *out,
+                        ef_str *out_type, ef_error *err)
+{
+    ef_str hash = ef__pg_str(result, row, 13);
+    static const uint8_t nothing[EF_HASH_BYTES];
+    uint8_t ignored[EF_HASH_BYTES];
+    uint64_t sum;
+
+    *out = (ef_event){.position = ef__pg_int(result, row, 0),
+                      .tenant = ef__pg_str(result, row, 1),
+                      .stream = ef__pg_str(result, row, 2),
+                      .seq = ef__pg_int(result, row, 3),
+                      .id = ef__pg_str(result, row, 4),
+                      .type = ef__pg_str(result, row, 5),
+                      .schema = (int32_t)ef__pg_int(result, row, 7),
+                      .time_us = ef__pg_int(result, row, 8),
+                      .recorded_us = ef__pg_int(result, row, 9),
+                      .data = ef__pg_str(result, row, 10),
+                      .meta = ef__pg_str(result, row, 11)};
+    if (out_type)
+        *out_type = ef__pg_str(result, row, 6);
+    if (!ef__event_seal(nothing, out, scratch, ignored, &sum))
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while reading");
+    if (hash.len != sizeof out->hash || (uint64_t)ef__pg_int(result, row, 12) != sum)
+        return ef_fail_numbers(
+            err, EF_DAMAGED, out->position, out->position,
+            "the event at position %" PRId64 " is damaged: its bytes have changed", out->position);
+    memcpy(out->hash, hash.ptr, hash.len);
+    return EF_OK;
+}
+
+/* Put the texts of an event where they stay. */
+static bool keep(ef_event *event, ef_str type, ef__arena *arena)
+{
+    event->tenant = ef__arena_copy(arena, event->tenant);
+    event->stream = ef__arena_copy(arena, event->stream);
+    event->id = ef__arena_copy(arena, event->id);
+    event->type = ef__arena_copy(arena, type);
+    event->data = ef__arena_copy(arena, event->data);
+    event->meta = ef__arena_copy(arena, event->meta);
+    return event->tenant.ptr && event->stream.ptr && event->id.ptr && event->type.ptr &&
+           event->data.ptr && event->meta.ptr;
+}
+
+ef_status pg_events_copy(const PGresult *result, size_t limit, ef_batch *out, ef_error *err)
+{
+    int rows = PQntuples(result);
+    ef__arena *arena = &out->room->arena;
+    ef_event *events = pg_items(arena, rows, sizeof *events);
+    ef__buf scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES);
+    ef_str type;
+    ef_status st = events ? EF_OK : ef__room_full(err);
+    int i;
+
+    for (i = 0; st == EF_OK && i < rows && (size_t)i < limit; i++) {
+        if (ef__pg_null(result, i, 10))
+            break;
+        st = pg_event_look(result, i, &scratch, &events[i], &type, err);
+        if (st == EF_OK && !keep(&events[i], type, arena)) {
+            st = i == 0 ? ef__room_full(err) : EF_OK;
+            break;
+        }
+    }
+    ef__buf_release(&scratch);
+    if (st != EF_OK)
+        return st;
+    out->events = events;
+    out->count = (size_t)i;
+    out->more = i < rows;
+    return EF_OK;
+}

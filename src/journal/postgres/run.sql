@@ -1,0 +1,66 @@
+-- only: postgres the store's clock is the server's, and a scope is locked while a run is filed
+-- Runs: jobs with a record.
+
+-- name: run_scope_lock
+-- One run is filed at a time.
+SELECT pg_advisory_xact_lock(hashtextextended('everfold runs', 0));
+
+-- name: run_file
+-- binds: 1 id, 2 mode, 3 projection, 4 tenant, 5 clock, 6 first, 7 last, 8 total, 9 reason,
+-- binds: 10 requester, 11 detail
+INSERT INTO everfold.run(id, mode, projection, tenant, state, requested, started, finished, first,
+                         last, processed, total, last_position, error, reason, requester,
+                         lease_kind, lease_name, lease_partition, detail, cancel)
+VALUES ($1, $2::integer, $3, $4, 0, everfold.clock_us($5), 0, 0, $6, $7, 0, $8, 0, '', $9, $10, -1,
+        '', -1, $11, false);
+
+-- name: run_open
+-- The run that keeps another of its scope out; one over all projections has no name.
+-- binds: 1 tenant, 2 projection
+SELECT id, projection, state FROM everfold.run
+ WHERE tenant = $1 AND state < 2 AND ($2 = '' OR projection IN ($2, '')) ORDER BY number LIMIT 1;
+
+-- name: run_driver
+-- The run, locked, and whether the lease it was last driven under is live.
+-- binds: 1 id, 2 clock
+SELECT r.state, r.started, c.now,
+       coalesce((SELECT everfold.lease_live(l.owner, l.until, l.updated, c.now)
+                   FROM everfold.lease l WHERE l.kind = r.lease_kind AND l.name = r.lease_name
+                    AND l.partition = r.lease_partition), false)
+  FROM everfold.run r, everfold.clock_us($2) AS c(now) WHERE r.id = $1 FOR UPDATE OF r;
+
+-- name: run_move
+-- binds: 1 id, 2 state, 3 started, 4 finished, 5 processed, 6 total, 7 last_position, 8 error,
+-- binds: 9 detail, or empty to leave it, 10 lease_kind, or -1 to leave it, 11 lease_name,
+-- binds: 12 lease_partition
+UPDATE everfold.run SET state = $2::integer, started = $3, finished = $4, processed = $5, total = $6,
+       last_position = $7, error = $8, detail = CASE WHEN $9 = '' THEN detail ELSE $9 END,
+       lease_kind = CASE WHEN $10 < 0 THEN lease_kind ELSE $10::integer END,
+       lease_name = CASE WHEN $10 < 0 THEN lease_name ELSE $11 END,
+       lease_partition = CASE WHEN $10 < 0 THEN lease_partition ELSE $12::integer END
+ WHERE id = $1;
+
+-- name: run_cancel
+-- A queued one is over at once.
+-- binds: 1 id, 2 now
+UPDATE everfold.run SET cancel = true, finished = CASE state WHEN 0 THEN $2 ELSE 0 END,
+       state = CASE state WHEN 0 THEN 4 ELSE state END WHERE id = $1;
+
+-- name: run_get
+-- binds: 1 id
+SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
+       total, last_position, error, reason, requester, detail, cancel
+  FROM everfold.run WHERE id = $1;
+
+-- name: run_newest
+-- binds: 1 limit
+SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
+       total, last_position, error, reason, requester, detail, cancel
+  FROM everfold.run ORDER BY number DESC LIMIT $1;
+
+-- name: run_newest_open
+-- Workers ask at every tick, however many are over: by the index of open ones.
+-- binds: 1 limit
+SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
+       total, last_position, error, reason, requester, detail, cancel
+  FROM everfold.run WHERE state < 2 ORDER BY number DESC LIMIT $1;

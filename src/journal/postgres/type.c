@@ -1,0 +1,88 @@
+/*
+ * type.c - types of events on PostgreSQL.
+ */
+#include "store.h"
+
+static ef_status check_alias(ef__pg_conn *conn, const ef_type *type, ef_error *err)
+{
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    ef_status st;
+
+    ef__pg_add_str(&params, type->name);
+    ef__pg_add_str(&params, type->alias_of);
+    st = ef__pg_query(conn, PJ_TYPE_ALIAS_CHECK, &params, &result, err);
+    if (st == EF_OK && ef__pg_bool(result, 0, 0))
+        st = ef_fail(err, EF_BAD_INPUT, "type \"%.*s\": \"%.*s\" is an alias itself",
+                     EF_STR_ARG(type->name), EF_STR_ARG(type->alias_of));
+    if (st == EF_OK && ef__pg_bool(result, 0, 1))
+        st = ef_fail(err, EF_BAD_INPUT,
+                     "type \"%.*s\" is what another alias stands for, so it cannot be one itself",
+                     EF_STR_ARG(type->name));
+    PQclear(result);
+    return st;
+}
+
+static ef_status make_names(ef__pg_conn *conn, const ef_type *type, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array names;
+    ef_status st;
+
+    ef__pg_array_init(&names, EF__PG_TEXT);
+    ef__pg_array_str(&names, type->name);
+    if (type->alias_of.len) /* the canonical type is there from now on too */
+        ef__pg_array_str(&names, type->alias_of);
+    ef__pg_add_array(&params, &names);
+    st = ef__pg_send(conn, PJ_TYPE_INSERT, &params, err);
+    ef__pg_array_release(&names);
+    return st;
+}
+
+static ef_status set_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const ef_type *type = context;
+    ef__pg_params params = {0};
+    ef_status st = ef__pg_send(conn, PJ_TYPE_LOCK, NULL, err);
+
+    if (st == EF_OK && type->alias_of.len)
+        st = check_alias(conn, type, err);
+    if (st == EF_OK)
+        st = make_names(conn, type, err);
+    ef__pg_add_str(&params, type->name);
+    ef__pg_add_int(&params, type->intent);
+    ef__pg_add_bool(&params, type->publish);
+    ef__pg_add_str(&params, type->alias_of);
+    return st == EF_OK ? ef__pg_send(conn, PJ_TYPE_UPDATE, &params, err) : st;
+}
+
+ef_status pg_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
+{
+    return pg_write(pg_store_of(journal), set_work, (void *)type, err);
+}
+
+ef_status pg_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    ef_type *items = NULL;
+    ef_status st;
+
+    ef__pg_add_str(&params, only);
+    st = pg_read(pg_store_of(journal), PJ_TYPE_ALL, &params, &result, err);
+    if (st == EF_OK && !(items = pg_items(arena, PQntuples(result), sizeof *items)))
+        st = ef__room_full(err);
+    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
+        items[i] = (ef_type){.name = pg_copy(result, i, 0, arena),
+                             .intent = (ef_intent)ef__pg_int(result, i, 1),
+                             .publish = ef__pg_bool(result, i, 2),
+                             .alias_of = pg_copy(result, i, 3, arena)};
+        if (!items[i].name.ptr || !items[i].alias_of.ptr)
+            st = ef__room_full(err);
+        out->count++;
+    }
+    out->items = items;
+    PQclear(result);
+    return st;
+}
