@@ -49,6 +49,14 @@ typedef struct ef_journal_options {
 ef_status ef_journal_open(const ef_journal_options *options, ef_journal **out_journal,
                           ef_error *err);
 
+/*
+ * What makes the schema of a store on a server, for those who migrate by hand: SQL, handed to
+ * `write`. Only the kind of `url` is looked at. EF_UNSUPPORTED: the store is a file, or this build
+ * lacks it.
+ */
+ef_status ef_journal_schema(const char *url, void (*write)(void *context, ef_str text),
+                            void *context, ef_error *err);
+
 /* Wait for calls in flight to end is the caller's part; NULL is fine. */
 void ef_journal_close(ef_journal *journal);
 
@@ -179,11 +187,12 @@ ef_status ef_journal_verify(ef_journal *journal, int64_t from,
 /* Facts about the store for status and doctor. Numbers are -1 where the back end has no such thing.
  */
 typedef struct ef_store_facts {
-    char backend[16];     /* "sqlite" */
-    char version[32];     /* of the library behind it */
-    char durability[160]; /* the durability line */
-    char journal_id[40];  /* made once, when the store is made */
-    int32_t schema;       /* schema version of the store */
+    char backend[16];       /* "sqlite" */
+    char version[32];       /* of the library behind it */
+    char durability[160];   /* the durability line */
+    bool power_loss_unsafe; /* the server is set so that a power cut may take what was answered */
+    char journal_id[40];    /* made once, when the store is made */
+    int32_t schema;         /* schema version of the store */
     int32_t partitions;
     int64_t store_bytes; /* size of the data file */
     int64_t wal_bytes;   /* size of its log */

@@ -115,7 +115,7 @@ static void check_directory(diagnosis *d)
     (void)snprintf(path, sizeof(path), "%.*s",
                    EF_STR_ARG(ef__settings_text(d->c->settings, "data")));
     if (cli_setting(d->c, "journal").origin != EF__ORIGIN_DEFAULT) {
-        report(d, OK, "data directory", NULL, "not used: the journal is %s", d->c->journal_url);
+        report(d, OK, "data directory", NULL, "not used: the journal is %s", d->c->journal_shown);
         return;
     }
     if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
@@ -145,7 +145,7 @@ static bool open_store(diagnosis *d)
     ef_status st = cli_journal_open(c, &extra, &err);
 
     if (st == EF_OK) {
-        report(d, OK, "store", NULL, "%s opens", c->journal_url);
+        report(d, OK, "store", NULL, "%s opens", c->journal_shown);
         report(d, OK, "head", NULL,
                extra.accept_head ? "the store is believed from now on"
                                  : "the store agrees with the head that is kept apart from it");
@@ -200,7 +200,11 @@ static void check_library(diagnosis *d, const ef_store_facts *facts)
                "SQLite %s has the WAL-reset race; the guard is Everfold's own lock, which keeps "
                "commits and checkpoints apart",
                facts->version);
-    report(d, OK, "durability", NULL, "%s", facts->durability);
+    if (facts->power_loss_unsafe)
+        report(d, FAIL, "durability", "set fsync and full_page_writes to on, and reload the server",
+               "%s", facts->durability);
+    else
+        report(d, OK, "durability", NULL, "%s", facts->durability);
 }
 
 static void check_sizes(diagnosis *d, const ef_store_facts *facts)
@@ -342,7 +346,7 @@ static void check_views(diagnosis *d)
     ef_status st;
 
     if (!cli_has(c, "deep")) {
-        report(d, OK, "views", NULL, "%s opens", c->views_url);
+        report(d, OK, "views", NULL, "%s opens", c->views_shown);
         return;
     }
     cli_progress_begin(&progress, c, "reading views", "views", false);
@@ -359,7 +363,7 @@ static void check_views(diagnosis *d)
         report(d, OK, "views", NULL,
                "%s: all is as it was written (generations %" PRId64 ", views %" PRId64
                ", index entries %" PRId64 ")",
-               c->views_url, r.generations, r.views, r.index_entries);
+               c->views_shown, r.generations, r.views, r.index_entries);
 }
 
 static void check_projections(diagnosis *d)

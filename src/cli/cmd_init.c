@@ -12,15 +12,15 @@ static void write_answer(cli *c, const char *data, const ef_store_facts *facts, 
     if (c->format == CLI_TABLE) {
         ef__buf_printf(&c->out,
                        made ? "made %s (%d partitions)\n" : "%s is there already (%d partitions)\n",
-                       c->journal_url, (int)facts->partitions);
-        ef__buf_printf(&c->out, "views are in %s\n", c->views_url);
+                       c->journal_shown, (int)facts->partitions);
+        ef__buf_printf(&c->out, "views are in %s\n", c->views_shown);
         return;
     }
     ef__json_open(&w, '{');
     ef__json_key(&w, "data");
     ef__json_str(&w, ef_str_from(data));
     ef__json_key(&w, "journal");
-    ef__json_str(&w, ef_str_from(c->journal_url));
+    ef__json_str(&w, ef_str_from(c->journal_shown));
     ef__json_key(&w, "journal_id");
     ef__json_str(&w, ef_str_from(facts->journal_id));
     ef__json_key(&w, "partitions");
@@ -28,9 +28,24 @@ static void write_answer(cli *c, const char *data, const ef_store_facts *facts, 
     ef__json_key(&w, "created");
     ef__json_bool(&w, made);
     ef__json_key(&w, "views");
-    ef__json_str(&w, ef_str_from(c->views_url));
+    ef__json_str(&w, ef_str_from(c->views_shown));
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
+}
+
+static void write_schema(void *context, ef_str text)
+{
+    ef__buf_add_str(&((cli *)context)->out, text);
+}
+
+/* The SQL that makes the schema, for those who migrate by hand; no server is asked. */
+static int print_schema(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+
+    if (ef_journal_schema(c->journal_url, write_schema, c, &err) != EF_OK)
+        return cli_fail(c, &err, "say --journal postgres://…");
+    return 0;
 }
 
 static int run_init(cli *c)
@@ -41,6 +56,8 @@ static int run_init(cli *c)
     bool made = false;
     ef_status st;
 
+    if (cli_has(c, "sql"))
+        return print_schema(c);
     (void)snprintf(data, sizeof(data), "%.*s", EF_STR_ARG(ef__settings_text(c->settings, "data")));
     if (strncmp(c->journal_url, "memory:", 7) == 0)
         cli_say(c, "memory: keeps nothing: there is nothing to make");
@@ -60,6 +77,7 @@ static int run_init(cli *c)
 
 static const cli_option options[] = {
     {"partitions", 0, "N", "outbox.partitions", NULL, "partitions of a new journal (default 16)"},
+    {"sql", 0, NULL, NULL, NULL, "print the SQL of a PostgreSQL journal's schema, and do nothing"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 

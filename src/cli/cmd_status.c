@@ -75,7 +75,7 @@ static void write_text(cli *c, const cli_overview *o)
     if (o->head.recorded_us != 0)
         ef_time_format(o->head.recorded_us, time);
     ef__buf_add_text(out, "journal     ");
-    cli_escape(out, ef_str_from(c->journal_url));
+    cli_escape(out, ef_str_from(c->journal_shown));
     ef__buf_printf(out, "  (%s %s)\n", o->facts.backend, o->facts.version);
     ef__buf_printf(out, "head        position %" PRId64 "  recorded %s\n", o->head.position, time);
     ef__buf_printf(out, "events      %" PRId64 "  streams %" PRId64 "\n", o->head.position,
@@ -118,7 +118,7 @@ static void write_journal(cli *c, ef__json_writer *w, const cli_overview *o)
 {
     ef__json_key(w, "journal");
     ef__json_open(w, '{');
-    add_text(w, "url", c->journal_url);
+    add_text(w, "url", c->journal_shown);
     add_text(w, "id", o->facts.journal_id);
     add_text(w, "backend", o->facts.backend);
     add_text(w, "version", o->facts.version);

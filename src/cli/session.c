@@ -181,6 +181,23 @@ static ef_status views_url(cli *c, ef_error *err)
     return EF_OK;
 }
 
+/* The URL with *** in the place of a password: SCHEME://USER:PASSWORD@HOST, or …?password=… */
+static void show_url(const char *url, char *out, size_t size)
+{
+    const char *user = strstr(url, "://");
+    const char *end = user ? user + 3 + strcspn(user + 3, "/?") : NULL;
+    const char *at = end ? memrchr(user + 3, '@', (size_t)(end - user - 3)) : NULL;
+    const char *colon = at ? memchr(user + 3, ':', (size_t)(at - user - 3)) : NULL;
+    const char *key = strstr(url, "password=");
+
+    if (colon)
+        (void)snprintf(out, size, "%.*s:***%s", (int)(colon - url), url, at);
+    else
+        (void)snprintf(out, size, "%s", url);
+    if (key && user && (key = strstr(out, "password="))) /* what stands behind it goes too */
+        (void)snprintf(out + (key - out) + strlen("password="), 4, "***");
+}
+
 ef_status cli_settings_load(cli *c, ef_error *err)
 {
     ef_status st = cli_settings_table_open(&c->settings, err);
@@ -197,6 +214,8 @@ ef_status cli_settings_load(cli *c, ef_error *err)
     st = journal_url(c, err);
     if (st == EF_OK)
         st = views_url(c, err);
+    show_url(c->journal_url, c->journal_shown, sizeof c->journal_shown);
+    show_url(c->views_url, c->views_shown, sizeof c->views_shown);
     return st == EF_OK ? cli_mode_from_settings(c->settings, &c->mode, err) : st;
 }
 
@@ -232,11 +251,11 @@ ef_str cli_setting_value(const cli *c, const ef__setting_view *view)
     const char *key = view->spec->key;
 
     if (strcmp(key, "journal") == 0)
-        return ef_str_from(c->journal_url);
+        return ef_str_from(c->journal_shown);
     if (strcmp(key, "actor") == 0)
         return cli_actor(c);
     if (strcmp(key, "views") == 0)
-        return ef_str_from(c->views_url);
+        return ef_str_from(c->views_shown);
     if (strcmp(key, "mode") == 0)
         return ef_str_from(cli_mode_name(c->mode));
     if (strcmp(key, "outbox.enabled") == 0 || strcmp(key, "worker.enabled") == 0 ||
@@ -283,7 +302,7 @@ const char *cli_journal_hint(const cli *c, ef_status status, char *room, size_t 
     if (!verb)
         return NULL;
     if (url.origin == EF__ORIGIN_FLAG)
-        (void)snprintf(where, sizeof(where), " --journal %.*s", EF_STR_ARG(url.value));
+        (void)snprintf(where, sizeof(where), " --journal %s", c->journal_shown);
     else if (data.origin == EF__ORIGIN_FLAG)
         (void)snprintf(where, sizeof(where), " --data %.*s", EF_STR_ARG(data.value));
     (void)snprintf(room, room_size, "run: everfold %s%s", verb, where);

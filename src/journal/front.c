@@ -43,6 +43,11 @@ static ef_status open_sqlite(const ef_journal_options *options, const char *path
 #endif
 }
 
+static bool is_postgres(const char *url)
+{
+    return has_prefix(url, "postgres:") || has_prefix(url, "postgresql:");
+}
+
 static ef_status open_postgres(const ef_journal_options *options, ef_journal **out, ef_error *err)
 {
 #ifdef EF_HAVE_POSTGRES
@@ -63,7 +68,7 @@ static ef_status open_by_url(const char *url, const ef_journal_options *options,
         return ef_fail(err, EF_BAD_INPUT, "url \"%.200s\": nothing may follow \"memory:\"", url);
     if (has_prefix(url, "sqlite:"))
         return open_sqlite(options, url + strlen("sqlite:"), out, err);
-    if (has_prefix(url, "postgres:") || has_prefix(url, "postgresql:"))
+    if (is_postgres(url))
         return open_postgres(options, out, err);
     if (scheme == 0)
         return ef_fail(err, EF_BAD_INPUT,
@@ -123,6 +128,34 @@ ef_status ef_journal_open(const ef_journal_options *options, ef_journal **out_jo
     taken.url = NULL; /* the caller's text: it need not outlive this call */
     (*out_journal)->options = taken;
     return EF_OK;
+}
+
+#ifdef EF_HAVE_POSTGRES
+static ef_status postgres_schema(void (*write)(void *context, ef_str text), void *context,
+                                 ef_error *err)
+{
+    ef__buf text = EF__BUF_INIT(EF_LIMIT_APPEND_BYTES);
+    bool made = ef__journal_postgres_schema(&text);
+
+    if (made)
+        write(context, ef__buf_str(&text));
+    ef__buf_release(&text);
+    return made ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out for the schema");
+}
+#endif
+
+ef_status ef_journal_schema(const char *url, void (*write)(void *context, ef_str text),
+                            void *context, ef_error *err)
+{
+    ef_status st = ef__need(url, "url", err);
+
+    if (st != EF_OK)
+        return st;
+#ifdef EF_HAVE_POSTGRES
+    if (is_postgres(url))
+        return postgres_schema(write, context, err);
+#endif
+    return ef_fail(err, EF_UNSUPPORTED, "only a journal on PostgreSQL has a schema to print");
 }
 
 void ef_journal_close(ef_journal *journal)

@@ -131,11 +131,11 @@ class Server:
 
     def start(self):
         given = [a for k, v in self.settings.items() for a in ('-c', f'{k}={v.strip(chr(39))}')]
-        self.process = subprocess.Popen(
-            [os.path.join(self.binaries, 'postgres'), '-D', self.data, '-p', str(self.port), *given],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=open(os.path.join(self.folder, 'log'), 'ab'), preexec_fn=end_with_parent,
-            **other_user())
+        with open(os.path.join(self.folder, 'log'), 'ab') as log:
+            self.process = subprocess.Popen(
+                [os.path.join(self.binaries, 'postgres'), '-D', self.data, '-p', str(self.port),
+                 *given], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
+                preexec_fn=end_with_parent, **other_user())
         for _ in range(600):
             if self.ready():
                 return

@@ -154,7 +154,7 @@ ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
                               ef_outbox_summary *out, ef_error *err)
 {
     summary s = {.store = pg_store_of(journal), .query = query, .out = out};
-    ef_status st = journal->options.read_only ? EF_OK : pg_settle(s.store, err);
+    ef_status st = pg_settle(s.store, err);
 
     if (st == EF_OK)
         st = clock_now(s.store, &s.now_us, err);

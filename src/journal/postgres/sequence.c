@@ -257,10 +257,12 @@ ef_status pg_read(pg_store *store, int which, const ef__pg_params *params, PGres
     read_job job = {.which = which, .params = params};
     ef_status st = ef__pg_on_conn(store->pool, read_work, &job, err);
 
-    if (st == EF_OK && job.waits && !store->base.options.read_only) {
+    if (st == EF_OK && job.waits) {
         st = pg_sequence(store, err);
         if (st == EF_OK)
             st = ef__pg_on_conn(store->pool, read_work, &job, err);
+        else if (st == EF_MISUSE) /* a role that may only read sees what has its position */
+            st = EF_OK;
     }
     if (st != EF_OK) {
         PQclear(job.result);
@@ -278,5 +280,7 @@ ef_status pg_settle(pg_store *store, ef_error *err)
 
     waits = st == EF_OK && ef__pg_bool(result, 0, 0);
     PQclear(result);
-    return waits ? pg_sequence(store, err) : st;
+    if (waits)
+        st = pg_sequence(store, err);
+    return st == EF_MISUSE && store->base.options.read_only ? EF_OK : st;
 }

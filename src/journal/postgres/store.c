@@ -307,6 +307,7 @@ ef_status pg_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
                        ef__pg_bool(result, 0, 6) ? "on" : "OFF",
                        EF_STR_ARG(ef__pg_str(result, 0, 7)),
                        ef__pg_bool(result, 0, 8) ? ", synchronous standbys" : "");
+        out->power_loss_unsafe = !sound;
         out->partitions = (int32_t)ef__pg_int(result, 0, 1);
         out->store_bytes = ef__pg_int(result, 0, 2);
         out->streams = ef__pg_int(result, 0, 3);

@@ -1,0 +1,269 @@
+/*
+ * load.c - writers on a PostgreSQL journal, a reader that must not skip, and the count at the end.
+ *
+ * usage: load URL API_WRITERS SQL_WRITERS EVENTS HOLD_MS
+ *
+ * Each writer appends EVENTS events, by the library or by everfold.append in transactions of its
+ * own, of which one in ten is rolled back and one in twenty is left open for up to HOLD_MS.
+ * Whatever fails because the server or the connection is gone is done again with the same id. The
+ * reader follows the log meanwhile: positions must be dense, seqs of a stream rise by one, and no
+ * id come twice. In the end exactly what was committed has to be there, and the chain has to
+ * verify. Prints what it counted; exit code 1, with a word, when something is wrong.
+ */
+#include <everfold/everfold.h>
+
+#include <libpq-fe.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { STREAMS = 200, WRITERS_MAX = 256, GIVE_UP_S = 120 };
+
+static const char *url;
+static ef_journal *journal;
+static int events_each, hold_ms;
+static atomic_bool writing = true;
+static atomic_int failed;
+static atomic_long committed, rolled_back, repeated;
+static atomic_uchar *seen; /* by writer and event: 1 committed, 2 read, 4 rolled back */
+
+typedef struct writer {
+    pthread_t thread;
+    int number;
+    unsigned seed;
+} writer;
+
+#define WRONG(...)                                                                                 \
+    do {                                                                                           \
+        (void)fprintf(stderr, __VA_ARGS__);                                                        \
+        (void)fputc('\n', stderr);                                                                 \
+        atomic_store(&failed, 1);                                                                  \
+    } while (0)
+
+static void nap_ms(int ms)
+{
+    (void)nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
+}
+
+static atomic_uchar *seen_of(int who, int event)
+{
+    return &seen[(size_t)who * (size_t)events_each + (size_t)event];
+}
+
+/* --- writers ---------------------------------------------------------------------------------- */
+
+static void api_append(writer *w, int event)
+{
+    char stream[32], id[32];
+    ef_error err = EF_ERROR_INIT;
+    ef_place place;
+    time_t until = time(NULL) + GIVE_UP_S;
+    ef_status st;
+
+    (void)snprintf(stream, sizeof stream, "s%d", (int)(rand_r(&w->seed) % STREAMS));
+    (void)snprintf(id, sizeof id, "%d-%d", w->number, event);
+    do {
+        ef_new_event e = {
+            .stream = ef_str_from(stream), .type = EF_STR("t"), .id = ef_str_from(id)};
+        st = ef_journal_append(journal, &e, 1, &place, &err);
+        if (st != EF_OK) {
+            atomic_fetch_add(&repeated, 1);
+            nap_ms(20);
+        }
+    } while ((st == EF_BUSY || st == EF_UNSURE) && time(NULL) < until);
+    if (st != EF_OK)
+        WRONG("append of %s: %s: %s", id, ef_status_name(st), err.text);
+    else
+        atomic_fetch_or(seen_of(w->number, event), 1);
+    atomic_fetch_add(&committed, st == EF_OK);
+}
+
+static void *api_writer(void *context)
+{
+    writer *w = context;
+
+    for (int i = 0; i < events_each && !atomic_load(&failed); i++)
+        api_append(w, i);
+    return NULL;
+}
+
+static bool run(PGconn *conn, const char *sql, const char *wanted)
+{
+    PGresult *result = PQexec(conn, sql);
+    bool ok =
+        PQresultStatus(result) == PGRES_COMMAND_OK || PQresultStatus(result) == PGRES_TUPLES_OK;
+
+    if (ok && wanted)
+        ok = strcmp(PQcmdStatus(result), wanted) == 0;
+    PQclear(result);
+    return ok;
+}
+
+/* One try of a transaction: true when it has ended as it should. A commit whose answer was lost is
+ * repeated: the id makes it a duplicate, if it was done. */
+static bool sql_transaction(PGconn *conn, writer *w, int event, const char *stream, bool back)
+{
+    char sql[300];
+
+    (void)snprintf(
+        sql, sizeof sql,
+        "SELECT * FROM everfold.append('', '%s', 0, '{\"type\":\"t\",\"id\":\"%d-%d\"}')", stream,
+        w->number, event);
+    if (!run(conn, "BEGIN", NULL) || !run(conn, sql, NULL))
+        return false;
+    if (hold_ms && rand_r(&w->seed) % 20 == 0)
+        nap_ms((int)(rand_r(&w->seed) % (unsigned)hold_ms));
+    return back ? run(conn, "ROLLBACK", "ROLLBACK") : run(conn, "COMMIT", "COMMIT");
+}
+
+static void sql_append(PGconn *conn, writer *w, int event)
+{
+    time_t until = time(NULL) + GIVE_UP_S;
+    bool back = rand_r(&w->seed) % 10 == 0;
+    char stream[32];
+
+    (void)snprintf(stream, sizeof stream, "s%d", (int)(rand_r(&w->seed) % STREAMS));
+    while (!sql_transaction(conn, w, event, stream, back)) {
+        atomic_fetch_add(&repeated, 1);
+        if (time(NULL) > until) {
+            WRONG("writer %d gave up: %s", w->number, PQerrorMessage(conn));
+            return;
+        }
+        nap_ms(20);
+        if (PQstatus(conn) != CONNECTION_OK)
+            PQreset(conn);
+        else
+            (void)run(conn, "ROLLBACK", NULL);
+    }
+    atomic_fetch_or(seen_of(w->number, event), back ? 4 : 1);
+    atomic_fetch_add(back ? &rolled_back : &committed, 1);
+}
+
+static void ignore_notice(void *context, const char *message)
+{
+    (void)context;
+    (void)message;
+}
+
+static void *sql_writer(void *context)
+{
+    writer *w = context;
+    PGconn *conn = PQconnectdb(url);
+
+    (void)PQsetNoticeProcessor(conn, ignore_notice, NULL);
+    for (int i = 0; i < events_each && !atomic_load(&failed); i++)
+        sql_append(conn, w, i);
+    PQfinish(conn);
+    return NULL;
+}
+
+/* --- the reader ------------------------------------------------------------------------------- */
+
+static void look_at(const ef_event *event, int64_t *position, int64_t *seqs)
+{
+    char *rest;
+    long who = strtol(event->id.ptr, &rest, 10), number = strtol(rest + 1, NULL, 10);
+    long stream = strtol(event->stream.ptr + 1, NULL, 10);
+
+    if (event->position != *position + 1)
+        WRONG("position %" PRId64 " follows on %" PRId64, event->position, *position);
+    if (event->seq != seqs[stream] + 1)
+        WRONG("stream %ld: seq %" PRId64 " follows on %" PRId64, stream, event->seq, seqs[stream]);
+    if (atomic_fetch_or(seen_of((int)who, (int)number), 2) & 2)
+        WRONG("event %ld-%ld came twice", who, number);
+    *position = event->position;
+    seqs[stream] = event->seq;
+}
+
+static void *reader(void *context)
+{
+    int64_t *out = context, position = 0, seqs[STREAMS] = {0}, reached;
+    ef_batch batch = EF_BATCH_INIT;
+    ef_error err = EF_ERROR_INIT;
+    bool last = false;
+
+    while (!atomic_load(&failed)) {
+        bool done = !atomic_load(&writing);
+        ef_log_query query = {
+            .any_tenant = true, .after = position, .limit = 1000, .out_reached = &reached};
+        ef_status st = ef_journal_read_log(journal, &query, &batch, &err);
+
+        if (st != EF_OK && st != EF_BUSY)
+            WRONG("reading: %s: %s", ef_status_name(st), err.text);
+        for (size_t i = 0; st == EF_OK && i < batch.count; i++)
+            look_at(&batch.events[i], &position, seqs);
+        if (st == EF_OK && batch.count == 0 && last)
+            break;
+        last = done && st == EF_OK;
+        if (st == EF_OK && batch.count == 0 && !done)
+            (void)ef_journal_wait(journal, position, 100, &err);
+    }
+    ef_batch_release(&batch);
+    *out = position;
+    return NULL;
+}
+
+static void compare(int writers, int64_t read)
+{
+    ef_verify_result verified;
+    ef_error err = EF_ERROR_INIT;
+    ef_status st;
+
+    for (int w = 0; w < writers; w++)
+        for (int e = 0; e < events_each; e++) {
+            unsigned char is = atomic_load(seen_of(w, e));
+            if (is != 3 && is != 4)
+                WRONG("event %d-%d: %s", w, e,
+                      is == 1 ? "committed and not read" : "read and not committed");
+        }
+    if (read != atomic_load(&committed))
+        WRONG("%" PRId64 " events were read, %ld committed", read, atomic_load(&committed));
+    st = ef_journal_verify(journal, 0, NULL, NULL, &verified, &err);
+    if (st != EF_OK)
+        WRONG("verifying: %s", err.text);
+}
+
+int main(int argc, char **argv)
+{
+    static writer writers[WRITERS_MAX];
+    int api = argc == 6 ? (int)strtol(argv[2], NULL, 10) : 0;
+    int sql = argc == 6 ? (int)strtol(argv[3], NULL, 10) : 0;
+    ef_journal_options options = {.create = true, .busy_ms = 10000};
+    ef_error err = EF_ERROR_INIT;
+    int64_t read = 0;
+    pthread_t reading;
+
+    if (argc != 6 || api + sql > WRITERS_MAX)
+        return 2;
+    options.url = url = argv[1];
+    events_each = (int)strtol(argv[4], NULL, 10);
+    hold_ms = (int)strtol(argv[5], NULL, 10);
+    seen = calloc((size_t)(api + sql) * (size_t)events_each, sizeof *seen);
+    if (!seen || ef_journal_open(&options, &journal, &err) != EF_OK) {
+        (void)fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    (void)pthread_create(&reading, NULL, reader, &read);
+    for (int i = 0; i < api + sql; i++) {
+        writers[i].number = i;
+        writers[i].seed = (unsigned)i + 1;
+        (void)pthread_create(&writers[i].thread, NULL, i < api ? api_writer : sql_writer,
+                             &writers[i]);
+    }
+    for (int i = 0; i < api + sql; i++)
+        (void)pthread_join(writers[i].thread, NULL);
+    atomic_store(&writing, false);
+    (void)pthread_join(reading, NULL);
+    if (!atomic_load(&failed))
+        compare(api + sql, read);
+    (void)printf("%ld committed, %ld rolled back, %ld repeated, %" PRId64 " read\n",
+                 atomic_load(&committed), atomic_load(&rolled_back), atomic_load(&repeated), read);
+    ef_journal_close(journal);
+    free(seen);
+    return atomic_load(&failed);
+}

@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""test_sql.py EVERFOLD - a PostgreSQL journal from outside: psql, the command line, roles, dumps.
+
+A server of its own for all tests, a database for each.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'support'))
+import postgres_server  # noqa: E402
+
+BINARY = None
+SERVER = None
+
+
+class Answer:
+    def __init__(self, done):
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    def rows(self):
+        return [line.split('|') for line in self.out.splitlines()]
+
+
+def literal(text):
+    return "'" + text.replace("'", "''") + "'"
+
+
+def append_sql(stream, events, expected=0, tenant=''):
+    if not isinstance(events, str):
+        events = json.dumps(events)
+    return (f'SELECT id, seq, position, duplicate FROM everfold.append({literal(tenant)}, '
+            f'{literal(stream)}, {expected}, {literal(events)})')
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+    count = 0
+
+    def setUp(self):
+        Case.count += 1
+        self.url = SERVER.url.rsplit('/', 1)[0] + f'/t{Case.count}'
+        self.dir = tempfile.mkdtemp(prefix='everfold-sql-')
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.ok(self.psql(f'CREATE DATABASE t{Case.count}', url=SERVER.url))
+        self.ok(self.run_it('init'))
+
+    def ok(self, answer):
+        self.assertEqual((0, ''), (answer.code, answer.err))
+        return answer
+
+    def psql(self, *sql, url=None):
+        words = [w for s in sql for w in ('-c', s)]
+        return Answer(subprocess.run(
+            [os.path.join(SERVER.binaries, 'psql'), '-X', '-q', '-A', '-t', '-v', 'ON_ERROR_STOP=1',
+             '-v', 'VERBOSITY=verbose', *words, url or self.url], check=False, capture_output=True,
+            text=True, timeout=60))
+
+    def run_it(self, *words, url=None, stdin=''):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(('EVERFOLD_', 'PG'))}
+        environment['EVERFOLD_DATA'] = self.dir
+        environment['EVERFOLD_JOURNAL'] = url or self.url
+        return Answer(subprocess.run([BINARY, *words], check=False, capture_output=True, text=True,
+                                     input=stdin, env=environment, timeout=120))
+
+    def log(self):
+        out = self.ok(self.run_it('event', 'log', '-o', 'ndjson')).out
+        return [json.loads(line) for line in out.splitlines()]
+
+
+class Append(Case):
+    def test_an_event_from_sql_is_one_like_any_other(self):
+        self.ok(self.run_it('event', 'append', 'order-1', '--type', 'placed', '--data', '{"n":1}'))
+        rows = self.ok(self.psql(append_sql('order-1', '[{"type":"paid","data":{"n": 2.50 }}]', 1)))
+        self.assertEqual(['2', '', 'f'], rows.rows()[0][1:])
+        self.ok(self.run_it('event', 'append', 'order-1', '--type', 'sent', '--data', '{}',
+                            '--expected-seq', '2'))
+        self.assertEqual([(1, 1, 'placed'), (2, 2, 'paid'), (3, 3, 'sent')],
+                         [(e['position'], e['seq'], e['type']) for e in self.log()])
+        self.assertEqual('{"n": 2.50 }',
+                         self.ok(self.psql('SELECT data FROM everfold.log WHERE seq = 2')).out.strip())
+        self.assertEqual('3', self.ok(self.psql(
+            'SELECT count(*) FROM everfold.outbox WHERE lane = 1')).out.strip())
+
+    def test_an_application_s_rows_and_events_commit_together_or_not_at_all(self):
+        self.ok(self.psql('CREATE TABLE account(id int, balance int)'))
+        self.ok(self.psql('BEGIN', 'INSERT INTO account VALUES (1, 10)',
+                          append_sql('a-1', {'type': 'opened'}), 'COMMIT'))
+        self.ok(self.psql('BEGIN', 'INSERT INTO account VALUES (2, 10)',
+                          append_sql('a-2', {'type': 'opened'}), 'ROLLBACK'))
+        self.ok(self.psql('BEGIN', append_sql('a-3', {'type': 'opened'}), 'COMMIT'))
+        self.assertEqual(['a-1', 'a-3'], [e['stream'] for e in self.log()])
+        self.assertEqual([1, 2], [e['position'] for e in self.log()])
+        self.assertEqual('1', self.ok(self.psql('SELECT count(*) FROM account')).out.strip())
+
+    def test_a_transaction_that_is_left_open_delays_its_own_events_only(self):
+        with subprocess.Popen([os.path.join(SERVER.binaries, 'psql'), '-X', '-q', '-A', '-t', self.url],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as open_one:
+            open_one.stdin.write('BEGIN;\n' + append_sql('late', {'type': 'a'}) + ';\n')
+            open_one.stdin.flush()
+            self.assertIn('|1||f', open_one.stdout.readline())
+            self.ok(self.psql(append_sql('early', {'type': 'a'})))
+            self.ok(self.run_it('event', 'append', 'other', '--type', 'a', '--data', '{}'))
+            self.assertEqual(['early', 'other'], [e['stream'] for e in self.log()])
+            open_one.stdin.write('COMMIT;\n')
+            open_one.stdin.close()
+            self.assertEqual(0, open_one.wait(timeout=30))
+        self.assertEqual([('early', 1), ('other', 2), ('late', 3)],
+                         [(e['stream'], e['position']) for e in self.log()])
+
+    def test_the_same_id_is_written_once_and_other_content_is_refused(self):
+        event = {'type': 'a', 'id': 'x', 'data': {'n': 1}}
+        self.ok(self.psql(append_sql('s', event)))
+        self.assertEqual(['x', '1', '', 't'], self.ok(self.psql(append_sql('s', event))).rows()[0])
+        self.assertEqual(1, len(self.log()))
+        self.assertEqual(['x', '1', '1', 't'], self.ok(self.psql(append_sql('s', event))).rows()[0])
+        again = self.run_it('event', 'append', 's', '--type', 'a', '--id', 'x', '--data', '{"n": 1}',
+                            '-o', 'json')
+        self.assertTrue(json.loads(self.ok(again).out)['duplicate'])
+        for other in ({'type': 'b', 'id': 'x', 'data': {'n': 1}}, {'type': 'a', 'id': 'x'}):
+            self.refused('id_conflict', self.psql(append_sql('s', other)))
+        self.refused('id_conflict', self.psql(append_sql('another', event)))
+        self.assertEqual(1, len(self.log()))
+
+    def refused(self, code, answer):
+        self.assertNotEqual(0, answer.code)
+        self.assertIn('DETAIL:  ' + code, answer.err)
+
+    def test_sql_refuses_what_the_library_refuses_with_the_same_code(self):
+        self.ok(self.psql(append_sql('s', {'type': 'a'})))
+        deep = '[' * 129 + ']' * 129
+        keys = '{' + ','.join(f'"{i}":1' for i in range(10001)) + '}'
+        for stream, type_, data, expected in (
+                ('', 'a', '1', 0), ('x' * 256, 'a', '1', 0), ('s', '', '1', 0), ('s', 'a b', '1', 0),
+                ('s', 'a\u00a0b', '1', 0), ('s', 't' * 256, '1', 0), ('s', 'a', '{"a":1,"\\u0061":2}', 0),
+                ('s', 'a', '"\\u0000"', 0), ('s', 'a', '"\\ud800"', 0), ('s', 'a', '1e1000', 0),
+                ('s', 'a', '1' * 129, 0), ('s', 'a', '[{"b":[1e-1000]}]', 0), ('s', 'a', deep, 0),
+                ('s', 'a', keys, 0), ('s', 'a', '"' + 'x' * 1048575 + '"', 0), ('s', 'a', '1', 7)):
+            line = (f'{{"stream":{json.dumps(stream)},"type":{json.dumps(type_)},"data":{data}'
+                    + (f',"expected_seq":{expected}}}' if expected else '}'))
+            by_library = self.run_it('event', 'import', '-', '-o', 'json', stdin=line + '\n')
+            self.assertNotEqual(0, by_library.code, line[:80])
+            event = f'{{"type":{json.dumps(type_)},"data":{data}}}'
+            with open(os.path.join(self.dir, 'sql'), 'w', encoding='utf-8') as f:
+                f.write(append_sql(stream, event, expected) + ';\n')
+            by_sql = Answer(subprocess.run(
+                [os.path.join(SERVER.binaries, 'psql'), '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f',
+                 os.path.join(self.dir, 'sql'), self.url], check=False, capture_output=True, text=True))
+            code = [c for c in ('seq_conflict', 'bad_input', 'bad_json', 'too_large')
+                    if f'DETAIL:  {c}' in by_sql.err]
+            self.assertEqual(1, len(code), by_sql.err[:300])
+            self.assertIn(code[0], by_library.err, line[:80])
+        self.assertEqual(1, len(self.log()))
+
+
+class Operations(Case):
+    def test_an_application_may_append_and_read_and_nothing_else(self):
+        name = f'app{Case.count}'
+        self.ok(self.psql(f'CREATE ROLE {name} LOGIN', f"SELECT everfold.grant_app('{name}')"))
+        url = self.url.replace('postgres@', name + '@')
+        self.ok(self.psql(append_sql('s', {'type': 'a'}), url=url))
+        self.assertEqual(1, len(self.log()))
+        self.assertEqual('1', self.ok(self.psql('SELECT count(*) FROM everfold.log', url=url)).out.strip())
+        for sql in ('DELETE FROM everfold.event', 'SELECT * FROM everfold.event_id',
+                    "INSERT INTO everfold.lane(name, kind, enabled, types) VALUES ('x', 1, true, '')",
+                    'UPDATE everfold.state SET partitions = 1', 'SELECT * FROM everfold.arrival',
+                    "SELECT everfold.refuse('bad_input', 'x')", 'DROP SCHEMA everfold CASCADE'):
+            self.assertIn('42501', self.psql(sql, url=url).err, sql)
+
+    def test_a_worker_does_all_but_change_events(self):
+        name = f'worker{Case.count}'
+        self.ok(self.psql(f'CREATE ROLE {name} LOGIN', f"SELECT everfold.grant_worker('{name}')"))
+        url = self.url.replace('postgres@', name + '@')
+        self.ok(self.psql(append_sql('s', {'type': 'a'})))
+        self.ok(self.run_it('event', 'append', 's', '--type', 'a', '--data', '{}', url=url))
+        self.ok(self.run_it('type', 'set', 'a', '--intent', 'audit_only', url=url))
+        self.assertEqual(0, self.run_it('work', '--drain', url=url).code)
+        self.ok(self.run_it('outbox', 'report', url=url))
+        for sql in ('DELETE FROM everfold.event', 'UPDATE everfold.event SET seq = 1',
+                    'DROP TABLE everfold.event', 'TRUNCATE everfold.event'):
+            self.assertNotEqual(0, self.psql(sql, url=url).code, sql)
+        self.assertEqual(2, len(self.log()))
+
+    def test_not_even_the_owner_changes_an_event(self):
+        self.ok(self.run_it('event', 'append', 's', '--type', 'a', '--data', '{}'))
+        for sql in ('DELETE FROM everfold.event', 'UPDATE everfold.event SET seq = 1',
+                    'TRUNCATE everfold.event'):
+            self.assertIn('events are never changed', self.psql(sql).err)
+
+    def test_a_dump_goes_on_in_another_cluster(self):
+        for i in range(3):
+            self.ok(self.run_it('event', 'append', f's{i}', '--type', 'a', '--data', '{}', '--id', str(i)))
+        self.ok(self.psql(append_sql('waiting', {'type': 'a'})))
+        dump = subprocess.run([os.path.join(SERVER.binaries, 'pg_dump'), self.url], check=True,
+                              capture_output=True)
+        with postgres_server.Server() as other:
+            subprocess.run([os.path.join(other.binaries, 'psql'), '-X', '-q', '-v', 'ON_ERROR_STOP=1',
+                            other.url], input=dump.stdout, check=True, stdout=subprocess.DEVNULL)
+            self.url = other.url
+            self.ok(self.run_it('event', 'append', 's0', '--type', 'a', '--data', '{}'))
+            again = self.run_it('event', 'append', 's1', '--type', 'a', '--data', '{}', '--id', '1',
+                                '-o', 'json')
+            self.assertEqual(2, json.loads(self.ok(again).out)['position'])
+            self.assertEqual([('s0', 1), ('s1', 2), ('s2', 3), ('waiting', 4), ('s0', 5)],
+                             [(e['stream'], e['position']) for e in self.log()])
+            self.assertIn('5 events are as they were written', self.run_it('doctor', '--deep').out)
+
+    def test_the_schema_may_be_made_by_hand(self):
+        self.ok(self.psql('CREATE DATABASE by_hand', url=SERVER.url))
+        url = SERVER.url.rsplit('/', 1)[0] + '/by_hand'
+        sql = self.ok(self.run_it('init', '--sql')).out
+        subprocess.run([os.path.join(SERVER.binaries, 'psql'), '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-1',
+                        url], input=sql, text=True, check=True, stdout=subprocess.DEVNULL)
+        self.ok(self.run_it('event', 'append', 's', '--type', 'a', '--data', '{}', url=url))
+
+    def test_the_outbox_may_be_partitioned(self):
+        self.ok(self.psql(
+            'ALTER TABLE everfold.outbox RENAME TO outbox_old',
+            'CREATE TABLE everfold.outbox(lane integer NOT NULL, position bigint NOT NULL, '
+            'partition integer NOT NULL, PRIMARY KEY (lane, position)) PARTITION BY RANGE (position)',
+            'CREATE TABLE everfold.outbox_1 PARTITION OF everfold.outbox FOR VALUES FROM (0) TO (3)',
+            'CREATE TABLE everfold.outbox_2 PARTITION OF everfold.outbox DEFAULT',
+            'DROP TABLE everfold.outbox_old'))
+        for i in range(5):
+            self.ok(self.run_it('event', 'append', f's{i}', '--type', 'a', '--data', '{}'))
+        self.assertEqual(0, self.run_it('work', '--drain').code)
+        self.assertEqual('0', self.ok(self.psql('SELECT count(*) FROM everfold.outbox')).out.strip())
+
+    def test_doctor_says_when_a_power_cut_would_take_answers(self):
+        self.assertIn('fsync OFF', self.run_it('doctor').out)
+        self.assertEqual(6, self.run_it('doctor').code)
+
+    def test_no_answer_shows_a_password(self):
+        for url in (self.url.replace('postgres@', 'postgres:s3cret@'), self.url + '?password=s3cret'):
+            for words in (('init',), ('doctor',), ('status',), ('config', 'show'), ('init', '-o', 'json'),
+                          ('status', '-o', 'json'), ('config', 'show', '-o', 'json')):
+                answer = self.run_it(*words, url=url)
+                self.assertNotIn('s3cret', answer.out + answer.err, words)
+            answer = self.run_it('event', 'log', '--journal', url.replace('/t', '/no_such_'))
+            self.assertEqual(3, answer.code)
+            self.assertNotIn('s3cret', answer.out + answer.err)
+
+    def test_a_database_without_a_journal_says_what_to_run(self):
+        answer = self.run_it('event', 'log', url=SERVER.url)
+        self.assertEqual(3, answer.code)
+        self.assertIn('everfold init', answer.err)
+
+
+if __name__ == '__main__':
+    BINARY = sys.argv.pop(1)
+    if not postgres_server.programs():
+        print('there is no PostgreSQL server to start')
+        sys.exit(77)
+    with postgres_server.Server() as SERVER:
+        result = unittest.main(exit=False).result
+    sys.exit(not result.wasSuccessful())
