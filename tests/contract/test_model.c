@@ -1,6 +1,6 @@
 /*
- * The model: one random sequence of operations on the memory journal and on the SQLite journal side
- * by side, comparing every answer.
+ * The model: one random sequence of operations on the memory journal and on another (the first
+ * argument, sqlite or postgres) side by side, comparing every answer.
  *
  * The seed is in the environment (CONTRACT_SEED) or taken from the clock; a failure prints it.
  */
@@ -13,7 +13,7 @@
 enum { OPERATIONS = 2000, STREAMS = 12, TYPES = 5, LANES = 3, WORKERS = 3 };
 
 typedef struct pair {
-    contract a, b; /* memory, sqlite */
+    contract a, b; /* memory, and the other */
     uint64_t random;
     ef_holding held[PARTITIONS]; /* the last tokens given; they may be old by now */
     ef_holding mail[PARTITIONS];
@@ -57,7 +57,7 @@ static const char *doing_name = "";
 static void same_int(const char *what, int64_t x, int64_t y)
 {
     if (x != y)
-        print_error("operation %d (%s), %s: %" PRId64 " in the model, %" PRId64 " on sqlite\n",
+        print_error("operation %d (%s), %s: %" PRId64 " in the model, %" PRId64 " on the other\n",
                     doing_number, doing_name, what, x, y);
     CHECK_INT(x, y);
 }
@@ -65,7 +65,7 @@ static void same_int(const char *what, int64_t x, int64_t y)
 static void same_str(const char *what, ef_str x, ef_str y)
 {
     if (!ef_str_equal(x, y))
-        print_error("operation %d (%s), %s: \"%.*s\" in the model, \"%.*s\" on sqlite\n",
+        print_error("operation %d (%s), %s: \"%.*s\" in the model, \"%.*s\" on the other\n",
                     doing_number, doing_name, what, EF_STR_ARG(x), EF_STR_ARG(y));
     CHECK(ef_str_equal(x, y));
 }
@@ -73,7 +73,7 @@ static void same_str(const char *what, ef_str x, ef_str y)
 static ef_status both(pair *p, const char *call, ef_status x, ef_status y)
 {
     if (x != y)
-        print_error("operation %d, %s: %s in the model (%s), %s on sqlite (%s)\n", doing_number,
+        print_error("operation %d, %s: %s in the model (%s), %s on the other (%s)\n", doing_number,
                     call, ef_status_name(x), p->a.err.text, ef_status_name(y), p->b.err.text);
     CHECK_INT(x, y);
     return x;
@@ -607,6 +607,8 @@ static const struct operation *next_operation(pair *p)
     return &operations[0];
 }
 
+static const char *other = "sqlite";
+
 static uint64_t seed_of_this_run(void)
 {
     const char *given = getenv("CONTRACT_SEED");
@@ -633,7 +635,7 @@ static void run_sequence(pair *p)
     same_int("head", head_of(&p->a), head_of(&p->b));
 }
 
-TEST(sqlite_answers_as_the_model_does)
+TEST(the_other_answers_as_the_model_does)
 {
     pair *p = calloc(1, sizeof *p);
     uint64_t seed = seed_of_this_run();
@@ -642,11 +644,19 @@ TEST(sqlite_answers_as_the_model_does)
     print_message("# seed %" PRIu64 " (set CONTRACT_SEED to repeat)\n", seed);
     p->random = seed * UINT64_C(0x9E3779B97F4A7C15) | 1;
     contract_open(&p->a, "memory");
-    contract_open(&p->b, "sqlite");
+    contract_open(&p->b, other);
     run_sequence(p);
     contract_close(&p->a);
     contract_close(&p->b);
     free(p);
 }
 
-TEST_MAIN(TEST_CASE(sqlite_answers_as_the_model_does))
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {TEST_CASE(the_other_answers_as_the_model_does)};
+
+    if (argc > 1)
+        other = argv[1];
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -303,9 +303,11 @@ INSERT INTO everfold.outbox_act(at, act, who, reason, lane, tenant, stream, seq)
 VALUES (everfold.clock_us($1), $2, $3, $4, $5, $6, $7, $8);
 
 -- name: act_newest
--- binds: 1 limit
+-- binds: 1 after, 2 before, 3 act or '', 4 lane or '', 5 limit
 SELECT id, at, act, who, reason, lane, tenant, stream, seq
-  FROM everfold.outbox_act ORDER BY id DESC LIMIT $1;
+  FROM everfold.outbox_act
+ WHERE id > $1 AND id < $2 AND ($3 = '' OR act = $3) AND ($4 = '' OR lane = $4)
+ ORDER BY id DESC LIMIT $5;
 
 -- name: partition_all
 -- binds: 1 clock

@@ -313,7 +313,7 @@ ef_status pg_act_add(ef_journal *journal, const ef_act *given, ef_error *err)
     return pg_write(job.store, note_work, &job, err);
 }
 
-ef_status pg_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err)
+ef_status pg_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out, ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     ef__pg_params params = {0};
@@ -321,7 +321,11 @@ ef_status pg_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_erro
     ef_act *items = NULL;
     ef_status st;
 
-    ef__pg_add_int(&params, (int64_t)limit);
+    ef__pg_add_int(&params, query->after);
+    ef__pg_add_int(&params, query->before);
+    ef__pg_add_str(&params, query->act);
+    ef__pg_add_str(&params, query->lane);
+    ef__pg_add_int(&params, (int64_t)query->limit);
     st = ef__pg_read(pg_store_of(journal)->pool, PJ_ACT_NEWEST, &params, &result, err);
     if (st == EF_OK && !(items = pg_items(arena, PQntuples(result), sizeof *items)))
         st = ef__room_full(err);

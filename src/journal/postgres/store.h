@@ -181,7 +181,8 @@ ef_status pg_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t l
                           ef_row_list *out, ef_error *err);
 ef_status pg_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out, ef_error *err);
 ef_status pg_act_add(ef_journal *journal, const ef_act *act, ef_error *err);
-ef_status pg_act_ls(ef_journal *journal, size_t limit, ef_act_list *out, ef_error *err);
+ef_status pg_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out,
+                    ef_error *err);
 ef_status pg_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
                         const ef_worker *worker, int64_t heartbeat_ms, ef_error *err);
 ef_status pg_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,

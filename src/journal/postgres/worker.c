@@ -76,8 +76,7 @@ ef_status pg_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
                          .started_us = ef__pg_int(result, i, 3),
                          .updated_us = ef__pg_int(result, i, 4),
                          .heartbeat_until_us = ef__pg_int(result, i, 5)};
-        w->live = ef__lease_live(&(ef__lease_row){w->id, 0, w->heartbeat_until_us, w->updated_us},
-                                 ef__pg_int(result, i, 6));
+        ef__worker_judge(w, ef__pg_int(result, i, 6));
         if (!w->id.ptr || !w->host.ptr)
             st = ef__room_full(err);
         out->count++;
