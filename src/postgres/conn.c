@@ -343,6 +343,8 @@ ef_status ef__pg_take(ef__pg_conn *conn, PGresult **out, ef_error *err)
 
     if (out)
         *out = NULL;
+    if (st == EF_OK && conn->sent == 0)
+        st = ef_fail(err, EF_MISUSE, "there is no result to take: no statement was sent");
     while (st == EF_OK) {
         int what;
         PGresult *result = take_next(conn, &what, &st, err);
@@ -355,6 +357,8 @@ ef_status ef__pg_take(ef__pg_conn *conn, PGresult **out, ef_error *err)
             return EF_OK;
         }
         PQclear(result);
+        if (st == EF_OK && conn->sent == 0)
+            st = ef_fail(err, EF_MISUSE, "there is no result to take: all were taken");
     }
     settle(conn);
     return st;

@@ -60,7 +60,8 @@ void ef__pg_close(ef__pg_conn *conn); /* also one that is zeroed, or closed alre
  * many were not. */
 ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err);
 /* The result of the oldest statement that was sent. `out` NULL: only whether it succeeded; else the
- * caller's to PQclear. After a failure everything that was sent is settled: nothing is to be taken.
+ * caller's to PQclear. EF_MISUSE when none was sent. After a failure everything that was sent is
+ * settled: nothing is to be taken.
  */
 ef_status ef__pg_take(ef__pg_conn *conn, PGresult **out, ef_error *err);
 /* The results of all that were sent, of which only success is wanted. */

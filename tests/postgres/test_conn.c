@@ -151,6 +151,19 @@ TEST(a_failure_takes_what_was_sent_behind_it_and_the_connection_goes_on)
     ef__pg_pool_close(pool);
 }
 
+TEST(a_result_that_nobody_asked_for_is_not_waited_for)
+{
+    ef__pg_pool *pool = open_pool("", 5000);
+    ef__pg_conn *conn = get(pool);
+
+    CHECK_STATUS(EF_MISUSE, ef__pg_take(conn, NULL, &err), &err);
+    CHECK_STATUS(EF_OK, ef__pg_query(conn, PID, NULL, NULL, &err), &err);
+    CHECK_STATUS(EF_MISUSE, ef__pg_take(conn, NULL, &err), &err);
+    CHECK_STATUS(EF_OK, ef__pg_query(conn, PID, NULL, NULL, &err), &err);
+    ef__pg_pool_put(pool, conn);
+    ef__pg_pool_close(pool);
+}
+
 static void kill_server_process(ef__pg_pool *pool, int64_t pid)
 {
     ef__pg_conn *other = get(pool);
@@ -384,6 +397,7 @@ TEST(migrations_are_done_once_whoever_comes_together)
 TEST_MAIN(TEST_CASE(values_come_back_as_they_went), TEST_CASE(arrays_carry_many_values_and_nulls),
           TEST_CASE(what_was_sent_together_is_taken_in_order),
           TEST_CASE(a_failure_takes_what_was_sent_behind_it_and_the_connection_goes_on),
+          TEST_CASE(a_result_that_nobody_asked_for_is_not_waited_for),
           TEST_CASE(a_transaction_is_tried_again_and_done_once),
           TEST_CASE(a_connection_that_is_lost_in_the_commit_is_unsure),
           TEST_CASE(a_pool_has_a_bound_and_hands_on_what_comes_back),

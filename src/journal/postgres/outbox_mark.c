@@ -406,7 +406,8 @@ ef_status pg_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size
     ef_status st;
 
     pg_held_map_init(&m.map, held, held_count);
-    st = pg_write(m.store, mark_work, &m, err);
+    /* A mark that is there already is passed again, and an exception written as it is. */
+    st = pg_write_again(m.store, mark_work, &m, err);
     PQclear(m.found);
     ef__arena_release(&m.arena);
     return st;

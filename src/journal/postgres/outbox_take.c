@@ -353,9 +353,6 @@ ef_status pg_take(ef_journal *journal, ef_str lane, bool due_exceptions, const e
 
     pg_held_map_init(&t.map, held, held_count);
     if (st == EF_OK)
-        st = pg_write(t.store, take_work, &t, err);
-    /* Lost in the commit of the note: taking again gives the same rows again. */
-    if (st == EF_UNSURE)
-        st = ef_fail(err, EF_BUSY, "the answer of the server was lost: take again");
+        st = pg_write_again(t.store, take_work, &t, err); /* gives the same rows again */
     return st;
 }

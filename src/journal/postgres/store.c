@@ -45,6 +45,15 @@ ef_status pg_write(pg_store *store, ef__pg_work work, void *context, ef_error *e
     return pg_refused(store, st);
 }
 
+ef_status pg_write_again(pg_store *store, ef__pg_work work, void *context, ef_error *err)
+{
+    ef_status st = pg_write(store, work, context, err);
+
+    for (int tries = 0; st == EF_UNSURE && tries < 3; tries++)
+        st = pg_write(store, work, context, err);
+    return st;
+}
+
 ef_status pg_refused(pg_store *store, ef_status st)
 {
     if (st == EF_LEASE_LOST)

@@ -64,6 +64,8 @@ void pg_add_clock(const pg_store *store, ef__pg_params *params);
 void pg_saw(pg_store *store, int64_t position);
 /* A transaction that writes, counted. */
 ef_status pg_write(pg_store *store, ef__pg_work work, void *context, ef_error *err);
+/* The same for what may be done twice: done again when the connection was lost in the commit. */
+ef_status pg_write_again(pg_store *store, ef__pg_work work, void *context, ef_error *err);
 /* Count a write that came too late, and pass the status on. */
 ef_status pg_refused(pg_store *store, ef_status st);
 
