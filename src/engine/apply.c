@@ -24,7 +24,6 @@ typedef struct work {
     const bool *not_folded; /* per event: its type is not for folding */
     ef__skips *skips;       /* what it passes; NULL: none, or nothing comes again */
     ef__workset *set;
-    bool kept;        /* the workset is the engine's */
     ef__match *match; /* for index keys */
     ef__failure *failures;
     size_t failure_count;
@@ -75,7 +74,8 @@ static ef_status note_failure(work *w, const ef_event *event, ef_str code, ef_st
 
 static void move_mark(work *w, ef__mark *m, const ef_event *event)
 {
-    if (!m->change) {
+    if (m->batch != w->set->batch) {
+        m->batch = w->set->batch;
         m->change = &w->marks[w->mark_count++];
         *m->change = (ef__watermark_change){event->tenant, event->stream, m->now, m->now};
     }
@@ -194,7 +194,6 @@ static ef_status index_keys(work *w, ef__view_change *change, ef_error *err)
 static ef_status collect_views(work *w, ef_error *err)
 {
     ef__arena *arena = &w->apply->arena;
-    const uint64_t *before;
     size_t at = 0;
     ef_status st = EF_OK;
 
@@ -217,9 +216,8 @@ static ef_status collect_views(work *w, ef_error *err)
                                .deleted = v.deleted};
         if (!c->view.tenant.ptr || !c->view.id.ptr || !c->view.data.ptr)
             return no_memory(err);
-        before = ef__workset_digest(w->set, v.tenant, v.view_id);
-        if (before)
-            memcpy(c->before, before, sizeof c->before);
+        if (v.existed)
+            ef__workset_digest(w->set, v.tenant, v.view_id, c->before);
         st = index_keys(w, c, err);
     }
     return st;
@@ -232,12 +230,12 @@ static ef_status open_work(work *w, ef_error *err)
 {
     ef_status st;
 
-    w->kept = w->apply->moves_cursor;
     w->marks = ef__arena_alloc(&w->apply->arena, (w->apply->event_count + 1) * sizeof *w->marks);
     if (!w->marks)
         return no_memory(err);
-    st = w->kept ? ef__workset_kept(w->engine, w->live, &w->set, err)
-                 : ef__workset_open(w->engine, w->live, &w->set, err);
+    st = w->apply->worksets
+             ? ef__workset_kept(w->engine, w->apply->worksets, w->live, &w->set, err)
+             : ef__workset_open(w->engine, w->live, &w->set, err);
     if (st == EF_OK && w->apply->looks_back)
         st = ef__skips_read(w->engine, w->live->generation, &w->skips, err);
     return st == EF_OK ? ef__match_open(&w->match, err) : st;
@@ -247,7 +245,7 @@ static ef_status open_work(work *w, ef_error *err)
 static void close_work(work *w, const ef__generation_change *change, bool committed)
 {
     ef__match_close(w->match);
-    if (!w->kept)
+    if (!w->apply->worksets)
         ef__workset_close(w->set);
     else if (w->set && committed)
         ef__workset_settle(w->set, change);
@@ -403,9 +401,10 @@ ef_status ef__apply_run(ef_engine *e, ef__apply *apply, ef_error *err)
     if (!changes || !works || !apply->results)
         return no_memory(err);
     st = read_intents(e, apply, &not_folded, err);
-    for (size_t g = 0; st == EF_OK && g < generations; g++) {
+    for (size_t g = 0; g < generations; g++)
         works[g] = (work){
             .engine = e, .apply = apply, .live = &apply->generations[g], .not_folded = not_folded};
+    for (size_t g = 0; st == EF_OK && g < generations; g++) {
         st = fold_generation(&works[g], apply->results + g * apply->event_count, err);
         describe_change(&works[g], &changes[g]);
     }

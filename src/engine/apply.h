@@ -43,6 +43,7 @@ typedef struct ef__apply {
     int64_t live_set; /* 0: does not matter */
     bool files;       /* what waits is filed in the own lanes: no queued row will bring it */
     bool looks_back; /* events may have been there before: what operators skipped is passed again */
+    struct ef__workset **worksets; /* where what is in memory is kept; NULL: it is not */
     /* the cursor driver's, for one generation */
     bool moves_cursor;
     int64_t cursor_after;

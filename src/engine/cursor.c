@@ -25,6 +25,7 @@ static ef_status advance(ef_engine *e, const ef__live *live, ef__scope *scope,
                        .fence_count = 1,
                        .files = !g->by_log && !e->ghost,
                        .looks_back = true,
+                       .worksets = &e->worksets,
                        .moves_cursor = true,
                        .cursor_after = reached,
                        .go_live = at_end && g->state == EF__GENERATION_CATCHING_UP,
@@ -91,7 +92,7 @@ static ef_status read_on(ef_engine *e, const ef__live *live, ef__scope *scope, e
     ef_batch batch = EF_BATCH_INIT;
     ef__workset *set;
     int64_t reached;
-    ef_status st = ef__workset_kept(e, live, &set, err);
+    ef_status st = ef__workset_kept(e, &e->worksets, live, &set, err);
 
     if (st == EF_OK) {
         set->ahead.most = catching_up ? e->governor.pace.events : 0;
@@ -149,7 +150,7 @@ ef_status ef__cursor_step(ef_engine *e, ef_tick *tick, ef_error *err)
 
     if (st != EF_OK)
         return st;
-    ef__worksets_prune(e, &set);
+    ef__worksets_prune(&e->worksets, &set, true);
     /* What goes wrong with one is no reason to leave the others where they are. */
     for (size_t i = 0; i < set.count; i++) {
         ef_error error = EF_ERROR_INIT;

@@ -100,7 +100,8 @@ void ef_engine_close(ef_engine *e)
 
 void ef__engine_abandon(ef_engine *e)
 {
-    ef__worksets_release(e);
+    ef__worksets_release(&e->worksets);
+    ef__worksets_release(&e->queued);
     ef__scopes_release(e);
     ef__skips_release(e);
     ef__routes_release(e);

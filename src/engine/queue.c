@@ -2,6 +2,7 @@
  * queue.c - see queue.h: what is queued.
  */
 #include "queue.h"
+#include "workset.h"
 
 #include "../base/logger.h"
 
@@ -66,6 +67,7 @@ static ef_status apply_to(pass *p, const ef__fence_set *fences, const ef__apply_
                            .fences = fences->items,
                            .fence_count = fences->count,
                            .live_set = p->set.number,
+                           .worksets = &p->engine->queued,
                            .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
     return ef__apply_run(p->engine, &p->apply, err);
 }
@@ -88,8 +90,10 @@ static ef_status apply_taken(pass *p, ef_error *err)
         ef__apply_release(&p->apply);
         ef__live_set_release(&p->set);
         st = ef__live_set_read(p->engine, true, &p->set, err);
-        if (st == EF_OK)
-            st = apply_to(p, &fences, events, err);
+        if (st != EF_OK)
+            break;
+        ef__worksets_prune(&p->engine->queued, &p->set, false);
+        st = apply_to(p, &fences, events, err);
     }
     p->apply.fences = NULL;
     p->apply.events = NULL;

@@ -47,11 +47,20 @@ static ef_status get_view(ef__workset *set, int64_t generation, ef_str tenant, e
     return from->ops->view_get(from, generation, tenant, id, &set->loaded, out, out_found, err);
 }
 
-static bool has_digest(const ef__workset *set, ef_str tenant, ef_str id)
+void ef__workset_digest(const ef__workset *set, ef_str tenant, ef_str id, uint64_t out[2])
 {
     const uint64_t *digest = ef__pair_map_find(&set->digests, tenant, id);
 
-    return digest && (digest[0] || digest[1]);
+    out[0] = digest ? digest[0] : 0;
+    out[1] = digest ? digest[1] : 0;
+}
+
+static bool has_digest(const ef__workset *set, ef_str tenant, ef_str id)
+{
+    uint64_t digest[2];
+
+    ef__workset_digest(set, tenant, id, digest);
+    return digest[0] || digest[1];
 }
 
 static ef_status load_view(void *context, ef_str tenant, ef_str id, ef__stored_view *out,
@@ -121,11 +130,6 @@ ef_status ef__workset_mark(ef__workset *set, const ef_event *event, ef__mark **o
     return st;
 }
 
-const uint64_t *ef__workset_digest(const ef__workset *set, ef_str tenant, ef_str id)
-{
-    return ef__pair_map_find(&set->digests, tenant, id);
-}
-
 /* --- after the commit ------------------------------------------------------------------------- */
 
 static bool settle_view(ef__workset *set, const ef__view_change *change, uint64_t sums[2])
@@ -161,7 +165,7 @@ static void shrink(ef__workset *set)
 {
     size_t names = 0, views = 0, max = set->engine->worksets_bytes;
 
-    for (const ef__workset *s = set->engine->worksets; s; s = s->next) {
+    for (const ef__workset *s = *set->all; s; s = s->next) {
         names += name_bytes(s);
         views += ef__folder_bytes(s->folder);
     }
@@ -179,14 +183,11 @@ void ef__workset_settle(ef__workset *set, const ef__generation_change *change)
     ef__digest_sums(set->digest, sums);
     for (size_t i = 0; whole && i < change->view_count; i++)
         whole = settle_view(set, &change->views[i], sums);
-    for (size_t i = 0; i < change->watermark_count; i++) {
-        const ef__watermark_change *w = &change->watermarks[i];
-        ef__mark *mark = ef__pair_map_find(&set->marks, w->tenant, w->stream);
-        if (mark)
-            mark->change = NULL;
-    }
     ef__folder_settle(set->folder);
-    set->position = change->cursor_after;
+    if (change->cursor_after)
+        set->position = change->cursor_after;
+    set->batch++;
+    set->events += change->applied + change->ignored + change->skipped;
     ef__digest_bytes(sums, set->digest);
     if (whole)
         shrink(set);
@@ -217,6 +218,7 @@ ef_status ef__workset_open(ef_engine *engine, const ef__live *live, ef__workset 
                          .generation = live->generation->id,
                          .era = live->generation->era,
                          .position = live->generation->position,
+                         .batch = 1,
                          .marks = EF__PAIR_MAP_INIT(ef__mark, SIZE_MAX),
                          .digests = EF__PAIR_MAP_INIT(uint64_t[2], SIZE_MAX),
                          .loaded = EF__ARENA_INIT(LOADED_BYTES),
@@ -246,18 +248,28 @@ void ef__workset_close(ef__workset *set)
     free(set);
 }
 
+static int64_t events_of(const ef__generation *g)
+{
+    return g->applied + g->ignored + g->skipped;
+}
+
 /* Nothing was ever applied to it since it was made or cleared. */
 static bool is_empty(const ef__generation *g)
 {
-    return g->position == 0 && g->seam == 0 && g->views == 0 &&
-           g->applied + g->ignored + g->skipped == 0;
+    return g->position == 0 && g->seam == 0 && g->views == 0 && events_of(g) == 0;
 }
 
-ef_status ef__workset_kept(ef_engine *engine, const ef__live *live, ef__workset **out,
-                           ef_error *err)
+static bool is_as_read(const ef__workset *set, const ef__generation *g)
+{
+    return set->era == g->era && set->position == g->position && set->events == events_of(g) &&
+           memcmp(set->digest, g->digest, sizeof set->digest) == 0;
+}
+
+ef_status ef__workset_kept(ef_engine *engine, ef__workset **all, const ef__live *live,
+                           ef__workset **out, ef_error *err)
 {
     const ef__generation *g = live->generation;
-    ef__workset *set = engine->worksets;
+    ef__workset *set = *all;
     ef_status st;
 
     while (set && set->generation != g->id)
@@ -266,11 +278,11 @@ ef_status ef__workset_kept(ef_engine *engine, const ef__live *live, ef__workset 
         st = ef__workset_open(engine, live, &set, err);
         if (st != EF_OK)
             return st;
-        set->next = engine->worksets;
-        engine->worksets = set;
+        set->all = all;
+        set->next = *all;
+        *all = set;
     }
-    if (set->era != g->era || set->position != g->position ||
-        memcmp(set->digest, g->digest, sizeof set->digest) != 0)
+    if (!is_as_read(set, g))
         ef__workset_reset(set);
     if (is_empty(g)) {
         ef__workset_reset(set);
@@ -278,26 +290,27 @@ ef_status ef__workset_kept(ef_engine *engine, const ef__live *live, ef__workset 
     }
     set->era = g->era;
     set->position = g->position;
+    set->events = events_of(g);
     memcpy(set->digest, g->digest, sizeof set->digest);
     *out = set;
     return EF_OK;
 }
 
-static bool is_wanted(const ef__workset *set, const ef__live_set *live)
+static bool is_wanted(const ef__workset *set, const ef__live_set *live, bool by_cursor)
 {
     for (size_t i = 0; i < live->count; i++) {
         const ef__generation *g = live->items[i].generation;
         if (g->id == set->generation)
-            return ef__generation_by_cursor(g) && g->era == set->era;
+            return ef__generation_by_cursor(g) == by_cursor && g->era == set->era;
     }
     return false;
 }
 
-void ef__worksets_prune(ef_engine *engine, const ef__live_set *live)
+void ef__worksets_prune(ef__workset **all, const ef__live_set *live, bool by_cursor)
 {
-    for (ef__workset **at = &engine->worksets; *at;) {
+    for (ef__workset **at = all; *at;) {
         ef__workset *set = *at;
-        if (is_wanted(set, live)) {
+        if (is_wanted(set, live, by_cursor)) {
             at = &set->next;
             continue;
         }
@@ -306,11 +319,11 @@ void ef__worksets_prune(ef_engine *engine, const ef__live_set *live)
     }
 }
 
-void ef__worksets_release(ef_engine *engine)
+void ef__worksets_release(ef__workset **all)
 {
-    while (engine->worksets) {
-        ef__workset *next = engine->worksets->next;
-        ef__workset_close(engine->worksets);
-        engine->worksets = next;
+    while (*all) {
+        ef__workset *next = (*all)->next;
+        ef__workset_close(*all);
+        *all = next;
     }
 }

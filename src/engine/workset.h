@@ -4,9 +4,10 @@
  *
  * It fills up from the store as events ask for views and streams. When what changed has been
  * committed it is settled, and is then as good as the store; when not, it is thrown away. So it may
- * be kept from batch to batch for as long as nobody else writes to its generation. That is so while
- * a generation is fed by its cursor, but for repairs and the like; so ef__workset_kept compares
- * the era, the cursor and the digest over all views with what they were when it was settled.
+ * be kept from batch to batch for as long as nobody else writes to its generation. Who does so
+ * changes its era, its cursor, the digest over all views or the number of events that it has: a
+ * watermark moves by counting them. ef__workset_kept compares these with what they were when it was
+ * settled. What is written meanwhile is found by the commit, which compares what it changes.
  */
 #ifndef EF_ENGINE_WORKSET_H
 #define EF_ENGINE_WORKSET_H
@@ -20,18 +21,21 @@
 /* How far it is in a stream. */
 typedef struct ef__mark {
     ef__watermark now;
-    ef__watermark_change *change; /* this batch has moved it; lives in the batch's memory */
+    uint64_t batch;               /* the one that moved it last … */
+    ef__watermark_change *change; /* … how, while that batch lasts: in its memory */
 } ef__mark;
 
 typedef struct ef__workset {
-    struct ef__workset *next; /* of those that the engine keeps */
+    struct ef__workset *next;       /* of those that are kept … */
+    struct ef__workset *const *all; /* … together, and share their memory; NULL: for one batch */
     ef_engine *engine;
     int64_t generation;
     /* As the generation was when it was settled: what a kept one is good for. */
-    int64_t era, position;
+    int64_t era, position, events;
     uint8_t digest[EF__DIGEST_BYTES];
     bool whole; /* it began with an empty generation: a stream or view that has no mark or digest
                    here has none in the store */
+    uint64_t batch; /* which one it is at, from 1 on */
     ef__folder *folder;
     ef__pair_map marks;   /* ef__mark, by stream */
     ef__pair_map digests; /* uint64_t[2], by view: of those that the store has */
@@ -46,26 +50,27 @@ static inline bool ef__generation_by_cursor(const ef__generation *g)
     return g->state == EF__GENERATION_CATCHING_UP || (g->state == EF__GENERATION_LIVE && g->by_log);
 }
 
-/* What all that an engine keeps may take. One batch more may come on top: this is looked at when
- * it is over. */
+/* What all that a driver keeps may take; the cursors keep some, and the queue. One batch more may
+ * come on top: this is looked at when it is over. */
 #define EF__WORKSETS_BYTES (24ul << 20)
 
 ef_status ef__workset_open(ef_engine *engine, const ef__live *live, ef__workset **out,
                            ef_error *err);
 void ef__workset_close(ef__workset *set); /* NULL is fine */
 
-/* The one that is kept for this generation, emptied unless it is as the generation was read; a new
- * one if there is none. It stays the engine's. For one tick at a time. */
-ef_status ef__workset_kept(ef_engine *engine, const ef__live *live, ef__workset **out,
-                           ef_error *err);
-/* Close those that are kept for generations that `live` has not, or that the queue feeds now. */
-void ef__worksets_prune(ef_engine *engine, const ef__live_set *live);
-void ef__worksets_release(ef_engine *engine);
+/* The one of `all` that is kept for this generation, emptied unless it is as the generation was
+ * read; a new one if there is none. It stays where it is kept. For one tick at a time. */
+ef_status ef__workset_kept(ef_engine *engine, ef__workset **all, const ef__live *live,
+                           ef__workset **out, ef_error *err);
+/* Close those that are kept for generations that `live` has not, or that are fed in another way
+ * now. */
+void ef__worksets_prune(ef__workset **all, const ef__live_set *live, bool by_cursor);
+void ef__worksets_release(ef__workset **all);
 
 /* How far the generation is in the event's stream; read if need be. */
 ef_status ef__workset_mark(ef__workset *set, const ef_event *event, ef__mark **out, ef_error *err);
-/* The digest that a view has in the store; NULL when it is not there. */
-const uint64_t *ef__workset_digest(const ef__workset *set, ef_str tenant, ef_str id);
+/* The digest that a view has in the store; both 0 when it is not there. */
+void ef__workset_digest(const ef__workset *set, ef_str tenant, ef_str id, uint64_t out[2]);
 /* Few streams and views: then reading the journal is a good part of the work, and memory is left to
  * do it ahead. */
 bool ef__workset_is_small(const ef__workset *set);
