@@ -233,9 +233,8 @@ static ef_status open_work(work *w, ef_error *err)
     w->marks = ef__arena_alloc(&w->apply->arena, (w->apply->event_count + 1) * sizeof *w->marks);
     if (!w->marks)
         return no_memory(err);
-    st = w->apply->worksets
-             ? ef__workset_kept(w->engine, w->apply->worksets, w->live, &w->set, err)
-             : ef__workset_open(w->engine, w->live, &w->set, err);
+    st = w->apply->worksets ? ef__workset_kept(w->engine, w->apply->worksets, w->live, &w->set, err)
+                            : ef__workset_open(w->engine, w->live, &w->set, err);
     if (st == EF_OK && w->apply->looks_back)
         st = ef__skips_read(w->engine, w->live->generation, &w->skips, err);
     return st == EF_OK ? ef__match_open(&w->match, err) : st;

@@ -235,6 +235,52 @@ static void a_worker_that_lost_its_leases_changes_nothing_and_goes_on(void **sta
     fixture_close(f);
 }
 
+/* Long after everybody's leases have run out, this one works, and the other does not. */
+static void take_over(fixture *f, ef_engine *engine, int64_t claimed)
+{
+    ef_tick t;
+
+    pass_time(f, 60 * SECOND);
+    OK(ef_engine_work(engine, NULL, &t, &f->err));
+    CHECK_INT(claimed, t.claimed);
+}
+
+/* Views and watermarks stay in memory from batch to batch. Nobody notices, not even where a view is
+ * only read: there is nothing that the commit could compare. */
+static void what_is_kept_in_memory_is_as_the_store_has_it(void **state)
+{
+    static const char FLAGS[] = "projection flags version 1\n"
+                                "  view data.of\n"
+                                "on flagged\n"
+                                "  flag = true\n"
+                                "on added when flag\n"
+                                "  n += 1\n";
+    fixture fx, *f = &fx;
+    ef_engine *second;
+
+    (void)state;
+    if (strcmp(fixture_backend, "memory") == 0)
+        return;
+    start(f);
+    deploy(f, FLAGS);
+    drain(f);
+    second = fixture_engine(f, "w1");
+    append(f, "s", "added", GOOD);
+    take_over(f, f->engine, 1);
+    append(f, "t", "flagged", GOOD);
+    append(f, "s", "added", GOOD);
+    take_over(f, second, 2);
+    append(f, "t", "added", GOOD);
+    append(f, "s", "added", GOOD);
+    take_over(f, f->engine, 2);
+    ef_engine_close(second);
+    CHECK_TEXT("{\"flag\":true,\"n\":3}", view_data(f, "flags", "a"));
+    CHECK_TEXT("{\"n\":4,\"sum\":4}", view_data(f, "sums", "a"));
+    CHECK_TEXT("{\"n\":4}", view_data(f, "counts", "added"));
+    check_accounts(f, "flags", "live", 0);
+    fixture_close(f);
+}
+
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
@@ -247,6 +293,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(
             one_that_was_alone_in_hand_counts_an_attempt_in_every_projection_that_lacks_it),
         cmocka_unit_test(a_worker_that_lost_its_leases_changes_nothing_and_goes_on),
+        cmocka_unit_test(what_is_kept_in_memory_is_as_the_store_has_it),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";

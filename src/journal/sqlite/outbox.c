@@ -59,8 +59,9 @@ static ef_status add_pick(taking *t, pick picked, ef_error *err)
     return EF_OK;
 }
 
-/* The row of the event at `position`. Picks follow one another closely as a rule, and a step is much
- * cheaper than a search, so the log is read on from `*at` where that is near; 0: nothing is. */
+/* The row of the event at `position`. Picks follow one another closely as a rule, and a step is
+ * much cheaper than a search, so the log is read on from `*at` where that is near; 0: nothing is.
+ */
 static ef_status find_event(taking *t, sqlite3_stmt *stmt, int64_t *at, int64_t position,
                             ef_error *err)
 {
@@ -91,8 +92,8 @@ static ef_status load_picks(taking *t, ef_error *err)
     sqlite3_stmt *stmt = NULL;
     int64_t at = 0;
     size_t i;
-    ef_status st = items && events ? ef__sq_stmt(t->conn, SQ_EVENT_AFTER, &stmt, err)
-                                   : ef__room_full(err);
+    ef_status st =
+        items && events ? ef__sq_stmt(t->conn, SQ_EVENT_AFTER, &stmt, err) : ef__room_full(err);
 
     for (i = 0; st == EF_OK && i < count; i++) {
         if (i > 0 && t->arena->used_bytes > TAKE_BYTES_ENOUGH)
