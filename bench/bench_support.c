@@ -50,6 +50,14 @@ double bench_secs_since(uint64_t start_ns)
     return (double)(bench_now_ns() - start_ns) / 1e9;
 }
 
+void bench_sleep_until(uint64_t ns)
+{
+    struct timespec until = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
+}
+
 uint64_t bench_random(bench_rng *rng)
 {
     uint64_t z = (rng->state += 0x9e3779b97f4a7c15u);

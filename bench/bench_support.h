@@ -27,6 +27,7 @@ void *bench_alloc(size_t count, size_t bytes);
 
 uint64_t bench_now_ns(void);
 double bench_secs_since(uint64_t start_ns);
+void bench_sleep_until(uint64_t ns); /* of bench_now_ns; returns at once when it is over */
 
 /* A seeded generator (splitmix64): the same seed gives the same run. */
 typedef struct bench_rng {

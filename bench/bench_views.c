@@ -24,19 +24,20 @@
 
 static const char usage[] =
     "usage: bench_views catch_up [n=1000000] [streams=1000] [indexed=0] [keep=NAME]\n"
-    "       bench_views drain [n=100000] [streams=1000] [batch=1000] [projections=1]\n"
+    "       bench_views drain [n=100000] [streams=1000] [batch=1000] [projections=1] [known=0]\n"
     "       bench_views find|get [views=1000000] [n=20000] [limit=20] [hand=0] [keep=NAME]\n"
     "\n"
     "catch_up and drain count events, find and get calls. Prints one line of JSON; the latencies\n"
     "are of one tick or one call; stderr has the processor time. BENCH_DIR says\n"
     "where the files go; keep leaves the stores in BENCH_DIR/NAME for the next run: to catch up\n"
     "with their journal, or to ask the same views. hand=1 asks in plain SQL, of the file that our "
-    "store made. All take seed=1.\n"
+    "store made. known=1 drains one event of each stream before the clock starts; the n come\n"
+    "after them, each of any stream. All take seed=1.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp bench_views catch_up streams=100000\n";
 
 typedef struct bench_run {
-    int64_t n, streams, batch, projections, indexed, views, limit, seed, hand;
+    int64_t n, streams, batch, projections, indexed, views, limit, seed, hand, known;
     const char *keep;
     bool queued; /* events get outbox rows */
     bench_dir dir;
@@ -78,19 +79,20 @@ typedef struct event_text {
     char data[BENCH_PAYLOAD_BYTES];
 } event_text;
 
-static void fill_journal(bench_run *run)
+/* `n` events; the first `untouched` of them make a stream each. */
+static void fill_journal(bench_run *run, int64_t n, int64_t untouched)
 {
     bench_picker picker = {.rng = {(uint64_t)run->seed},
                            .streams = (uint64_t)run->streams,
-                           .untouched = (uint64_t)run->streams};
+                           .untouched = (uint64_t)untouched};
     ef_new_event *events = bench_alloc(FILL_BATCH, sizeof *events);
     event_text *texts = bench_alloc(FILL_BATCH, sizeof *texts);
     ef_place *places = bench_alloc(FILL_BATCH, sizeof *places);
     ef_error err = EF_ERROR_INIT;
 
-    for (int64_t done = 0; done < run->n;) {
+    for (int64_t done = 0; done < n;) {
         size_t count = 0;
-        for (; count < FILL_BATCH && done < run->n; count++, done++) {
+        for (; count < FILL_BATCH && done < n; count++, done++) {
             event_text *t = &texts[count];
             uint64_t stream = bench_pick(&picker);
             events[count] =
@@ -223,7 +225,7 @@ static void prepare_catch_up(bench_run *run)
 {
     open_journal(run);
     if (!is_filled(run))
-        fill_journal(run);
+        fill_journal(run, run->n, run->streams);
     close_all(run);
 }
 
@@ -234,7 +236,13 @@ static void prepare_drain(bench_run *run)
     open_engine(run);
     deploy(run);
     work_until_done(run, NULL);
-    fill_journal(run);
+    if (run->known) {
+        fill_journal(run, run->streams, run->streams);
+        work_until_done(run, NULL);
+        fill_journal(run, run->n, 0);
+    } else {
+        fill_journal(run, run->n, run->streams);
+    }
     close_all(run);
 }
 
@@ -242,7 +250,7 @@ static void prepare_ask(bench_run *run)
 {
     open_journal(run);
     if (!is_filled(run))
-        fill_journal(run);
+        fill_journal(run, run->n, run->streams);
     open_engine(run);
     deploy(run);
     work_until_done(run, NULL);
@@ -286,10 +294,11 @@ static void bench_fold(bench_run *run, bool drain)
     double elapsed = bench_secs_since(start);
     (void)fprintf(stderr, "%.3f s of processor time\n", cpu_secs() - cpu);
 
-    (void)snprintf(
-        name, sizeof name,
-        "%s streams=%" PRId64 " batch=%" PRId64 " projections=%" PRId64 " indexed=%" PRId64,
-        drain ? "drain" : "catch_up", run->streams, run->batch, run->projections, run->indexed);
+    (void)snprintf(name, sizeof name,
+                   "%s streams=%" PRId64 " batch=%" PRId64 " projections=%" PRId64
+                   " indexed=%" PRId64 " known=%" PRId64,
+                   drain ? "drain" : "catch_up", run->streams, run->batch, run->projections,
+                   run->indexed, run->known);
     bench_report("bench_views", name, (uint64_t)run->n, elapsed, &latency);
     check_projections(run, run->streams);
     bench_latency_release(&latency);
@@ -464,7 +473,8 @@ int main(int argc, char **argv)
         {.key = "batch", .number = &run.batch}, {.key = "projections", .number = &run.projections},
         {.key = "views", .number = &run.views}, {.key = "indexed", .number = &run.indexed},
         {.key = "limit", .number = &run.limit}, {.key = "seed", .number = &run.seed},
-        {.key = "hand", .number = &run.hand},   {.key = "keep", .text = &run.keep}};
+        {.key = "hand", .number = &run.hand},   {.key = "known", .number = &run.known},
+        {.key = "keep", .text = &run.keep}};
 
     if (strcmp(what, "--help") == 0) {
         (void)fputs(usage, stdout);

@@ -25,12 +25,15 @@
 static const char usage[] =
     "usage: floor_views rebuild [n=1000000] [streams=1000] [batch=10000] [coalesce=0]\n"
     "                           [sync=normal]\n"
-    "       floor_views drain [n=100000] [streams=1000] [batch=1000] [rows=1] [sync=full]\n"
+    "       floor_views drain [n=100000] [streams=1000] [batch=1000] [rows=1] [known=0]\n"
+    "                         [sync=full]\n"
     "       floor_views find|get [views=1000000] [n=20000] [limit=20]\n"
     "\n"
     "rebuild and drain count events, find and get calls. Prints one line of JSON; the latencies "
     "are\n"
-    "of one batch or one call. BENCH_DIR says where the files go. All take seed=1.\n"
+    "of one batch or one call. known=1 drains one event of each stream before the clock starts; "
+    "the\n"
+    "n come after them, each of any stream. BENCH_DIR says where the files go. All take seed=1.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp floor_views rebuild streams=100000\n";
 
@@ -63,7 +66,7 @@ static const char get_sql[] =
     "select id, data, position from views where generation = 1 and tenant = '' and id = ?1";
 
 typedef struct floor_run {
-    int64_t n, streams, batch, coalesce, rows, views, limit, seed;
+    int64_t n, streams, batch, coalesce, rows, known, views, limit, seed;
     const char *sync;
     bool rebuild;
 
@@ -178,7 +181,9 @@ static void fill_journal(floor_run *f)
         prepare(db, "insert into outbox(pos, attempts, due) values(?1, 0, 1700000000000000)");
     int64_t *seqs = bench_alloc((size_t)f->streams, sizeof *seqs);
 
-    for (int64_t i = 0; i < f->n; i++) {
+    int64_t count = f->n + (f->known ? f->streams : 0);
+
+    for (int64_t i = 0; i < count; i++) {
         char name[BENCH_STREAM_BYTES], data[BENCH_PAYLOAD_BYTES];
         uint64_t stream = bench_pick(&picker);
         if (i % FILL_BATCH == 0)
@@ -193,7 +198,7 @@ static void fill_journal(floor_run *f)
             (void)sqlite3_bind_int64(outbox, 1, i + 1);
             run(outbox);
         }
-        if ((i + 1) % FILL_BATCH == 0 || i + 1 == f->n)
+        if ((i + 1) % FILL_BATCH == 0 || i + 1 == count)
             run_sql(db, "commit");
     }
     free(seqs);
@@ -366,10 +371,12 @@ static void floor_fold(floor_run *f)
     int64_t done = 0, count = 1;
     char name[160];
 
-    if (f->n < f->streams || f->batch < 1)
-        bench_die("n is at least streams, and batch at least 1");
+    if (f->n < f->streams || f->batch < 1 || (f->known && f->streams % f->batch != 0))
+        bench_die("n is at least streams, batch at least 1, and known streams are whole batches");
     fill_journal(f);
     prepare_all(f);
+    for (int64_t known = f->known ? f->streams : 0; known > 0 && count > 0; known -= count)
+        count = step(f);
     double cpu = cpu_secs();
     uint64_t start = bench_now_ns();
     while (done < f->n && count > 0) {
@@ -383,10 +390,11 @@ static void floor_fold(floor_run *f)
 
     if (done != f->n)
         bench_die("%" PRId64 " of %" PRId64 " events were there", done, f->n);
-    (void)snprintf(
-        name, sizeof name,
-        "%s streams=%" PRId64 " batch=%" PRId64 " coalesce=%" PRId64 " rows=%" PRId64 " sync=%s",
-        f->rebuild ? "rebuild" : "drain", f->streams, f->batch, f->coalesce, f->rows, f->sync);
+    (void)snprintf(name, sizeof name,
+                   "%s streams=%" PRId64 " batch=%" PRId64 " coalesce=%" PRId64 " rows=%" PRId64
+                   " known=%" PRId64 " sync=%s",
+                   f->rebuild ? "rebuild" : "drain", f->streams, f->batch, f->coalesce, f->rows,
+                   f->known, f->sync);
     bench_report("floor_views", name, (uint64_t)done, elapsed, &latency);
     bench_latency_release(&latency);
     close_file(f->journal);
@@ -468,7 +476,7 @@ int main(int argc, char **argv)
         {.key = "batch", .number = &f.batch}, {.key = "coalesce", .number = &f.coalesce},
         {.key = "rows", .number = &f.rows},   {.key = "views", .number = &f.views},
         {.key = "limit", .number = &f.limit}, {.key = "seed", .number = &f.seed},
-        {.key = "sync", .text = &f.sync}};
+        {.key = "known", .number = &f.known}, {.key = "sync", .text = &f.sync}};
 
     if (strcmp(what, "--help") == 0) {
         (void)fputs(usage, stdout);

@@ -13,13 +13,18 @@
 #include "../fold/match.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The work on one generation. What it points to lives in the apply's arena, but for the workset. */
+#define ALONE_EVENTS 512 /* fewer are not worth a second thread */
+
+/* The work on one generation. What it points to lives in its arena, but for the workset. */
 typedef struct work {
     ef_engine *engine;
     ef__apply *apply;
+    ef__arena *arena;     /* of the apply's */
+    ef__applied *results; /* one an event, of the apply's */
     const ef__live *live;
     const bool *not_folded; /* per event: its type is not for folding */
     ef__skips *skips;       /* what it passes; NULL: none, or nothing comes again */
@@ -33,6 +38,8 @@ typedef struct work {
     size_t mark_count;
     int64_t applied, ignored, skipped;
     int64_t cursor_after;
+    ef_status st; /* of folding … */
+    ef_error err; /* … and why */
 } work;
 
 static ef_status no_memory(ef_error *err)
@@ -45,7 +52,7 @@ static ef_status no_memory(ef_error *err)
 
 static ef_str keep(work *w, const char *text)
 {
-    ef_str kept = ef__arena_copy(&w->apply->arena, ef_str_from(text));
+    ef_str kept = ef__arena_copy(w->arena, ef_str_from(text));
 
     return kept.ptr ? kept : EF_STR("memory ran out while keeping the message");
 }
@@ -54,8 +61,7 @@ static ef_status note_failure(work *w, const ef_event *event, ef_str code, ef_st
                               ef_error *err)
 {
     if (!w->failures) /* which is rare: there may be as many as events */
-        w->failures =
-            ef__arena_alloc(&w->apply->arena, w->apply->event_count * sizeof *w->failures);
+        w->failures = ef__arena_alloc(w->arena, w->apply->event_count * sizeof *w->failures);
     if (!w->failures)
         return no_memory(err);
     w->failures[w->failure_count++] = (ef__failure){.generation = w->live->generation->id,
@@ -165,7 +171,7 @@ static ef_status apply_one(work *w, size_t index, ef__applied *out, ef_error *er
 static ef_status index_keys(work *w, ef__view_change *change, ef_error *err)
 {
     size_t count = ef__program_index_count(w->live->program);
-    ef__index_key *keys = ef__arena_zalloc(&w->apply->arena, count + 1, sizeof *keys);
+    ef__index_key *keys = ef__arena_zalloc(w->arena, count + 1, sizeof *keys);
     ef__buf key = EF__BUF_INIT(2 * EF__KEY_BYTES);
     ef_status st = keys ? EF_OK : no_memory(err);
 
@@ -182,7 +188,7 @@ static ef_status index_keys(work *w, ef__view_change *change, ef_error *err)
         if (st != EF_OK)
             break;
         keys[change->key_count].index = (int32_t)i;
-        keys[change->key_count].key = ef__arena_copy(&w->apply->arena, ef__buf_str(&key));
+        keys[change->key_count].key = ef__arena_copy(w->arena, ef__buf_str(&key));
         st = keys[change->key_count++].key.ptr ? EF_OK : no_memory(err);
     }
     change->keys = keys;
@@ -193,7 +199,7 @@ static ef_status index_keys(work *w, ef__view_change *change, ef_error *err)
 /* What the folder changed. */
 static ef_status collect_views(work *w, ef_error *err)
 {
-    ef__arena *arena = &w->apply->arena;
+    ef__arena *arena = w->arena;
     size_t at = 0;
     ef_status st = EF_OK;
 
@@ -230,7 +236,7 @@ static ef_status open_work(work *w, ef_error *err)
 {
     ef_status st;
 
-    w->marks = ef__arena_alloc(&w->apply->arena, (w->apply->event_count + 1) * sizeof *w->marks);
+    w->marks = ef__arena_alloc(w->arena, (w->apply->event_count + 1) * sizeof *w->marks);
     if (!w->marks)
         return no_memory(err);
     st = w->apply->worksets ? ef__workset_kept(w->engine, w->apply->worksets, w->live, &w->set, err)
@@ -259,23 +265,66 @@ static bool stops_here(const work *w, const ef__applied *result)
            (result->verdict == EF__VERDICT_FAILED || result->verdict == EF__VERDICT_DEFERRED);
 }
 
-static ef_status fold_generation(work *w, ef__applied *results, ef_error *err)
+static ef_status fold_generation(work *w, ef_error *err)
 {
-    ef_status st = open_work(w, err);
+    ef_status st = EF_OK;
 
     w->cursor_after = w->apply->cursor_after;
     for (size_t i = 0; st == EF_OK && i < w->apply->event_count; i++) {
-        st = apply_one(w, i, &results[i], err);
-        if (st == EF_OK && stops_here(w, &results[i])) {
+        st = apply_one(w, i, &w->results[i], err);
+        if (st == EF_OK && stops_here(w, &w->results[i])) {
             w->cursor_after = w->apply->events[i].event->position - 1;
             w->apply->stopped = true;
             w->apply->stopped_at = w->apply->events[i].event->position;
             break;
         }
     }
-    if (w->set)
-        ef__workset_read_end(w->set);
+    ef__workset_read_end(w->set);
     return st == EF_OK ? collect_views(w, err) : st;
+}
+
+/* Generations that wait to be folded. */
+typedef struct folding {
+    work *works;
+    size_t count;
+    atomic_size_t next;
+} folding;
+
+static void *fold_waiting(void *context)
+{
+    folding *f = context;
+    size_t g;
+
+    while ((g = atomic_fetch_add(&f->next, 1)) < f->count)
+        f->works[g].st = fold_generation(&f->works[g], &f->works[g].err);
+    return NULL;
+}
+
+/* Generations have nothing in common before the commit, so two threads share them where there is
+ * enough to do. The second lives for this batch; where there is none to be had, one does it all. */
+static ef_status fold_all(work *works, size_t count, size_t event_count, ef_error *err)
+{
+    folding f = {.works = works, .count = count};
+    bool helped = false;
+    pthread_t thread;
+    ef_status st = EF_OK;
+
+    for (size_t g = 0; st == EF_OK && g < count; g++)
+        st = open_work(&works[g], err);
+    if (st != EF_OK)
+        return st;
+    if (count > 1 && event_count >= ALONE_EVENTS)
+        helped = pthread_create(&thread, NULL, fold_waiting, &f) == 0;
+    (void)fold_waiting(&f);
+    if (helped)
+        (void)pthread_join(thread, NULL);
+    for (size_t g = 0; g < count; g++)
+        if (works[g].st != EF_OK) {
+            if (err)
+                *err = works[g].err;
+            return works[g].st;
+        }
+    return EF_OK;
 }
 
 static void describe_change(const work *w, ef__generation_change *out)
@@ -385,28 +434,48 @@ static ef_status file_waiting(ef_engine *e, const ef__apply *apply, ef_error *er
     return st;
 }
 
+/* What each generation works with. */
+static ef_status make_works(ef_engine *e, ef__apply *apply, work **out, ef_error *err)
+{
+    size_t count = apply->generation_count;
+    work *works = ef__arena_zalloc(&apply->arena, count + 1, sizeof *works);
+    bool *not_folded = NULL;
+    ef_status st;
+
+    apply->results =
+        ef__arena_zalloc(&apply->arena, count * apply->event_count + 1, sizeof *apply->results);
+    apply->arenas = ef__arena_zalloc(&apply->arena, count + 1, sizeof *apply->arenas);
+    if (!works || !apply->results || !apply->arenas)
+        return no_memory(err);
+    st = read_intents(e, apply, &not_folded, err);
+    for (size_t g = 0; g < count; g++) {
+        apply->arenas[g] = (ef__arena)EF__ARENA_INIT(EF__APPLY_ARENA_MAX);
+        works[g] = (work){.engine = e,
+                          .apply = apply,
+                          .arena = &apply->arenas[g],
+                          .results = apply->results + g * apply->event_count,
+                          .live = &apply->generations[g],
+                          .not_folded = not_folded,
+                          .err = EF_ERROR_INIT};
+    }
+    *out = works;
+    return st;
+}
+
 ef_status ef__apply_run(ef_engine *e, ef__apply *apply, ef_error *err)
 {
     size_t generations = apply->generation_count;
     ef__generation_change *changes =
         ef__arena_zalloc(&apply->arena, generations + 1, sizeof *changes);
-    work *works = ef__arena_zalloc(&apply->arena, generations + 1, sizeof *works);
-    bool *not_folded = NULL;
+    work *works = NULL;
     ef_status st;
 
     apply->went_live = apply->stopped = false;
-    apply->results = ef__arena_zalloc(&apply->arena, generations * apply->event_count + 1,
-                                      sizeof *apply->results);
-    if (!changes || !works || !apply->results)
-        return no_memory(err);
-    st = read_intents(e, apply, &not_folded, err);
-    for (size_t g = 0; g < generations; g++)
-        works[g] = (work){
-            .engine = e, .apply = apply, .live = &apply->generations[g], .not_folded = not_folded};
-    for (size_t g = 0; st == EF_OK && g < generations; g++) {
-        st = fold_generation(&works[g], apply->results + g * apply->event_count, err);
+    st = changes ? make_works(e, apply, &works, err) : no_memory(err);
+    if (st == EF_OK)
+        st = fold_all(works, generations, apply->event_count, err);
+    for (size_t g = 0; st == EF_OK && g < generations; g++)
         describe_change(&works[g], &changes[g]);
-    }
     if (st == EF_OK && apply->files)
         st = file_waiting(e, apply, err);
     if (st == EF_OK)
@@ -414,13 +483,16 @@ ef_status ef__apply_run(ef_engine *e, ef__apply *apply, ef_error *err)
     ef__routes_outdate(e);
     if (st == EF_OK)
         add_up(apply, works);
-    for (size_t g = 0; g < generations; g++)
+    for (size_t g = 0; works && g < generations; g++)
         close_work(&works[g], &changes[g], st == EF_OK);
     return st;
 }
 
 void ef__apply_release(ef__apply *apply)
 {
+    for (size_t g = 0; apply->arenas && g < apply->generation_count; g++)
+        ef__arena_release(&apply->arenas[g]);
+    apply->arenas = NULL;
     ef__arena_release(&apply->arena);
     apply->results = NULL;
 }

@@ -30,7 +30,7 @@ typedef struct ef__apply_event {
 
 typedef struct ef__applied {
     ef__verdict verdict;
-    ef_str message; /* FAILED, DEFERRED: why; lives in the apply's arena */
+    ef_str message; /* FAILED, DEFERRED: why; lives as long as the apply */
 } ef__applied;
 
 typedef struct ef__apply {
@@ -55,6 +55,7 @@ typedef struct ef__apply {
     ef__applied *results; /* [generation * event_count + event], in `arena` */
     int64_t applied, ignored, failed;
     ef__arena arena;
+    ef__arena *arenas; /* one a generation: their messages, and what is committed */
 } ef__apply;
 
 #define EF__APPLY_ARENA_MAX (512ul << 20)
