@@ -1,8 +1,8 @@
 /*
  * ahead.h - the next batch of a long catch-up, read by a thread while this one is folded.
  *
- * The only thread of the engine. It lives for one read, touches nothing but the journal, and is
- * only started where a whole batch is known to lie ahead.
+ * It lives for one read, touches nothing but the journal, and is only started where a whole batch
+ * is known to lie ahead.
  */
 #ifndef EF_ENGINE_AHEAD_H
 #define EF_ENGINE_AHEAD_H

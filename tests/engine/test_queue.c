@@ -281,6 +281,44 @@ static void what_is_kept_in_memory_is_as_the_store_has_it(void **state)
     fixture_close(f);
 }
 
+/* What 1,000 events come to, folded in batches of this size: those of other streams wait behind
+ * one that fails. */
+static void fold_many(size_t batch, char sums[200], ef_outbox_summary *lane)
+{
+    fixture fx, *f = &fx;
+    ef_work_options options = {.batch = batch};
+    ef_tick t = {.more = true};
+    char stream[16];
+
+    start(f);
+    for (int i = 0; i < 1000; i++) {
+        (void)snprintf(stream, sizeof stream, "s-%d", i % 37);
+        append(f, stream, "added", i % 101 == 100 ? BAD : GOOD);
+    }
+    while (t.more)
+        OK(ef_engine_work(f->engine, &options, &t, &f->err));
+    CHECK_TEXT("{\"n\":1000}", view_data(f, "counts", "added"));
+    (void)snprintf(sums, 200, "%s", view_data(f, "sums", "a"));
+    *lane = summary_of(f, "sums");
+    check_accounts(f, "counts", "live", 0);
+    fixture_close(f);
+}
+
+/* Two threads share the projections of a large batch; of a small one nobody does. */
+static void many_at_once_come_to_the_same_as_a_few_at_a_time(void **state)
+{
+    ef_outbox_summary few, many;
+    char sums[2][200];
+
+    (void)state;
+    fold_many(10, sums[0], &few);
+    fold_many(1000, sums[1], &many);
+    CHECK_TEXT(sums[0], sums[1]);
+    CHECK_INT(9, many.failed);
+    CHECK_INT(few.failed, many.failed);
+    CHECK_INT(few.pending, many.pending);
+}
+
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
@@ -294,6 +332,7 @@ int main(int argc, char **argv)
             one_that_was_alone_in_hand_counts_an_attempt_in_every_projection_that_lacks_it),
         cmocka_unit_test(a_worker_that_lost_its_leases_changes_nothing_and_goes_on),
         cmocka_unit_test(what_is_kept_in_memory_is_as_the_store_has_it),
+        cmocka_unit_test(many_at_once_come_to_the_same_as_a_few_at_a_time),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";
