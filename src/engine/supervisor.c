@@ -17,7 +17,7 @@
 #define INTERVAL_MS 2000
 #define CURSOR_THREADS 1
 #define POSTS_MAX 16
-#define SLICE_MS 200     /* how long a stop may go unseen */
+#define SLICE_MS 1000    /* how long a stop may go unseen; each ends in a wake-up for nothing */
 #define STALLED_MS 30000 /* beyond the interval: then a post is not well */
 
 typedef ef_status step_fn(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
