@@ -21,6 +21,7 @@
 
 #define RETRY_MS 50          /* between two beats at the least: nobody spins */
 #define WANT_MS 500          /* another one has what we should have, and will give it back */
+#define AHEAD_MS 50          /* by more than this no beat is ahead of the clock it was written by */
 #define PURGE_MS 300000      /* stale workers are looked for this often, over all processes … */
 #define PURGE_OLDER_MS 60000 /* … and go when their heartbeat has been over for this long */
 #define SINGLE_WORKER "single worker"
@@ -84,6 +85,7 @@ typedef struct beat {
     int64_t asked_us; /* monotonic, before the leases were asked for */
     int64_t soon_us;  /* something runs out so long after that: a lease or somebody's heartbeat */
     bool wants;       /* another worker has something that we should have */
+    bool ahead;       /* somebody's heartbeat is of a time that has yet to come */
 } beat;
 
 static void note_end(beat *b, int64_t in_us)
@@ -102,6 +104,34 @@ static int64_t store_now_us(const ef_engine *e, const ef_worker_list *list)
     return ef__engine_now(e);
 }
 
+/* From its beat to the moment when it is late. */
+static int64_t patience_us(const ef_worker *worker)
+{
+    return (worker->heartbeat_until_us - worker->updated_us) / 2;
+}
+
+/* The store's clock was set back, and this heartbeat is from before. Whoever lives beats again
+ * soon. A dead one would come to life when the clock gets there once more, and have a share: so its
+ * row goes as soon as it would be late. One that cannot be removed is tried again at the next beat.
+ */
+static bool drop_stranded(ef_engine *e, const ef_worker *other, int64_t now_us, beat *b)
+{
+    ef__crew *crew = &e->crew;
+    int64_t left_us;
+
+    if (other->updated_us - now_us <= AHEAD_MS * 1000)
+        return false;
+    b->ahead = true;
+    if (!crew->ahead_us)
+        crew->ahead_us = mono_us(e);
+    left_us = crew->ahead_us + patience_us(other) - mono_us(e);
+    if (left_us > 0)
+        note_end(b, left_us);
+    else
+        (void)ef_worker_leave(e->journal, other->id, NULL);
+    return left_us <= 0;
+}
+
 /* One that is late is dead for us, however often its leases have changed hands since: so they pass
  * on when they run out, and do not come and go while its heartbeat is still shown. */
 static ef_status share_partitions(ef_engine *e, const ef_worker_list *list, beat *b, ef_error *err)
@@ -114,12 +144,14 @@ static ef_status share_partitions(ef_engine *e, const ef_worker_list *list, beat
         return no_memory(err);
     for (size_t i = 0; i < list->count; i++) {
         const ef_worker *other = &list->items[i];
-        if (!other->live || other->late || ef_str_equal(other->id, self))
+        if (ef_str_equal(other->id, self) || drop_stranded(e, other, now_us, b) || !other->live ||
+            other->late)
             continue;
         live[others++] = other->id;
-        note_end(b,
-                 other->updated_us + (other->heartbeat_until_us - other->updated_us) / 2 - now_us);
+        note_end(b, other->updated_us + patience_us(other) - now_us);
     }
+    if (!b->ahead)
+        e->crew.ahead_us = 0;
     b->targets = ef__placement_targets(live, (size_t)others, self, e->crew.partitions);
     e->crew.active_workers = others + 1;
     free(live);

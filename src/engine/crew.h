@@ -5,7 +5,8 @@
  * gives back what it should not, and works on nothing that it does not hold. Heartbeat and renewal
  * keep one cadence, a third of the lease: between two beats nothing is read or written here. A
  * heartbeat is twice as long as a lease, and who is silent for half of it is late and has no share:
- * so what a dead worker held, or was about to take, is taken over when its leases run out.
+ * so what a dead worker held, or was about to take, is taken over when its leases run out. When the
+ * store's clock is set back, whoever has not beaten by the new time within a lease is dead too.
  *
  * The store's clock decides how long a lease lives. Our own may only make us stop sooner: a lease
  * counts as gone here when its length has passed since we asked for it.
@@ -32,6 +33,7 @@ typedef struct ef__crew {
     int64_t next_beat_us;          /* 0: at once */
     int64_t next_purge_us;
     int64_t wanting_us; /* since when another worker has something we should have; 0: nobody has */
+    int64_t ahead_us;   /* since when heartbeats are ahead of the store's clock; 0: none is */
     bool joined;        /* our heartbeat is in the store */
     int64_t active_workers, desired_count; /* as of the last beat */
 } ef__crew;

@@ -713,6 +713,54 @@ TEST(a_wall_clock_that_jumps_stops_nobody_for_long)
     close_team(&t);
 }
 
+/* The clock gets to a dead worker's last beat once more: it has no share again. */
+TEST(a_clock_that_was_set_back_brings_no_dead_worker_to_life)
+{
+    team t;
+    int64_t moved = 0;
+
+    open_team(&t);
+    for (int i = 0; i < 3; i++)
+        hire(&t, i);
+    work_for(&t, 12);
+    t.wall_us -= 60 * SECOND; /* w0 dies */
+    for (int s = 0; s < 100; s++) {
+        ef_tick first, second;
+        pass_time(&t, SECOND);
+        first = tick(&t, 1);
+        second = tick(&t, 2);
+        if (s < 11) /* the lease and a second */
+            continue;
+        CHECK_INT(PARTITIONS, first.owned_count + second.owned_count);
+        moved += first.leased_count + first.released_count;
+        moved += second.leased_count + second.released_count;
+    }
+    CHECK_INT(0, moved);
+    CHECK_INT(2, worker_count(&t));
+    close_team(&t);
+}
+
+TEST(a_clock_that_is_set_back_removes_nobody_who_lives)
+{
+    team t;
+    ef_worker_list list = {0};
+    int64_t started_us;
+
+    open_team(&t);
+    hire(&t, 0);
+    hire(&t, 1);
+    started_us = t.wall_us + SECOND;
+    work_for(&t, 8);
+    t.wall_us -= 60 * SECOND;
+    work_for(&t, 100);
+    CHECK_STATUS(EF_OK, ef_worker_ls(t.journal, &list, &t.err), &t.err);
+    CHECK_INT(2, list.count);
+    for (size_t i = 0; i < list.count; i++)
+        CHECK_INT(started_us, list.items[i].started_us);
+    ef_worker_list_release(&list);
+    close_team(&t);
+}
+
 TEST(a_worker_stops_when_its_lease_is_over_by_its_own_clock)
 {
     team t;
@@ -912,6 +960,8 @@ int main(int argc, char **argv)
         TEST_CASE(a_single_worker_that_is_started_again_goes_on_at_once),
         TEST_CASE(a_single_worker_leaves_others_their_partitions_until_they_run_out),
         TEST_CASE(a_wall_clock_that_jumps_stops_nobody_for_long),
+        TEST_CASE(a_clock_that_was_set_back_brings_no_dead_worker_to_life),
+        TEST_CASE(a_clock_that_is_set_back_removes_nobody_who_lives),
         TEST_CASE(a_worker_stops_when_its_lease_is_over_by_its_own_clock),
         TEST_CASE(long_work_keeps_its_leases_by_renewing_them_on_the_way),
         TEST_CASE(a_recheck_drops_what_has_passed_on_and_keeps_the_rest),
