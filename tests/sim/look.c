@@ -184,6 +184,12 @@ void look_at_rows(sim *s, const sim_deed *deed, bool append)
     oracle_rows(&s->oracle, out, deed, append);
 }
 
+void look_at_filed(sim *s, const ef_exception *rows, size_t count, int turn)
+{
+    for (size_t i = 0; i < count; i++)
+        oracle_filed(&s->oracle, lane_of(s, rows[i].lane), rows[i].position, turn);
+}
+
 void look_at_leases(sim *s, const sim_deed *deed)
 {
     look_leases *out = &s->look.leases;

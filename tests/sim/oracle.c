@@ -391,16 +391,31 @@ void oracle_views(oracle *o, const look_views *now, const sim_deed *deed)
 /* --- the outbox --------------------------------------------------------------------------------
  */
 
+void oracle_filed(oracle *o, int lane, int64_t position, int turn)
+{
+    o->filed[lane][position] = turn;
+}
+
+/* Who is through with a row that was filed again since it took it leaves it as a new one. Calls are
+ * nested: what happened since it took it has a later turn. */
+static bool is_anew(const oracle *o, int lane, int64_t p, const look_row *now, const sim_deed *deed)
+{
+    return o->filed[lane][p] > deed->turn && now->status == LOOK_PENDING && now->attempts == 0;
+}
+
 /* An attempt is counted before it is made, and may make the row dead before it succeeds: whoever
  * has counted it may take that back in the same turn. Otherwise only an operator may. */
-static void check_kept(oracle *o, const char *lane, int64_t p, const look_row *was,
-                       const look_row *now, const sim_deed *deed)
+static void check_kept(oracle *o, int lane, int64_t p, const look_row *was, const look_row *now,
+                       const sim_deed *deed)
 {
+    const char *name = rule_name(lane - 1);
+
     if (was->status == LOOK_DEAD && (!now->there || now->status != LOOK_DEAD))
-        oracle_wrong(o, "G8: the dead row %" PRId64 " of lane %s was changed by %s of %s", p, lane,
+        oracle_wrong(o, "G8: the dead row %" PRId64 " of lane %s was changed by %s of %s", p, name,
                      deed->call, deed->who);
-    if (now->there && (now->attempts < was->attempts || (now->skip && !was->skip)))
-        oracle_wrong(o, "G8: the row %" PRId64 " of lane %s lost attempts by %s of %s", p, lane,
+    if (now->there && ((now->attempts < was->attempts && !is_anew(o, lane, p, now, deed)) ||
+                       (now->skip && !was->skip)))
+        oracle_wrong(o, "G8: the row %" PRId64 " of lane %s lost attempts by %s of %s", p, name,
                      deed->call, deed->who);
 }
 
@@ -420,7 +435,7 @@ static void check_row(oracle *o, int lane, int64_t p, const look_row *now, const
     if (!now->there && was->there && (append || deed->operates))
         oracle_wrong(o, "G8: position %" PRId64 " left lane %s by %s", p, name, deed->call);
     if (own && was->there && !deed->operates && o->turn[lane][p] != deed->turn)
-        check_kept(o, name, p, was, now, deed);
+        check_kept(o, lane, p, was, now, deed);
     if (!deed->operates && (was->there != now->there || was->attempts != now->attempts))
         o->turn[lane][p] = deed->turn;
     o->may_skip[lane][p] = o->may_skip[lane][p] || now->skip;

@@ -137,6 +137,7 @@ typedef struct oracle {
     look_rows rows;
     int64_t rows_head;                         /* the head when they were looked at */
     int turn[LOOK_LANES][SIM_EVENTS + 1];      /* in which its attempts were counted */
+    int filed[LOOK_LANES][SIM_EVENTS + 1];     /* in which it was last filed by a catch-up */
     bool may_skip[LOOK_LANES][SIM_EVENTS + 1]; /* an operator has let it pass */
     look_leases leases;
     look_fence fences[ORACLE_FENCES]; /* the highest token that was let in, per scope */
@@ -157,6 +158,8 @@ void oracle_program(oracle *o, int name, int version, sim_rule rule);
 void oracle_appended(oracle *o, const sim_event *event, bool known);
 void oracle_views(oracle *o, const look_views *now, const sim_deed *deed);
 void oracle_rows(oracle *o, const look_rows *now, const sim_deed *deed, bool append);
+/* A catch-up or a run has filed a row of this lane, whether or not it was there. */
+void oracle_filed(oracle *o, int lane, int64_t position, int turn);
 void oracle_leases(oracle *o, const look_leases *now, const sim_deed *deed, int64_t wall_us);
 /* A mark was let in under these tokens (deed->fences, scope "partition/N"). */
 void oracle_marked(oracle *o, const sim_deed *deed, int64_t wall_us);

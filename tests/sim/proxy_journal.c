@@ -231,6 +231,8 @@ static ef_status proxy_mark(ef_journal *journal, ef_str lane, const ef_holding *
              exception_count, ef_status_name(st));
     if (st == EF_OK)
         oracle_marked(&h->sim->oracle, &a, h->sim->wall_us);
+    if (st == EF_OK && held_count == 0)
+        look_at_filed(h->sim, exceptions, exception_count, h->turn);
     look_at_rows(h->sim, &a, false);
     return gate_after(h, "mark", true, st, err);
 }

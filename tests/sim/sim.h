@@ -169,6 +169,7 @@ extern const ef__views_ops proxy_views_ops;
 /* --- look.c: show the stores to the oracle. */
 void look_at_views(sim *s, const sim_deed *deed);
 void look_at_rows(sim *s, const sim_deed *deed, bool append);
+void look_at_filed(sim *s, const ef_exception *rows, size_t count, int turn);
 void look_at_leases(sim *s, const sim_deed *deed);
 
 #endif
