@@ -75,8 +75,14 @@ const cli_command cli_cmd_projection_failures = {
     .summary = "events that a projection could not digest",
     .options = options,
     .arguments = arguments,
-    .more = "Newest first. A failure is open until its event is passed: applied by a program that\n"
-            "can, or skipped. What is to be done next stands in: everfold outbox report.",
+    .more =
+        "Newest first. A failure is open until its event is passed: applied by a program that\n"
+        "can, or skipped. What is to be done next stands in: everfold outbox report.\n"
+        "\n"
+        "hash_mismatch: the event is not the one that was applied under its seq, as after an\n"
+        "older copy of the journal was put in its place. Nothing more of the stream is folded\n"
+        "until you rebuild the projection (projection rebuild), or let the event stand for the\n"
+        "one that was lost (outbox skip). With the right journal back, requeue it.",
     .example = "everfold projection failures customer_orders --all",
     .run = run_failures,
 };

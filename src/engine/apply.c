@@ -78,16 +78,19 @@ static ef_status note_failure(work *w, const ef_event *event, ef_str code, ef_st
     return EF_OK;
 }
 
-static void move_mark(work *w, ef__mark *m, const ef_event *event)
+/* The last event taken is `event`, and `next` is expected. */
+static void set_mark(work *w, ef__mark *m, const ef_event *event, int64_t next)
 {
     if (m->batch != w->set->batch) {
         m->batch = w->set->batch;
         m->change = &w->marks[w->mark_count++];
         *m->change = (ef__watermark_change){event->tenant, event->stream, m->now, m->now};
     }
-    m->now.applied_seq = event->seq;
-    m->now.expected_next_seq = event->seq + 1;
-    memcpy(m->now.hash, event->hash, sizeof m->now.hash);
+    if (next > event->seq) {
+        m->now.applied_seq = event->seq;
+        memcpy(m->now.hash, event->hash, sizeof m->now.hash);
+    }
+    m->now.expected_next_seq = next;
     m->change->after = m->now;
 }
 
@@ -116,49 +119,74 @@ static ef_status fold_one(work *w, size_t index, ef__applied *out, ef_error *err
 }
 
 /* The journal lost events that were folded, and new ones took their seqs: an alarm, never a skip.
- * It fails that stream; the others go on. */
-static ef_status another_event(work *w, const ef_event *event, ef__applied *out, ef_error *err)
+ * It fails, and the stream is held: the watermark expects this seq again. */
+static ef_status another_event(work *w, ef__mark *m, const ef_event *event, ef__applied *out,
+                               ef_error *err)
 {
     ef_error alarm = EF_ERROR_INIT;
 
     (void)ef_fail(&alarm, EF_DAMAGED,
                   "stream \"%.*s\" seq %" PRId64 " is not the event that projection \"%.*s\" has "
-                  "applied: the journal was changed behind the views; rebuild them",
+                  "applied: the journal was changed behind the views; rebuild the projection, or "
+                  "let the event pass by skipping it",
                   EF_STR_ARG(event->stream), event->seq, EF_STR_ARG(w->live->generation->name));
     ef__log(w->engine->options.log, EF_LOG_ERROR, "an event is not the one that was applied",
             EF_LOG_TEXT_FIELD("error", ef_str_from(alarm.text)));
+    if (!ef__watermark_held(&m->now))
+        set_mark(w, m, event, event->seq);
     out->verdict = EF__VERDICT_FAILED;
     out->message = keep(w, alarm.text);
     return note_failure(w, event, EF_STR("hash_mismatch"), out->message, err);
+}
+
+/* An event that was taken before, or one that claims to be it. */
+static ef_status meet_again(work *w, size_t index, ef__mark *m, ef__applied *out, ef_error *err)
+{
+    const ef__apply_event *item = &w->apply->events[index];
+    bool last = item->event->seq == m->now.applied_seq;
+    bool same = last && memcmp(item->event->hash, m->now.hash, sizeof m->now.hash) == 0;
+
+    out->verdict = EF__VERDICT_DUPLICATE;
+    if (last && !same && !item->skip)
+        return another_event(w, m, item->event, out, err);
+    /* The right one is back, or an operator has said that this one may stand for it. */
+    if (last && (!same || ef__watermark_held(&m->now)))
+        set_mark(w, m, item->event, item->event->seq + 1);
+    return EF_OK;
+}
+
+/* What an event waits for. */
+static void defer(work *w, const ef__mark *m, ef__applied *out)
+{
+    bool held = ef__watermark_held(&m->now);
+    char text[120];
+
+    (void)snprintf(text, sizeof text,
+                   held ? "waits: seq %" PRId64 " of its stream is not the event that was applied"
+                        : "waits for seq %" PRId64 " of its stream",
+                   m->now.expected_next_seq);
+    out->verdict = EF__VERDICT_DEFERRED;
+    out->message = keep(w, text);
 }
 
 /* An event that fails does not move the watermark, so what follows it in its stream is deferred. */
 static ef_status apply_one(work *w, size_t index, ef__applied *out, ef_error *err)
 {
     const ef_event *event = w->apply->events[index].event;
-    char text[80];
     ef__mark *m;
     ef_status st = ef__workset_mark(w->set, event, &m, err);
 
     if (st != EF_OK)
         return st;
-    if (event->seq <= m->now.applied_seq) {
-        out->verdict = EF__VERDICT_DUPLICATE;
-        return event->seq == m->now.applied_seq &&
-                       memcmp(event->hash, m->now.hash, sizeof event->hash) != 0
-                   ? another_event(w, event, out, err)
-                   : EF_OK;
-    }
-    if (event->seq != m->now.applied_seq + 1) {
-        out->verdict = EF__VERDICT_DEFERRED;
-        (void)snprintf(text, sizeof text, "waits for seq %" PRId64 " of its stream",
-                       m->now.applied_seq + 1);
-        out->message = keep(w, text);
+    if (event->seq <= m->now.applied_seq)
+        return meet_again(w, index, m, out, err);
+    if (event->seq != m->now.applied_seq + 1 || ef__watermark_held(&m->now)) {
+        defer(w, m, out);
         return EF_OK;
     }
     st = fold_one(w, index, out, err);
     if (st == EF_OK && out->verdict != EF__VERDICT_FAILED)
-        move_mark(w, m, event);
+        set_mark(w, m, event, event->seq + 1);
     w->applied += out->verdict == EF__VERDICT_APPLIED;
     w->ignored += out->verdict == EF__VERDICT_IGNORED;
     w->skipped += out->verdict == EF__VERDICT_SKIPPED;

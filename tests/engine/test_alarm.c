@@ -1,0 +1,293 @@
+/*
+ * test_alarm.c - an event that is not the one that was applied under its seq.
+ *
+ * So it is when the journal was put back from an older copy: it has lost events that were folded,
+ * and new ones take their seqs. Nobody can say what the views of that stream should be, so nothing
+ * more of it is folded until somebody decides.
+ */
+#include "engine_fixture.h"
+
+#include "../../src/engine/engine_priv.h"
+
+static const char COUNTS[] = "projection counts version 1\n"
+                             "  view stream\n"
+                             "on *\n"
+                             "  n += 1\n";
+
+static const char OTHERS[] = "projection others version 1\n"
+                             "  view stream\n"
+                             "on *\n"
+                             "  n += 1\n";
+
+static int64_t generation_of(fixture *f, const char *name)
+{
+    ef__generation_list list = {0};
+    const ef__generation *found;
+    int64_t id;
+
+    OK(ef__engine_routed(f->engine, ef_str_from(name), &list, &found, &f->err));
+    id = found->id;
+    ef__room_release(&list.room);
+    return id;
+}
+
+static ef__watermark mark_of(fixture *f, const char *name, const char *stream)
+{
+    ef_views *views = f->engine->views;
+    ef__watermark mark = {0};
+    bool found;
+
+    OK(views->ops->watermark_get(views, generation_of(f, name), (ef_str){0}, ef_str_from(stream),
+                                 &mark, &found, &f->err));
+    return mark;
+}
+
+/* The views get another watermark: `applied` more events count as applied with it. */
+static void set_mark(fixture *f, const char *stream, ef__watermark after, int64_t applied)
+{
+    ef_views *views = f->engine->views;
+    ef__generation_list list = {0};
+    const ef__generation *g;
+    ef__watermark_change mark = {
+        .stream = ef_str_from(stream), .before = mark_of(f, "counts", stream), .after = after};
+
+    OK(ef__engine_routed(f->engine, EF_STR("counts"), &list, &g, &f->err));
+    OK(views->ops->commit(
+        views,
+        &(ef__views_commit){.generations = &(ef__generation_change){.generation = g->id,
+                                                                    .era = g->era,
+                                                                    .applied = applied,
+                                                                    .watermarks = &mark,
+                                                                    .watermark_count = 1},
+                            .generation_count = 1},
+        &f->err));
+    ef__room_release(&list.room);
+}
+
+/* "counts" has applied some seq 1 of stream s that the journal has lost since; the one that has
+ * come instead is queued. */
+static void start(fixture *f)
+{
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, COUNTS);
+    deploy(f, OTHERS);
+    drain(f);
+    append(f, "s", "added", "{}");
+    set_mark(f, "s", (ef__watermark){1, 2, {0xab}}, 1);
+}
+
+static void check_failures(fixture *f, size_t open, size_t all)
+{
+    ef_failure_list list = {0};
+
+    OK(ef_projection_failures(f->engine, EF_STR("counts"), false, 0, &list, &f->err));
+    CHECK_INT(open, list.count);
+    if (open) {
+        CHECK_STR("hash_mismatch", list.items[0].code);
+        CHECK_STR("s", list.items[0].stream);
+        CHECK_INT(1, list.items[0].seq);
+    }
+    OK(ef_projection_failures(f->engine, EF_STR("counts"), true, 0, &list, &f->err));
+    CHECK_INT(all, list.count);
+    ef_failure_list_release(&list);
+}
+
+static void let_pass(fixture *f, int64_t seq)
+{
+    ef_row_list rows = {0};
+
+    OK(ef_outbox_skip(f->journal,
+                      &(ef_outbox_act){.stream = EF_STR("s"),
+                                       .seq = seq,
+                                       .lane = EF_STR("counts"),
+                                       .who = EF_STR("ana"),
+                                       .reason = EF_STR("the copy lacked it")},
+                      &rows, &f->err));
+    ef_row_list_release(&rows);
+}
+
+static void requeue(fixture *f)
+{
+    ef_row_list rows = {0};
+
+    OK(ef_outbox_requeue_dead(f->journal, EF_STR("counts"), EF_STR("ana"), 10, &rows, &f->err));
+    CHECK_INT(1, rows.count);
+    ef_row_list_release(&rows);
+}
+
+/* Time enough for its attempts: it is dead then. */
+static void let_it_die(fixture *f)
+{
+    for (int s = 0; s < 130; s++) {
+        pass_time(f, SECOND);
+        drain(f);
+    }
+    CHECK_INT(1, summary_of(f, "counts").dead);
+}
+
+static void it_fails_and_what_follows_is_held_whatever_batch_it_comes_in(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", "{}"); /* in the same batch */
+    CHECK_INT(1, drain(f).failed);
+    append(f, "s", "added", "{}"); /* in another */
+    append(f, "t", "added", "{}");
+    drain(f);
+    CHECK_TEXT("", view_data(f, "counts", "s"));
+    CHECK_TEXT("{\"n\":1}", view_data(f, "counts", "t"));
+    CHECK_TEXT("{\"n\":3}", view_data(f, "others", "s"));
+    check_failures(f, 1, 1);
+    let_it_die(f);
+    append(f, "s", "added", "{}"); /* and in one long after */
+    drain(f);
+    CHECK_TEXT("", view_data(f, "counts", "s"));
+    CHECK_INT(3, summary_of(f, "counts").blocked);
+    check_failures(f, 1, 1);
+    CHECK(ef__watermark_held(&(ef__watermark){1, 1, {0}}));
+    CHECK_INT(1, mark_of(f, "counts", "s").expected_next_seq);
+    fixture_close(f);
+}
+
+static void a_requeue_only_tells_it_again(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", "{}");
+    drain(f);
+    let_it_die(f);
+    requeue(f);
+    CHECK_INT(1, drain(f).failed);
+    CHECK_TEXT("", view_data(f, "counts", "s"));
+    check_failures(f, 1, 1);
+    fixture_close(f);
+}
+
+static void a_skip_of_one_behind_it_frees_nothing(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", "{}");
+    append(f, "s", "added", "{}");
+    drain(f);
+    let_pass(f, 2);
+    let_it_die(f);
+    CHECK_TEXT("", view_data(f, "counts", "s"));
+    check_failures(f, 1, 1);
+    fixture_close(f);
+}
+
+static void a_skip_lets_it_stand_for_the_one_that_was_applied(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    drain(f);
+    for (int i = 0; i < 20; i++)
+        append(f, "s", "added", "{}");
+    drain(f);
+    let_pass(f, 1);
+    drain(f);
+    CHECK_TEXT("{\"n\":20}", view_data(f, "counts", "s"));
+    CHECK_INT(0, summary_of(f, "counts").pending);
+    check_failures(f, 0, 1);
+    check_accounts(f, "counts", "live", 0);
+    append(f, "s", "added", "{}");
+    drain(f);
+    CHECK_TEXT("{\"n\":21}", view_data(f, "counts", "s"));
+    fixture_close(f);
+}
+
+static void the_right_event_frees_the_stream_when_it_is_back(void **state)
+{
+    fixture fx, *f = &fx;
+    ef__watermark mark;
+    ef_batch batch = EF_BATCH_INIT;
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", "{}");
+    drain(f);
+    let_it_die(f);
+    /* As if the journal were the one again that the views were made from. */
+    mark = mark_of(f, "counts", "s");
+    OK(ef_journal_read_stream(f->journal, (ef_str){0}, EF_STR("s"), 1, 1, &batch, &f->err));
+    memcpy(mark.hash, batch.events[0].hash, sizeof mark.hash);
+    ef_batch_release(&batch);
+    set_mark(f, "s", mark, 0);
+    requeue(f);
+    drain(f);
+    CHECK_TEXT("{\"n\":1}", view_data(f, "counts", "s"));
+    check_failures(f, 0, 1);
+    check_accounts(f, "counts", "live", 0);
+    fixture_close(f);
+}
+
+static void a_rebuild_in_place_frees_it(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_run_list runs = {0};
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", "{}");
+    drain(f);
+    OK(ef_projection_rebuild(f->engine,
+                             &(ef_rebuild){.projection = EF_STR("counts"), .in_place = true}, &runs,
+                             &f->err));
+    ef_run_list_release(&runs);
+    for (int i = 0; i < 20; i++) {
+        drain(f);
+        pass_time(f, SECOND);
+    }
+    CHECK_TEXT("{\"n\":2}", view_data(f, "counts", "s"));
+    check_failures(f, 0, 0);
+    check_accounts(f, "counts", "live", 0);
+    fixture_close(f);
+}
+
+static void another_worker_finds_it_held(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_engine *second;
+    ef_tick t = {.more = true};
+
+    (void)state;
+    if (strcmp(fixture_backend, "memory") == 0)
+        return; /* stores in memory belong to one engine */
+    start(f);
+    drain(f);
+    pass_time(f, 60 * SECOND);
+    append(f, "s", "added", "{}");
+    second = fixture_engine(f, "w1");
+    while (t.more)
+        OK(ef_engine_work(second, NULL, &t, &f->err));
+    ef_engine_close(second);
+    CHECK_TEXT("", view_data(f, "counts", "s"));
+    CHECK_TEXT("{\"n\":2}", view_data(f, "others", "s"));
+    fixture_close(f);
+}
+
+int main(int argc, char **argv)
+{
+    struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_fails_and_what_follows_is_held_whatever_batch_it_comes_in),
+        cmocka_unit_test(a_requeue_only_tells_it_again),
+        cmocka_unit_test(a_skip_of_one_behind_it_frees_nothing),
+        cmocka_unit_test(a_skip_lets_it_stand_for_the_one_that_was_applied),
+        cmocka_unit_test(the_right_event_frees_the_stream_when_it_is_back),
+        cmocka_unit_test(a_rebuild_in_place_frees_it),
+        cmocka_unit_test(another_worker_finds_it_held),
+    };
+
+    fixture_backend = argc > 1 ? argv[1] : "memory";
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
