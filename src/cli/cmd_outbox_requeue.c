@@ -15,6 +15,8 @@ static int run_requeue(cli *c)
         rc = cli_journal_need(c, false);
     if (rc != 0)
         return rc;
+    if (cli_value(c, "reason"))
+        act.reason = ef_str_from(cli_value(c, "reason"));
     if (ef_outbox_requeue(c->journal, &act, &rows, &err) == EF_OK)
         cli_print_acted(c, "outbox-requeue", "requeued", &rows);
     else
@@ -31,6 +33,7 @@ static const cli_argument arguments[] = {
 
 static const cli_option options[] = {
     {"lane", 0, "LANE", NULL, NULL, "only in this lane (default: wherever it is dead)"},
+    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 

@@ -37,7 +37,7 @@ static const cli_argument arguments[] = {
 
 static const cli_option options[] = {
     {"lane", 0, "LANE", NULL, NULL, "the lane that is to pass it (needed)"},
-    {"reason", 0, "TEXT", NULL, NULL, "why (needed); kept with who did it"},
+    {"reason", 0, "TEXT", NULL, NULL, "why (needed); kept with who did it (everfold act ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 

@@ -43,6 +43,7 @@ extern const cli_command cli_cmd_outbox_requeue;
 extern const cli_command cli_cmd_outbox_requeue_dead;
 extern const cli_command cli_cmd_outbox_skip;
 extern const cli_command cli_cmd_outbox_replay;
+extern const cli_command cli_cmd_act_ls;
 extern const cli_command cli_cmd_gaps_detect;
 extern const cli_command cli_cmd_gaps_repair;
 extern const cli_command cli_cmd_replay;

@@ -121,6 +121,27 @@ class Outbox(Case):
         self.refused(2, "outbox", "requeue-dead", "--limit", "0", saying="--limit is '0'")
         self.refused(2, "outbox", "requeue-dead", "--tenant", "a", saying="takes no --tenant")
 
+    def test_what_operators_did_is_told_with_who_and_why(self):
+        self.three_with_a_dead_head()
+        self.assertEqual([], self.ok("act", "ls", "-o", "json").json())
+        self.assertIn("nobody has", self.ok("act", "ls").err)
+        self.ok("outbox", "requeue", "s", "1", "--reason", "the program is mended")
+        self.fixture("totals", "s", 1, "dead", "x")
+        self.ok("outbox", "skip", "s", "1", "--lane", "totals", "--reason", "sent by mistake",
+                env={"EVERFOLD_ACTOR": "ana"})
+        skip, requeue = self.ok("act", "ls", "-o", "ndjson").lines()
+        self.assertEqual(["id", "at", "act", "who", "reason", "lane", "tenant", "stream", "seq"],
+                         list(skip))
+        self.assertRegex(skip["at"], TIME)
+        self.assertEqual(("skip", "ana", "sent by mistake", "totals", "s", 1), tuple(
+            skip[k] for k in ("act", "who", "reason", "lane", "stream", "seq")))
+        self.assertEqual(("requeue", "tester", "the program is mended"), tuple(
+            requeue[k] for k in ("act", "who", "reason")))
+        table = self.ok("act", "ls", "--limit", "1").out
+        self.assertIn("sent by mistake", table)
+        self.assertNotIn("the program is mended", table)
+        self.refused(2, "act", "ls", "--limit", "0", saying="--limit")
+
     def test_skip_needs_a_lane_and_a_reason(self):
         self.three_with_a_dead_head()
         self.refused(2, "outbox", "skip", "s", "1", "--reason", "x", saying="needs --lane")

@@ -1,6 +1,7 @@
 """work, and the modes in which an append folds at once."""
 import json
 import signal
+import sqlite3
 import time
 
 from support import TIME, Case, interrupt
@@ -75,6 +76,50 @@ class Work(Counter):
             answer = interrupt(worker, number)
             self.assertEqual((0, ""), (answer.code, answer.err))
             self.assertEqual(2, sum(json.loads(t)["applied"] for t in answer.out.splitlines()))
+
+    def test_a_stop_under_load_leaves_no_lease_and_nothing_in_hand(self):
+        count = 30000
+        self.ok("work", "--drain", "--silent")  # it is live: the queue feeds it
+        self.ok("event", "import", "-", "--quiet", stdin="".join(
+            f'{{"stream":"s{i % 50}","type":"counted","data":{{"who":"ada","by":1}},"id":"e{i}"}}\n'
+            for i in range(count)))
+        worker = self.start("work", "--silent")
+        self.wait_until(lambda: self.found())
+        self.assertEqual(0, interrupt(worker, signal.SIGTERM).code)
+        summary = self.ok("outbox", "report", "-o", "json").json()["summary"]
+        self.assertEqual((0, count), (summary["processing"], summary["pending"] + self.found()))
+        self.assertEqual([], self.ok("worker", "ls", "-o", "json").json())
+        for lease in self.ok("lease", "ls", "-o", "json").json():
+            self.assertIsNone(lease["owner"])
+        self.ok("work", "--drain", "--silent")
+        self.assertEqual(count, self.found())
+
+    def test_a_second_signal_ends_it_at_once_and_nothing_is_lost(self):
+        self.ok("work", "--drain", "--silent")
+        short = {"EVERFOLD_WORKER_LEASE_TTL": "1s"}
+        worker = self.start("work", "--silent", env=short)
+        self.wait_until(lambda: self.ok("worker", "ls", "-o", "json").json())
+        lock = sqlite3.connect(self.data / "views.db", isolation_level=None)
+        lock.execute("BEGIN IMMEDIATE")
+        self.count()
+        self.wait_until(lambda: self.ok("outbox", "report", "-o",
+                                        "json").json()["summary"]["processing"])
+        worker.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        self.assertIsNone(worker.poll())  # it waits for the views, to finish what is in hand
+        asked = time.monotonic()
+        worker.send_signal(signal.SIGTERM)
+        worker.communicate(timeout=60)
+        self.assertLess(time.monotonic() - asked, 5)
+        self.assertNotEqual(0, worker.returncode)
+        lock.execute("ROLLBACK")
+        lock.close()
+
+        def drained():
+            self.ok("work", "--drain", "--silent", env=short)
+            return self.found() == 1
+        self.wait_until(drained)
+        self.assertEqual(0, self.ok("status", "-o", "json").json()["unaccounted"])
 
     def test_a_mode_without_a_worker_is_refused(self):
         self.refused(2, "work", "--once", env={"EVERFOLD_MODE": "enqueue_only"}, saying="nobody")

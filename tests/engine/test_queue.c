@@ -41,6 +41,39 @@ static void what_fails_holds_back_its_own_stream_in_its_own_projection(void **st
     fixture_close(f);
 }
 
+/* Neither for folding: under its own name, or under one that it had before. */
+static void what_is_not_for_folding_is_ignored_and_its_row_goes(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_tick t;
+
+    (void)state;
+    start(f);
+    OK(ef_type_set(f->journal,
+                   &(ef_type){.name = EF_STR("audited"), .intent = EF_INTENT_AUDIT_ONLY}, &f->err));
+    OK(ef_type_set(f->journal,
+                   &(ef_type){.name = EF_STR("replayed"), .intent = EF_INTENT_REPLAY_ONLY},
+                   &f->err));
+    OK(ef_type_set(f->journal,
+                   &(ef_type){.name = EF_STR("was.audited"), .alias_of = EF_STR("audited")},
+                   &f->err));
+    append(f, "s", "audited", BAD);
+    append(f, "s", "replayed", BAD);
+    append(f, "s", "was.audited", BAD);
+    append(f, "s", "added", GOOD);
+    t = drain(f);
+    CHECK_INT(4, t.claimed);
+    CHECK_INT(2 * 3, t.ignored); /* by both projections */
+    CHECK_INT(0, t.failed);
+    CHECK_TEXT("", view_data(f, "counts", "audited"));
+    CHECK_TEXT("", view_data(f, "counts", "replayed"));
+    CHECK_TEXT("{\"n\":1}", view_data(f, "counts", "added"));
+    CHECK_INT(0, summary_of(f, "*").pending);
+    check_accounts(f, "sums", "live", 0);
+    check_accounts(f, "counts", "live", 0);
+    fixture_close(f);
+}
+
 /* What is tried again, second by second, until it is dead; the times it was tried at. */
 static int64_t seconds_until_dead(fixture *f)
 {
@@ -323,6 +356,7 @@ int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
         cmocka_unit_test(what_fails_holds_back_its_own_stream_in_its_own_projection),
+        cmocka_unit_test(what_is_not_for_folding_is_ignored_and_its_row_goes),
         cmocka_unit_test(it_is_dead_at_the_eighth_failure_and_blocks_what_is_behind),
         cmocka_unit_test(a_skip_frees_the_stream_and_its_order_is_kept),
         cmocka_unit_test(a_requeue_tries_anew_from_no_attempts),
