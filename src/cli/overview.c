@@ -157,7 +157,7 @@ ef_status cli_overview_read(cli *c, bool all, cli_overview *o, ef_error *err)
     read_projections(c, o);
     o->read_us = clock->wall_us(clock->context);
     for (size_t i = 0; i < o->workers.count; i++)
-        o->workers_live += o->workers.items[i].live ? 1 : 0;
+        o->workers_live += o->workers.items[i].live && !o->workers.items[i].late ? 1 : 0;
     o->oldest_ms = o->outbox.oldest.count > 0
                        ? cli_age_ms(o->read_us, o->outbox.oldest.items[0].enqueued_us)
                        : -1;

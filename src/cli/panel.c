@@ -306,7 +306,10 @@ static void add_workers(const cli_panel_facts *f, cli_section *section, size_t w
         char age[32];
         add_name(&grid, w->id, "");
         cli_grid_printf(&grid, "%" PRId64, w->pid);
-        cli_grid_printf(&grid, "%s", w->live ? "live" : CLI_MARK_YELLOW "stale" CLI_MARK_PLAIN);
+        cli_grid_printf(&grid, "%s",
+                        w->late   ? CLI_MARK_YELLOW "late" CLI_MARK_PLAIN
+                        : w->live ? "live"
+                                  : CLI_MARK_YELLOW "stale" CLI_MARK_PLAIN);
         age_text(cli_age_ms(f->now_us, w->updated_us), age);
         cli_grid_printf(&grid, "%s", age);
         age_text(cli_age_ms(f->now_us, w->started_us), age);
