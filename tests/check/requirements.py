@@ -6,11 +6,10 @@ usage: requirements.py SOURCE_ROOT | --self-test
 A row is `| T7 | … | … |` or `| T7 to T9 | … | … |`. It names tests as docs/guarantees.md does, or says
 "planned: issue N" or "decided: …".
 """
-import os
 import re
 import sys
 
-from guarantees import named
+from guarantees import main, named
 
 NUMBERS = ([f"S1.{n}" for n in range(1, 93)] + [f"S2.{n}" for n in range(1, 78)] +
            [f"S4.{n}" for n in range(25, 57)] + [f"T{n}" for n in range(1, 63)] +
@@ -66,16 +65,5 @@ def self_test():
     return []
 
 
-def main():
-    def read(file):
-        path = os.path.join(sys.argv[1], file)
-        return open(path, encoding="utf-8").read() if os.path.exists(path) else ""
-
-    found = self_test() if sys.argv[1] == "--self-test" else wrong(read("docs/requirements.md"), read)
-    for line in found:
-        print(line, file=sys.stderr)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("docs/requirements.md", wrong, self_test))
