@@ -445,6 +445,32 @@ CONTRACT(a_watermark_resolves_the_failures_that_it_passes)
     ef__failure_list_release(&list);
 }
 
+/* The stream is held at seq 2: the watermark expects it again. */
+CONTRACT(a_watermark_that_was_held_resolves_the_failure_it_was_held_by)
+{
+    fixture *t = *state;
+    int64_t g = add_generation(t, "a", "");
+    ef__watermark_change w;
+    ef__generation_change change = {.generation = g, .watermarks = &w, .watermark_count = 1};
+    ef__failure_list list;
+
+    w = watermark_to(t, g, "", "s", 2);
+    OK(commit_change(t, &change));
+    fail_event(t, g, "s", 2, "another hash");
+    w.before = w.after;
+    w.after.expected_next_seq = 2;
+    OK(commit_change(t, &change));
+    list = failures_of(t, g, true);
+    CHECK_INT(1, list.count);
+    ef__failure_list_release(&list);
+    w.before = w.after;
+    w.after.expected_next_seq = 3;
+    OK(commit_change(t, &change));
+    list = failures_of(t, g, true);
+    CHECK_INT(0, list.count);
+    ef__failure_list_release(&list);
+}
+
 CONTRACT(failures_are_listed_up_to_the_limit_and_per_generation)
 {
     fixture *t = *state;
@@ -557,6 +583,7 @@ CONTRACT_MAIN(CASE(a_view_is_read_as_it_was_written), CASE(a_view_is_changed_and
               CASE(a_head_that_cannot_be_read_leaves_nothing),
               CASE(a_failure_is_open_once_and_counts_up),
               CASE(a_watermark_resolves_the_failures_that_it_passes),
+              CASE(a_watermark_that_was_held_resolves_the_failure_it_was_held_by),
               CASE(failures_are_listed_up_to_the_limit_and_per_generation),
               CASE(the_digest_of_a_view_depends_on_every_part_and_on_where_parts_end),
               CASE(the_digest_does_not_tell_the_way_that_led_to_the_views),
