@@ -418,7 +418,8 @@ ef_status ef__crew_recheck(ef_engine *e, ef_tick *tick, ef_error *err)
      * grows, until it is higher than any that was seen. */
     if (st == EF_OK && tick->lost_count == lost)
         st = call_held(e, EF_LEASE_RELEASE, tick, err);
-    e->crew.next_beat_us = e->crew.beaten_us + RETRY_MS * INT64_C(1000);
+    /* A single one has nobody to wait for. */
+    e->crew.next_beat_us = e->crew.single ? 0 : e->crew.beaten_us + RETRY_MS * INT64_C(1000);
     return st;
 }
 
