@@ -153,3 +153,10 @@ def arguments(doc):
 def scratch():
     """A directory for a whole test; the caller removes it."""
     return tempfile.mkdtemp(prefix="everfold-crash-")
+
+
+def end_scratch(root, keep, report):
+    if keep and report.failed:
+        print("# left behind: " + root)
+    else:
+        shutil.rmtree(root, ignore_errors=True)

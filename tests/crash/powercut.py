@@ -14,14 +14,13 @@ import concurrent.futures
 import json
 import os
 import random
-import shutil
 import struct
 import subprocess
 import sys
 import time
 
 import apply_oracle
-from harness import Place, Report, arguments, environment, scratch
+from harness import Place, Report, arguments, end_scratch, environment, scratch
 from oracle import Ledger, Oracle, Workload, need
 
 SECTOR = 512
@@ -253,7 +252,7 @@ def moving(tools, directory):
 def folding(tools, directory):
     """New journal and views: deployed, appended, folded."""
     work = Workload(80, 9, 10, 4, 40)
-    return Run(tools, empty(tools, directory), [work], ("live", *work.args()), (("work", 60, 20),))
+    return Run(tools, empty(tools, directory), [work], ("live", *work.args()), (("work", 60, 20, 0),))
 
 
 def folding_on(tools, directory):
@@ -262,7 +261,7 @@ def folding_on(tools, directory):
     place = empty(tools, directory)
     place.must("live", *before.args())
     os.remove(place.ledger)
-    return Run(tools, place, [before, work], ("live", *work.args()), (("work", 60, 20),))
+    return Run(tools, place, [before, work], ("live", *work.args()), (("work", 60, 20, 0),))
 
 
 # What it is called, how it is made, seconds in a short run, and what is known to be wrong.
@@ -308,10 +307,7 @@ def run_all(tools, seconds, keep, seed, report, only=""):
         room = os.path.join(root, make.__name__)
         os.makedirs(room)
         report.test(sentence, cuts, make, tools, room, seed, seconds or short, known=known)
-    if keep and report.failed:
-        print("# left behind: " + root)
-    else:
-        shutil.rmtree(root, ignore_errors=True)
+    end_scratch(root, keep, report)
 
 
 def main():

@@ -13,7 +13,8 @@ import sqlite3
 import sys
 import time
 
-from harness import MUTATING, Place, Report, arguments, count_calls, sample, scratch, strace
+from harness import (MUTATING, Place, Report, arguments, count_calls, end_scratch, sample, scratch,
+                     strace)
 from oracle import Copy, Ledger, Oracle, Violation, Workload, need
 
 
@@ -283,10 +284,7 @@ def run(worker, everything, keep, seed, report, only=None, until=None):
             worker, room, make(worker, room), 0 if everything else most, seed, until))
         if not report.failed:
             shutil.rmtree(room)
-    if not (keep and report.failed):
-        shutil.rmtree(root, ignore_errors=True)
-    else:
-        print("# left behind: " + root)
+    end_scratch(root, keep, report)
 
 
 def main():

@@ -19,6 +19,8 @@
 
 #include <everfold/everfold.h>
 
+#define EXIT_BROKEN 99 /* a promise was broken, or the test itself cannot work */
+#define WORKER_NAME "crash worker"
 #define BATCH_MAX 1000
 #define DATA_MAX 8192
 
@@ -38,6 +40,10 @@ struct numbers {
     int64_t at[8];
     int count;
 };
+
+/* An engine on the journal and the views beside it. Nobody else may have the name at the same time,
+ * but whoever has it next goes on at once with what was leased under it. */
+ef_status open_engine(struct worker *w, const char *name, ef_engine **out);
 
 /* A line, or several, to the ledger. Ends the process when that fails: a test without its ledger
  * proves nothing. */
@@ -73,8 +79,23 @@ int verb_take(struct worker *w, const struct numbers *n);    /* BATCHES LIMIT LE
 int verb_hold(struct worker *w, const struct numbers *n);    /* LIMIT LEASE_MS */
 int verb_requeue(struct worker *w, const struct numbers *n); /* LIMIT */
 int verb_deploy(struct worker *w, const struct numbers *n);  /* HOW_MANY programs */
-int verb_work(struct worker *w, const struct numbers *n);    /* TICKS BATCH */
+int verb_upgrade(struct worker *w, const struct numbers *n); /* nothing: a second version of one */
+int verb_work(struct worker *w, const struct numbers *n);    /* TICKS BATCH LEASING */
 int verb_skip(struct worker *w, const struct numbers *n);    /* nothing: every dead row */
 int verb_live(struct worker *w, const struct numbers *n);    /* N STREAMS BATCH SEED PAD */
+/* Verbs of one projection ask for what was not asked for before, and bring it to its end. */
+int verb_rebuild(struct worker *w, const struct numbers *n);  /* PROGRAM IN_PLACE */
+int verb_cancel(struct worker *w, const struct numbers *n);   /* PROGRAM: its open run */
+int verb_replay(struct worker *w, const struct numbers *n);   /* PROGRAM */
+int verb_switch(struct worker *w, const struct numbers *n);   /* PROGRAM VERSION */
+int verb_rollback(struct worker *w, const struct numbers *n); /* PROGRAM VERSION it leads to */
+int verb_retire(struct worker *w, const struct numbers *n);   /* PROGRAM VERSION */
+int verb_seed(struct worker *w, const struct numbers *n);     /* PROGRAM: its views as they are */
+/* Keep the drivers going until SIGTERM, at most so long; then say what was done. */
+int verb_serve(struct worker *w, const struct numbers *n); /* LEASE_MS HEARTBEAT_MS MS */
+/* Read the views of a program again and again: none is ever missing or smaller than it was. */
+int verb_read(struct worker *w, const struct numbers *n); /* PROGRAM MS */
+
+extern const char *const program_names[];
 
 #endif

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EXIT_BROKEN 99
 #define RETRY_US INT64_C(600000000) /* longer than any lease or delay */
 #define SETTLING_TICKS 60           /* eight attempts and what follows them */
 
@@ -43,10 +42,17 @@ static const char LOGGED[] = "projection logged version 1\n"
                              "  n += 1\n"
                              "  last = position\n"
                              "  recent push data.i keep 4\n";
-static const char *const PROGRAMS[] = {TOTALS, TRAIL, STRICT, LOGGED};
+/* The first three fail on nothing. */
+static const char *const PROGRAMS[] = {TOTALS, TRAIL, LOGGED, STRICT};
 #define PROGRAM_COUNT ((int64_t)(sizeof PROGRAMS / sizeof PROGRAMS[0]))
+const char *const program_names[] = {"totals", "trail", "logged", "strict"};
+/* It digests everything, and counts another way. */
+static const char STRICT_2[] = "projection strict version 2\n"
+                               "on *\n"
+                               "  n += 2\n"
+                               "  last = data.i\n";
 
-static ef_status open_engine(struct worker *w, ef_engine **out)
+ef_status open_engine(struct worker *w, const char *name, ef_engine **out)
 {
     const char *slash = strrchr(w->database, '/');
     int folder = slash ? (int)(slash - w->database) : 0;
@@ -57,7 +63,7 @@ static ef_status open_engine(struct worker *w, ef_engine **out)
     return ef_engine_open(&(ef_engine_options){.journal = w->journal,
                                                .views_url = url,
                                                .create = true,
-                                               .worker = EF_STR("crash worker"),
+                                               .worker = ef_str_from(name),
                                                .clock = &worker_clock},
                           out, &w->err);
 }
@@ -91,7 +97,7 @@ static ef_status deploy_first(struct worker *w, ef_engine *engine, int64_t count
 int verb_deploy(struct worker *w, const struct numbers *n)
 {
     ef_engine *engine = NULL;
-    ef_status st = open_engine(w, &engine);
+    ef_status st = open_engine(w, WORKER_NAME, &engine);
 
     if (st == EF_OK)
         st = deploy_first(w, engine, n->at[0]);
@@ -99,12 +105,25 @@ int verb_deploy(struct worker *w, const struct numbers *n)
     return report(w, st);
 }
 
+int verb_upgrade(struct worker *w, const struct numbers *n)
+{
+    ef_engine *engine = NULL;
+    ef_status st = open_engine(w, WORKER_NAME, &engine);
+
+    (void)n;
+    if (st == EF_OK)
+        st = deploy(w, engine, STRICT_2);
+    ef_engine_close(engine);
+    return report(w, st);
+}
+
 /* --- work --------------------------------------------------------------------------------------
  */
 
-static ef_status tick(struct worker *w, ef_engine *engine, int64_t batch, ef_tick *out)
+static ef_status tick(struct worker *w, ef_engine *engine, int64_t batch, bool leasing,
+                      ef_tick *out)
 {
-    ef_work_options options = {.batch = (size_t)batch, .no_leasing = true};
+    ef_work_options options = {.batch = (size_t)batch, .no_leasing = !leasing};
     ef_status st = ef_engine_work(engine, &options, out, &w->err);
 
     if (st == EF_OK)
@@ -147,14 +166,14 @@ static ef_status is_settled(struct worker *w, bool *out)
 }
 
 static ef_status settle(struct worker *w, ef_engine *engine, int64_t ticks, int64_t batch,
-                        bool *out_settled)
+                        bool leasing, bool *out_settled)
 {
     ef_status st = EF_OK;
 
     *out_settled = false;
     for (int64_t i = 0; st == EF_OK && i < ticks && !*out_settled; i++) {
         ef_tick done;
-        st = tick(w, engine, batch, &done);
+        st = tick(w, engine, batch, leasing, &done);
         if (st != EF_OK || done.more)
             continue;
         st = is_settled(w, out_settled);
@@ -168,10 +187,10 @@ int verb_work(struct worker *w, const struct numbers *n)
 {
     ef_engine *engine = NULL;
     bool settled = true;
-    ef_status st = open_engine(w, &engine);
+    ef_status st = open_engine(w, WORKER_NAME, &engine);
 
     if (st == EF_OK)
-        st = settle(w, engine, n->at[0], n->at[1], &settled);
+        st = settle(w, engine, n->at[0], n->at[1], n->at[2], &settled);
     ef_engine_close(engine);
     if (st != EF_OK || settled)
         return report(w, st);
@@ -223,17 +242,17 @@ int verb_live(struct worker *w, const struct numbers *n)
     ef_engine *engine = NULL;
     ef_tick done;
     bool settled;
-    ef_status st = open_engine(w, &engine);
+    ef_status st = open_engine(w, WORKER_NAME, &engine);
 
     if (st == EF_OK)
         st = deploy_first(w, engine, PROGRAM_COUNT);
     for (int64_t i = 0; st == EF_OK && i < total; i += size) {
         st = append_batch(w, b, i, total - i < size ? total - i : size, &w->err);
         if (st == EF_OK)
-            st = tick(w, engine, size, &done);
+            st = tick(w, engine, size, false, &done);
     }
     if (st == EF_OK)
-        st = settle(w, engine, SETTLING_TICKS, size, &settled);
+        st = settle(w, engine, SETTLING_TICKS, size, false, &settled);
     ef_engine_close(engine);
     batch_free(b);
     return report(w, st);

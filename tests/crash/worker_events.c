@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define EXIT_BROKEN 99
 #define TRIES_MAX 6 /* of one batch: enough for any single fault, and bounded */
 
 struct batch {

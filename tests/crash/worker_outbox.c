@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define EXIT_BROKEN 99
 #define PARTITIONS 16
 #define LANE "proj" /* whose exceptions are written */
 

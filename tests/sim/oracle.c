@@ -82,13 +82,16 @@ static int64_t count_skippable(const oracle *o, const look_generation *before,
 }
 
 /* An event that the watermark has passed. `*skips` of the events in this commit were skipped, of
- * `*skippable` that could have been: those that fail first, then as they come. */
+ * `*skippable` that could have been: those first that fail, or whose row says so still; then as
+ * they come. */
 static void pass_event(oracle *o, oracle_generation *g, const sim_event *e, int64_t *skips,
                        int64_t *skippable)
 {
-    bool can = o->may_skip[g->seen.name + 1][e->position];
-    bool skip =
-        can && *skips > 0 && (*skips == *skippable || rule_verdict(g->rule, e) == FOLDED_FAILED);
+    int lane = g->seen.name + 1;
+    bool can = o->may_skip[lane][e->position];
+    bool first =
+        rule_verdict(g->rule, e) == FOLDED_FAILED || o->rows.at[lane][e->position].skip;
+    bool skip = can && *skips > 0 && (*skips == *skippable || first);
     folded verdict;
 
     *skippable -= can;

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""SIGKILL before every call that changes a file, while leases are taken and generations are built
+anew, switched to, left again, removed and seeded; then look.
+
+As apply.py does: its oracle folds by itself what each generation says it has, the work is done to
+its end, and what is there then has to be what a run leaves that nobody killed.
+
+What a kill leaves behind, step by step (the order is that of the code):
+
+    a beat         heartbeat, leases            all or none; they run out, or their owner's next life
+                                                takes them again under a higher token
+    take           what is in hand, by token    the next owner takes it in pieces, then one by one
+    apply          views, watermarks, digest    all or none; events come again and are duplicates
+    mark           mark, rows, exceptions       all or none; before it the batch comes again
+    rebuild        run filed                    a worker drives it
+                   number noted                 the generation is made by whoever goes on
+                   generation made, or cleared  it catches up; the era noted keeps it from being
+                                                cleared twice
+                   live, compared               compared again
+                   act noted, route moved       a note without its switch leads nowhere; a route
+                                                that was moved ends the run
+    switch, back   act noted, route moved       the same; asked for again
+    retire         out of the live ones, gone   the next retire removes what is left
+    seed           paused, views, watermarks,   a generation that nobody sees: the run fails, for its
+                   let go                       views are gone, and takes the generation with it
+"""
+import os
+import sys
+
+from apply import MORE, WORK, Scenario, journal, run_scenarios
+from harness import Report, arguments, end_scratch, scratch
+from oracle import Ledger
+
+TOTALS, TRAIL, LOGGED, STRICT = range(4)  # worker_engine.c
+LEASED_WORK = (*WORK[:3], 1)
+
+
+def drained(worker, directory):
+    """Four projections, all live; some events of one are dead."""
+    place, oracle = journal(worker, directory)
+    place.must("deploy", 4)
+    place.must(*WORK)
+    place.must("append", *MORE.args())
+    oracle.check(place.database, Ledger(place.ledger))
+    place.must(*WORK)
+    return place, oracle
+
+
+def leasing(worker, directory):
+    """Heartbeat, leases, take, apply, mark, and everything given back at the end."""
+    place, oracle = journal(worker, directory)
+    place.must("deploy", 4)
+    place.must(*LEASED_WORK)
+    place.must("append", *MORE.args())
+    oracle.check(place.database, Ledger(place.ledger))
+    return Scenario(place, oracle, LEASED_WORK)
+
+
+def building(worker, directory):
+    return Scenario(*drained(worker, directory), ("rebuild", TOTALS, 0), (WORK,))
+
+
+def building_what_fails(worker, directory):
+    """Its rows are filed while it catches up, and dead ones are put back at the end."""
+    return Scenario(*drained(worker, directory), ("rebuild", STRICT, 0), (WORK,))
+
+
+def in_place(worker, directory):
+    return Scenario(*drained(worker, directory), ("rebuild", TRAIL, 1), (WORK,))
+
+
+def in_place_by_log(worker, directory):
+    return Scenario(*drained(worker, directory), ("rebuild", LOGGED, 1), (WORK,))
+
+
+def replaying(worker, directory):
+    return Scenario(*drained(worker, directory), ("replay", TRAIL), (WORK,))
+
+
+def upgraded(worker, directory, *verbs):
+    place, oracle = drained(worker, directory)
+    for verb in (("upgrade",), WORK, *verbs):
+        place.must(*verb)
+    return place, oracle
+
+
+def switching(worker, directory):
+    return Scenario(*upgraded(worker, directory), ("switch", STRICT, 2), (WORK,))
+
+
+def going_back(worker, directory):
+    place, oracle = upgraded(worker, directory, ("switch", STRICT, 2))
+    return Scenario(place, oracle, ("rollback", STRICT, 1), (WORK,))
+
+
+def retiring(worker, directory):
+    place, oracle = upgraded(worker, directory, ("switch", STRICT, 2))
+    return Scenario(place, oracle, ("retire", STRICT, 1), (WORK,))
+
+
+def seeding(worker, directory):
+    return Scenario(*drained(worker, directory), ("seed", TRAIL), (WORK,))
+
+
+SCENARIOS = [
+    ("leasing, claiming, applying and giving back survives a kill anywhere", leasing, 14),
+    ("a rebuild beside the live generation survives a kill anywhere", building, 12),
+    ("a rebuild that files what fails survives a kill anywhere", building_what_fails, 8),
+    ("a rebuild in place survives a kill anywhere", in_place, 10),
+    ("a rebuild in place in the order of the log survives a kill anywhere", in_place_by_log, 6),
+    ("a replay survives a kill anywhere", replaying, 5),
+    ("a switch survives a kill anywhere", switching, 6),
+    ("going back survives a kill anywhere", going_back, 5),
+    ("retiring a generation survives a kill anywhere", retiring, 6),
+    ("seeding a generation survives a kill anywhere", seeding, 10),
+]
+
+
+def run(worker, everything, keep, seed, report, only=None, until=None):
+    root = scratch()
+    run_scenarios(SCENARIOS, worker, root, everything, seed, report, only, until)
+    end_scratch(root, keep, report)
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--only", help="scenarios whose name has this in it")
+    options = parser.parse_args()
+    print("# seed %d" % options.seed)
+    report = Report()
+    run(os.path.abspath(options.worker), options.all, options.keep, options.seed, report,
+        options.only)
+    return report.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
