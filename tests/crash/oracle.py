@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 import struct
 import tempfile
+import zlib
 
 HEAD_MAGIC = b"EFHEAD01"
 FAILED, DEAD, PENDING = 2, 3, 0
@@ -99,6 +100,14 @@ def encode(row, tenant, stream, kind):
     return out + b"".join(struct.pack("<I", len(t.encode())) + t.encode() for t in texts)
 
 
+def partition_of(tenant, stream, count):
+    """After src/core/placement.c, a second time."""
+    crc = zlib.crc32(stream.encode())
+    if tenant:
+        crc = zlib.crc32(tenant.encode(), zlib.crc32(struct.pack("<Q", len(tenant.encode())), crc))
+    return crc % count
+
+
 class Copy:
     """The database as another process would find it now."""
 
@@ -125,7 +134,7 @@ class Oracle:
     def __init__(self, workloads, takes=False):
         self.workloads = {w.seed: w for w in workloads}
         self.takes = takes        # rows are taken from it, by worker.c's rule
-        self.partition = {}       # stream id -> partition, from every outbox row ever seen
+        self.partition = {}       # of each stream's id; a row that says otherwise is wrong
         self.proved = []          # rows whose bytes and hash were checked before
         self.ids = set()          # theirs, with the tenant
         self.count = 0
@@ -159,6 +168,9 @@ class Oracle:
         self.check_acknowledged(rows, ledger)
         self.check_heads(db, by_stream)
         self.check_ids(db, len(rows))
+        count = db.execute("SELECT partitions FROM state").fetchone()[0]
+        for stream, names in streams.items():
+            self.partition.setdefault(stream, partition_of(*names, count))
         marks = self.check_outbox(db, rows, by_stream, ledger)
         if self.takes:
             self.check_exceptions(db, rows, marks, ledger)
@@ -282,8 +294,7 @@ class Oracle:
             need(known == partition, "position %d is in another partition", position)
         wanted = set()
         for stream, places in by_stream.items():
-            partition = self.partition.get(stream)
-            need(partition is not None, "position %d has no outbox row", places[1])
+            partition = self.partition[stream]
             wanted.update(places[max(1, bisect.bisect_right(places, marks.get(partition, 0))):])
         need(wanted == set(queued), "outbox rows and marks disagree, at positions %r",
              sorted(wanted ^ set(queued))[:5])

@@ -4,6 +4,7 @@
  */
 #include "worker.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,12 +35,14 @@ static void on_step(void *context, const char *post, const ef_tick *tick, const 
         printf("first error %s: %s\n", ef_status_code(error->status), error->text);
 }
 
-/* Signals that end it are waited for, so no thread may be met by one. */
+/* Signals that end it are waited for, so no thread may be met by one. Being stopped and woken ends
+ * the wait, too. */
 static void wait_for_signal(const sigset_t *set, int64_t ms)
 {
     struct timespec most = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
 
-    (void)sigtimedwait(set, NULL, &most);
+    while (sigtimedwait(set, NULL, &most) < 0 && errno == EINTR)
+        ;
 }
 
 int verb_serve(struct worker *w, const struct numbers *n)

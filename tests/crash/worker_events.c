@@ -104,9 +104,14 @@ struct thread {
 static void *hammer(void *context)
 {
     struct thread *t = context;
+    int64_t pause_ms = getenv("WORKER_PAUSE_MS") ? strtoll(getenv("WORKER_PAUSE_MS"), NULL, 10) : 0;
+    struct timespec pause = {.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000};
 
-    for (int64_t i = 0; t->st == EF_OK && now_ms() < t->until_ms; i += t->size)
+    for (int64_t i = 0; t->st == EF_OK && now_ms() < t->until_ms; i += t->size) {
         t->st = append_batch(t->w, t->batch, i, t->size, &t->err);
+        if (pause_ms)
+            (void)nanosleep(&pause, NULL);
+    }
     return NULL;
 }
 

@@ -89,8 +89,7 @@ static void pass_event(oracle *o, oracle_generation *g, const sim_event *e, int6
 {
     int lane = g->seen.name + 1;
     bool can = o->may_skip[lane][e->position];
-    bool first =
-        rule_verdict(g->rule, e) == FOLDED_FAILED || o->rows.at[lane][e->position].skip;
+    bool first = rule_verdict(g->rule, e) == FOLDED_FAILED || o->rows.at[lane][e->position].skip;
     bool skip = can && *skips > 0 && (*skips == *skippable || first);
     folded verdict;
 
