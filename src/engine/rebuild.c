@@ -90,15 +90,23 @@ static ef_status make(ef__driven *d, const builds *b, ef_error *err)
     return st;
 }
 
+/*
+ * In the era that was noted, so that a driver who comes late clears nothing. Where it is another era
+ * by now, somebody has cleared it and ended before that was noted, or an operator was at it. Which
+ * of the two cannot be told once it has gone live again: the era is noted anew, under the lease, and
+ * the next step clears, at worst for a second time.
+ */
 static ef_status clear(ef__driven *d, const builds *b, ef_error *err)
 {
     ef_views *views = d->engine->views;
-    /* In the era that the run was noted in: whoever drives it a second time clears nothing. */
-    bool done = !b->built || (b->built->era == d->detail.era + 1 &&
-                              b->built->state == EF__GENERATION_CATCHING_UP);
-    ef_status st =
-        done ? EF_OK : views->ops->generation_clear(views, b->built->id, d->detail.era, err);
+    ef_status st = EF_OK;
 
+    if (b->built && b->built->era != d->detail.era) {
+        d->detail.era = b->built->era;
+        return ef__run_save(d, err);
+    }
+    if (b->built)
+        st = views->ops->generation_clear(views, b->built->id, d->detail.era, err);
     ef__routes_outdate(d->engine);
     d->detail.cleared = true;
     return st == EF_OK ? ef__run_save(d, err) : st;

@@ -27,8 +27,9 @@ FIRST, MORE = Workload(60, 9, 20, 1, 20), Workload(120, 9, 20, 2, 20)
 class Scenario:
     """`victim` is run on a copy of `prepared` and killed; it and `rest` are then run to the end."""
 
-    def __init__(self, prepared, oracle, victim, rest=()):
+    def __init__(self, prepared, oracle, victim, rest=(), always=()):
         self.prepared, self.oracle, self.victim, self.rest = prepared, oracle, victim, rest
+        self.always = always  # calls that are met whole even where the others are sampled
         self.end = None  # what a run leaves that nobody killed
 
     def finish(self, place):
@@ -78,7 +79,8 @@ def sweep(scenario, root, most, seed, until):
     trial = scenario.prepared.clone(os.path.join(root, "count"))
     counts = count_calls(trial, MUTATING, *scenario.victim, files=ALL_FILES)
     scenario.end = scenario.finish(trial)
-    chosen, met, left_out = sample(counts, most, seed), 0, 0
+    whole = [(call, 1 + n) for call in scenario.always for n in range(counts[call])]
+    chosen, met, left_out = sorted({*sample(counts, most, seed), *whole}), 0, 0
 
     def unless_late(*args):
         return None if until and time.monotonic() > until else kill_at(*args)
@@ -236,7 +238,7 @@ def file_modes(worker, root):
 
 
 def run_scenarios(scenarios, worker, root, everything, seed, report, only=None, until=None):
-    """Each of `scenarios` (sentence, how it is made, points of a short run) in a room of its own."""
+    """Each (sentence, how it is made, points of a short run), in a room of its own."""
     for sentence, make, most in scenarios:
         if only and only not in make.__name__:
             continue

@@ -149,8 +149,7 @@ class Generation:
                 sorted(tuple(r)[1:] for r in self.watermarks.values()), self.index, self.failures)
 
     def check(self, journal, waiting):
-        """One that is being seeded, or on its way out, is nobody's: only its own sums must be right.
-        """
+        """One that is being seeded, or on its way out, is nobody's: its sums must be right."""
         need(self.state != FAILED, "%s has failed", self.name)
         need(self.state in (CATCHING_UP, LIVE) or not self.row["routed"],
              "queries for %s go to one in state %d", self.name, self.state)
@@ -268,8 +267,8 @@ class Generation:
 
 
 def look(database, waiting=True):
-    """Check everything; gives (journal, generations by name and number). `waiting`: what was not applied is
-    queued, or an exception; views that a power cut has set back need a tick before that."""
+    """Check everything; gives (journal, generations by name and number). `waiting`: what was not
+    applied is queued, or an exception; views that a power cut has set back need a tick before that."""
     journal = Journal(database)
     if not os.path.exists(views_of(database)):
         return journal, {}
@@ -291,8 +290,8 @@ def exact(database):
 
 
 def check_done(database, names=None):
-    """Nothing is left to do: every generation is live and every event is in it, or is dead, or waits
-    behind a dead one; queries go to one of each name; no run is open."""
+    """Nothing is left to do: every generation is live and every event is in it, dead, or behind a
+    dead one; queries go to one of each name; no run is open."""
     journal, generations = look(database)
     routed = sorted(g.name for g in generations.values() if g.row["routed"])
     need(routed == sorted(names or NAMES), "queries go to %r", routed)

@@ -24,6 +24,7 @@ from harness import Place, Report, arguments, end_scratch, environment, scratch
 from oracle import Ledger, Oracle, Workload, need
 
 SECTOR = 512
+FOLD = ("work", 60, 20, 0)
 HEADER = struct.Struct("<c3xIQQ")
 
 Record = collections.namedtuple("Record", "op name offset data")
@@ -168,23 +169,10 @@ class Run:
         self.records = read_log(log)
         need(sum(1 for r in self.records if r.op == "s" and r.name == "journal.db-wal") > 5,
              "nothing was recorded")
-        self.partition = self.learn(prepared)
         self.fresh_oracle().check(place.database, Ledger(place.ledger))
 
-    def learn(self, prepared):
-        """The partition of each stream, which an oracle can see while rows are queued only."""
-        place = prepared.clone(prepared.directory + "-learn")
-        for workload in self.workloads:
-            place.must("append", *workload.args())
-        learned = Oracle(self.workloads)
-        learned.check(place.database, Ledger(place.ledger))
-        place.remove()
-        return learned.partition
-
     def fresh_oracle(self):
-        oracle = Oracle(self.workloads)
-        oracle.partition = dict(self.partition)
-        return oracle
+        return Oracle(self.workloads)
 
     def cut_at(self, number, directory, dice):
         """The place that a cut before record `number` leaves, with the ledger of what was told."""
@@ -252,7 +240,7 @@ def moving(tools, directory):
 def folding(tools, directory):
     """New journal and views: deployed, appended, folded."""
     work = Workload(80, 9, 10, 4, 40)
-    return Run(tools, empty(tools, directory), [work], ("live", *work.args()), (("work", 60, 20, 0),))
+    return Run(tools, empty(tools, directory), [work], ("live", *work.args()), (FOLD,))
 
 
 def folding_on(tools, directory):
@@ -261,7 +249,7 @@ def folding_on(tools, directory):
     place = empty(tools, directory)
     place.must("live", *before.args())
     os.remove(place.ledger)
-    return Run(tools, place, [before, work], ("live", *work.args()), (("work", 60, 20, 0),))
+    return Run(tools, place, [before, work], ("live", *work.args()), (FOLD,))
 
 
 # What it is called, how it is made, seconds in a short run, and what is known to be wrong.

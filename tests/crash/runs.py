@@ -7,8 +7,8 @@ its end, and what is there then has to be what a run leaves that nobody killed.
 
 What a kill leaves behind, step by step (the order is that of the code):
 
-    a beat         heartbeat, leases            all or none; they run out, or their owner's next life
-                                                takes them again under a higher token
+    a beat         heartbeat, leases            all or none; they run out, or the same name takes
+                                                them again under a higher token
     take           what is in hand, by token    the next owner takes it in pieces, then one by one
     apply          views, watermarks, digest    all or none; events come again and are duplicates
     mark           mark, rows, exceptions       all or none; before it the batch comes again
@@ -21,7 +21,7 @@ What a kill leaves behind, step by step (the order is that of the code):
                                                 that was moved ends the run
     switch, back   act noted, route moved       the same; asked for again
     retire         out of the live ones, gone   the next retire removes what is left
-    seed           paused, views, watermarks,   a generation that nobody sees: the run fails, for its
+    seed           paused, views, watermarks,   a generation nobody sees: the run fails, for its
                    let go                       views are gone, and takes the generation with it
 """
 import os
@@ -33,6 +33,7 @@ from oracle import Ledger
 
 TOTALS, TRAIL, LOGGED, STRICT = range(4)  # worker_engine.c
 LEASED_WORK = (*WORK[:3], 1)
+COMMITS = ("fdatasync",)  # a kill before each: between any two durable steps
 
 
 def drained(worker, directory):
@@ -57,7 +58,7 @@ def leasing(worker, directory):
 
 
 def building(worker, directory):
-    return Scenario(*drained(worker, directory), ("rebuild", TOTALS, 0), (WORK,))
+    return Scenario(*drained(worker, directory), ("rebuild", TOTALS, 0), (WORK,), COMMITS)
 
 
 def building_what_fails(worker, directory):
@@ -66,7 +67,7 @@ def building_what_fails(worker, directory):
 
 
 def in_place(worker, directory):
-    return Scenario(*drained(worker, directory), ("rebuild", TRAIL, 1), (WORK,))
+    return Scenario(*drained(worker, directory), ("rebuild", TRAIL, 1), (WORK,), COMMITS)
 
 
 def in_place_by_log(worker, directory):
@@ -99,20 +100,20 @@ def retiring(worker, directory):
 
 
 def seeding(worker, directory):
-    return Scenario(*drained(worker, directory), ("seed", TRAIL), (WORK,))
+    return Scenario(*drained(worker, directory), ("seed", TRAIL), (WORK,), COMMITS)
 
 
 SCENARIOS = [
     ("leasing, claiming, applying and giving back survives a kill anywhere", leasing, 14),
-    ("a rebuild beside the live generation survives a kill anywhere", building, 12),
+    ("a rebuild beside the live generation survives a kill anywhere", building, 8),
     ("a rebuild that files what fails survives a kill anywhere", building_what_fails, 8),
-    ("a rebuild in place survives a kill anywhere", in_place, 10),
+    ("a rebuild in place survives a kill anywhere", in_place, 6),
     ("a rebuild in place in the order of the log survives a kill anywhere", in_place_by_log, 6),
     ("a replay survives a kill anywhere", replaying, 5),
     ("a switch survives a kill anywhere", switching, 6),
     ("going back survives a kill anywhere", going_back, 5),
     ("retiring a generation survives a kill anywhere", retiring, 6),
-    ("seeding a generation survives a kill anywhere", seeding, 10),
+    ("seeding a generation survives a kill anywhere", seeding, 6),
 ]
 
 

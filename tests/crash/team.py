@@ -33,7 +33,7 @@ class Team(Crowd):
         super().__init__(Place(self.worker, root), dice)
         self.lease_ms, self.env = lease_ms, {"WORKER_PAUSE_MS": str(pause_ms)}
         self.stopped, self.names = [], set()  # what workers said at their end; who they were
-        self.first = Workload(400, STREAMS, 50, 1)  # every stream is there, so its partition is known
+        self.first = Workload(400, STREAMS, 50, 1)
         self.place.must("append", *self.first.args())
         self.proof = Oracle([self.first])
         self.proof.check(self.place.database, Ledger(self.place.ledger))
