@@ -91,10 +91,10 @@ static ef_status make(ef__driven *d, const builds *b, ef_error *err)
 }
 
 /*
- * In the era that was noted, so that a driver who comes late clears nothing. Where it is another era
- * by now, somebody has cleared it and ended before that was noted, or an operator was at it. Which
- * of the two cannot be told once it has gone live again: the era is noted anew, under the lease, and
- * the next step clears, at worst for a second time.
+ * In the era that was noted, so that a driver who comes late clears nothing. Where it is another
+ * era by now, somebody has cleared it and ended before that was noted, or an operator was at it.
+ * Which of the two cannot be told once it has gone live again: the era is noted anew, under the
+ * lease, and the next step clears, at worst for a second time.
  */
 static ef_status clear(ef__driven *d, const builds *b, ef_error *err)
 {

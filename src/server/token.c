@@ -22,7 +22,7 @@
 static const char *const scope_names[] = {"append", "read", "work", "operate", "admin"};
 #define SCOPE_COUNT (sizeof(scope_names) / sizeof(scope_names[0]))
 
-const char *ef__scope_name(unsigned bit)
+const char *ef__token_scope(unsigned bit)
 {
     for (size_t i = 0; i < SCOPE_COUNT; i++)
         if (bit == 1u << i)
@@ -235,7 +235,7 @@ static void write_line(ef__buf *out, const ef__token *token)
         if (token->scopes & bit) {
             size_t used = strlen(scopes);
             (void)snprintf(scopes + used, sizeof(scopes) - used, "%s%s", used ? "," : "",
-                           ef__scope_name(bit));
+                           ef__token_scope(bit));
         }
     ef__hex(token->hash, EF_HASH_BYTES, hash);
     memcpy(line.id, token->id, sizeof(line.id));

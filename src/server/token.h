@@ -35,7 +35,7 @@ typedef struct ef__token_list {
 /* "append,read": EF_BAD_INPUT names a word that is no scope. */
 ef_status ef__scopes_parse(ef_str list, unsigned *out, ef_error *err);
 /* The word of one bit. */
-const char *ef__scope_name(unsigned bit);
+const char *ef__token_scope(unsigned bit);
 
 /* A new one with a secret of its own: `text` is what its owner gets, once. */
 ef_status ef__token_make(ef__token *token, int64_t now_us, char text[EF__TOKEN_TEXT_MAX],
