@@ -57,8 +57,8 @@ class Views(Case):
                    .get("total") == 11)
         then = self.get(f"/v1/views/customers/past?position={first['position']}").json()
         self.assertEqual(5, then["data"]["total"])
-        made_by = self.get("/v1/views/customers/past/explain").json()
-        self.assertEqual([first["position"], second["position"]], [e["position"] for e in made_by])
+        wait_until(lambda: [first["position"], second["position"]] ==
+                   [e["position"] for e in self.get("/v1/views/customers/past/explain").json()])
 
     def test_unknown_ones_look_alike(self):
         self.refused(404, "not_found", self.get("/v1/views/nobody/x"))
