@@ -3,6 +3,8 @@
  */
 #include "engine_fixture.h"
 
+#include "stores.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -27,12 +29,8 @@ void fixture_open(fixture *f, ef_mode mode)
     f->clock = (ef_clock){.wall_us = read_clock, .mono_us = read_clock, .context = &f->now_us};
     (void)snprintf(f->folder, sizeof f->folder, "/tmp/everfold-engine-XXXXXX");
     CHECK(mkdtemp(f->folder) != NULL);
-    (void)snprintf(f->journal_url, sizeof f->journal_url, "memory:");
-    (void)snprintf(f->views_url, sizeof f->views_url, "memory:");
-    if (fixture_has_files(f)) {
-        (void)snprintf(f->journal_url, sizeof f->journal_url, "sqlite:%s/journal.db", f->folder);
-        (void)snprintf(f->views_url, sizeof f->views_url, "sqlite:%s/views.db", f->folder);
-    }
+    store_url(f->journal_url, sizeof f->journal_url, f->backend, f->folder, "journal");
+    store_url(f->views_url, sizeof f->views_url, f->backend, f->folder, "views");
     OK(ef_journal_open(&(ef_journal_options){.url = f->journal_url,
                                              .create = true,
                                              .clock = &f->clock,
@@ -49,7 +47,7 @@ void fixture_open(fixture *f, ef_mode mode)
 
 bool fixture_has_files(const fixture *f)
 {
-    return strcmp(f->backend, "sqlite") == 0;
+    return store_survives(f->backend, "journal");
 }
 
 ef_engine *fixture_engine(fixture *f, const char *worker)

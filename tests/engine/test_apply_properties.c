@@ -6,6 +6,7 @@
  * by a cursor afterwards, by cursors that are given little memory, by two engines in turns. All
  * have to end in the same bytes.
  */
+#include "stores.h"
 #include "test.h"
 
 #include "../../src/engine/engine_priv.h"
@@ -89,13 +90,12 @@ typedef struct bench {
 
 static void open_bench(bench *b)
 {
-    char url[128] = "memory:";
+    char url[160];
 
     *b = (bench){.err = EF_ERROR_INIT};
     (void)snprintf(b->folder, sizeof b->folder, "/tmp/everfold-apply-XXXXXX");
     CHECK(mkdtemp(b->folder) != NULL);
-    if (strcmp(g_backend, "sqlite") == 0)
-        (void)snprintf(url, sizeof url, "sqlite:%s/journal.db", b->folder);
+    store_url(url, sizeof url, g_backend, b->folder, "journal");
     CHECK_STATUS(EF_OK,
                  ef_journal_open(&(ef_journal_options){.url = url, .create = true, .clock = &CLOCK},
                                  &b->journal, &b->err),
@@ -113,11 +113,10 @@ static void close_bench(bench *b)
 
 static ef_engine *open_engine(bench *b, const char *views)
 {
-    char url[128] = "memory:";
+    char url[160];
     ef_engine *engine;
 
-    if (strcmp(g_backend, "sqlite") == 0)
-        (void)snprintf(url, sizeof url, "sqlite:%s/%s.db", b->folder, views);
+    store_url(url, sizeof url, g_backend, b->folder, views);
     CHECK_STATUS(EF_OK,
                  ef_engine_open(
                      &(ef_engine_options){

@@ -5,6 +5,7 @@
  * Two engines on one journal and one view store are two processes here: with SQLite they share the
  * files, and nothing else. In memory there is one engine.
  */
+#include "stores.h"
 #include "test.h"
 
 #include <everfold/everfold.h>
@@ -23,7 +24,7 @@ typedef struct bench {
 
 static bool on_files(void)
 {
-    return strcmp(g_backend, "sqlite") == 0;
+    return store_survives(g_backend, "views");
 }
 
 static ef_engine *open_engine(bench *b, bool read_only)
@@ -38,15 +39,13 @@ static ef_engine *open_engine(bench *b, bool read_only)
 
 static void open_bench(bench *b)
 {
-    char journal[128] = "memory:";
+    char journal[160];
 
-    *b = (bench){.err = EF_ERROR_INIT, .views = "memory:"};
+    *b = (bench){.err = EF_ERROR_INIT};
     (void)snprintf(b->folder, sizeof b->folder, "/tmp/everfold-c-XXXXXX");
     CHECK(mkdtemp(b->folder) != NULL);
-    if (on_files()) {
-        (void)snprintf(journal, sizeof journal, "sqlite:%s/journal.db", b->folder);
-        (void)snprintf(b->views, sizeof b->views, "sqlite:%s/views.db", b->folder);
-    }
+    store_url(journal, sizeof journal, g_backend, b->folder, "journal");
+    store_url(b->views, sizeof b->views, g_backend, b->folder, "views");
     CHECK_STATUS(EF_OK,
                  ef_journal_open(&(ef_journal_options){.url = journal, .create = true}, &b->journal,
                                  &b->err),

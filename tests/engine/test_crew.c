@@ -4,6 +4,7 @@
  */
 #include "../../src/engine/engine_priv.h"
 
+#include "stores.h"
 #include "test.h"
 
 #include <everfold/everfold.h>
@@ -66,10 +67,10 @@ static void open_team(team *t)
     t->clock = (ef_clock){read_wall, read_mono, t};
     (void)snprintf(t->folder, sizeof t->folder, "/tmp/everfold-crew-XXXXXX");
     CHECK(mkdtemp(t->folder) != NULL);
-    (void)snprintf(t->journal_url, sizeof t->journal_url, "memory:");
-    if (strcmp(g_backend, "sqlite") == 0)
-        (void)snprintf(t->journal_url, sizeof t->journal_url, "sqlite:%s/journal.db", t->folder);
-    (void)snprintf(t->views_url, sizeof t->views_url, "sqlite:%s/views.db", t->folder);
+    store_url(t->journal_url, sizeof t->journal_url, g_backend, t->folder, "journal");
+    /* All of the team see the same views, so they are never in memory. */
+    store_url(t->views_url, sizeof t->views_url,
+              store_survives(g_backend, "views") ? g_backend : "sqlite", t->folder, "views");
     t->journal = open_journal(t);
 }
 

@@ -2,6 +2,7 @@
  * test_engine.c - events become views: apply, queue, catch-up, deploying and reading, on memory and
  * on SQLite (argv[1]).
  */
+#include "stores.h"
 #include "test.h"
 
 #include <everfold/everfold.h>
@@ -39,15 +40,13 @@ typedef struct bench {
 
 static void open_bench(bench *b, ef_mode mode)
 {
-    char journal[128] = "memory:", views[128] = "memory:";
+    char journal[160], views[160];
 
     *b = (bench){.err = EF_ERROR_INIT};
     (void)snprintf(b->folder, sizeof b->folder, "/tmp/everfold-engine-XXXXXX");
     CHECK(mkdtemp(b->folder) != NULL);
-    if (strcmp(g_backend, "sqlite") == 0) {
-        (void)snprintf(journal, sizeof journal, "sqlite:%s/journal.db", b->folder);
-        (void)snprintf(views, sizeof views, "sqlite:%s/views.db", b->folder);
-    }
+    store_url(journal, sizeof journal, g_backend, b->folder, "journal");
+    store_url(views, sizeof views, g_backend, b->folder, "views");
     CHECK_STATUS(
         EF_OK,
         ef_journal_open(&(ef_journal_options){.url = journal,

@@ -7,6 +7,7 @@
  * pairs are chosen so that any way of gluing two names together, of matching by pattern, of
  * cutting, of folding case or of normalising would bring two of them to one place.
  */
+#include "stores.h"
 #include "test.h"
 
 #include <everfold/everfold.h>
@@ -86,15 +87,13 @@ static void make_long_names(void)
 
 static void open_bench(bench *b)
 {
-    char journal[128] = "memory:", views[128] = "memory:";
+    char journal[160], views[160];
 
     *b = (bench){.err = EF_ERROR_INIT};
     (void)snprintf(b->folder, sizeof b->folder, "/tmp/everfold-names-XXXXXX");
     CHECK(mkdtemp(b->folder) != NULL);
-    if (strcmp(g_backend, "sqlite") == 0) {
-        (void)snprintf(journal, sizeof journal, "sqlite:%s/journal.db", b->folder);
-        (void)snprintf(views, sizeof views, "sqlite:%s/views.db", b->folder);
-    }
+    store_url(journal, sizeof journal, g_backend, b->folder, "journal");
+    store_url(views, sizeof views, g_backend, b->folder, "views");
     CHECK_STATUS(EF_OK,
                  ef_journal_open(&(ef_journal_options){.url = journal, .create = true}, &b->journal,
                                  &b->err),
