@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The URL of `what`: "journal", "views", or another view store's name. Fails the test if it cannot be
- * had. */
+/* The URL of `what`: "journal", "views", or another view store's name. Fails the test if it cannot
+ * be had. */
 void store_url(char *out, size_t size, const char *backend, const char *folder, const char *what);
 /* Is the store `what` one that outlives the process? */
 bool store_survives(const char *backend, const char *what);
