@@ -19,6 +19,7 @@
 #include <everfold/run.h>
 #include <everfold/shadow.h>
 #include <everfold/status.h>
+#include <everfold/store.h>
 #include <everfold/str.h>
 #include <everfold/supervisor.h>
 #include <everfold/version.h>

@@ -33,18 +33,21 @@ static void write_answer(cli *c, const char *data, const ef_store_facts *facts, 
     ef__buf_add_char(&c->out, '\n');
 }
 
-static void write_schema(void *context, ef_str text)
-{
-    ef__buf_add_str(&((cli *)context)->out, text);
-}
-
-/* The SQL that makes the schema, for those who migrate by hand; no server is asked. */
+/* What would be made, for those who make it by hand. */
 static int print_schema(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
+    ef_text text = {0};
+    ef_status st = ef_stores_schema(c->journal_url, c->views_url, &text, &err);
 
-    if (ef_journal_schema(c->journal_url, write_schema, c, &err) != EF_OK)
-        return cli_fail(c, &err, "say --journal postgres://…");
+    if (st == EF_OK && text.len == 0)
+        st = ef_fail(&err, EF_BAD_INPUT,
+                     "neither %s nor %s is on a server: there is no SQL to be run by hand",
+                     c->journal_shown, c->views_shown);
+    if (st != EF_OK)
+        return cli_fail(c, &err, NULL);
+    ef__buf_add(&c->out, text.ptr, text.len);
+    ef_text_release(&text);
     return 0;
 }
 
@@ -77,7 +80,7 @@ static int run_init(cli *c)
 
 static const cli_option options[] = {
     {"partitions", 0, "N", "outbox.partitions", NULL, "partitions of a new journal (default 16)"},
-    {"sql", 0, NULL, NULL, NULL, "print the SQL of a PostgreSQL journal's schema, and do nothing"},
+    {"sql", 0, NULL, NULL, NULL, "make nothing: print the SQL that would, for stores on a server"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 

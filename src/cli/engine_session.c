@@ -48,7 +48,7 @@ static const char *views_hint(const cli *c, ef_status status, char *room, size_t
 
     if ((status != EF_NOT_FOUND && status != EF_MISUSE) || url.origin != EF__ORIGIN_FLAG)
         return cli_journal_hint(c, status, room, room_size);
-    (void)snprintf(room, room_size, "run: everfold init --views %.*s", EF_STR_ARG(url.value));
+    (void)snprintf(room, room_size, "run: everfold init --views %s", c->views_shown);
     return room;
 }
 
@@ -120,7 +120,8 @@ ef_status cli_stores_make(cli *c, bool *out_made, ef_error *err)
 
     *out_made = false;
     (void)snprintf(data, sizeof(data), "%.*s", EF_STR_ARG(ef__settings_text(c->settings, "data")));
-    if (strncmp(c->journal_url, "memory:", 7) != 0)
+    if (strncmp(c->journal_url, "memory:", 7) != 0 &&
+        (!cli_url_on_server(c->journal_url) || !cli_url_on_server(c->views_url)))
         st = make_data_directory(data, err);
     if (st != EF_OK)
         return st;

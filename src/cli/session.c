@@ -21,8 +21,9 @@ extern char **environ;
 static const ef__setting_spec specs[] = {
     {"data", EF__SETTING_TEXT, DATA_DEFAULT, 0, 0, NULL, NULL, "the data directory"},
     {"journal", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "the journal's store: sqlite:PATH, postgres://… or memory:"},
-    {"views", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "the views' store: sqlite:PATH or memory:"},
+     "the journal's store: sqlite:PATH, postgres://HOST/DATABASE or memory:"},
+    {"views", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "the views' store: sqlite:PATH, postgres://HOST/DATABASE or memory:"},
     {"tenant", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "the tenant"},
     {"output", EF__SETTING_CHOICE, "table", 0, 0, "table,json,ndjson", NULL,
      "how answers are printed"},
@@ -163,7 +164,13 @@ static ef_status journal_url(cli *c, ef_error *err)
     return EF_OK;
 }
 
-/* Views of a journal that keeps nothing would outlive it: they are in memory too. */
+bool cli_url_on_server(const char *url)
+{
+    return strncmp(url, "postgres:", 9) == 0 || strncmp(url, "postgresql:", 11) == 0;
+}
+
+/* Views of a journal that keeps nothing would outlive it: they are in memory too. Those of a
+ * journal on a server are beside it, for the workers of other machines need them. */
 static ef_status views_url(cli *c, ef_error *err)
 {
     ef_str url = ef__settings_text(c->settings, "views");
@@ -174,28 +181,13 @@ static ef_status views_url(cli *c, ef_error *err)
         n = snprintf(c->views_url, sizeof(c->views_url), "%.*s", EF_STR_ARG(url));
     else if (strncmp(c->journal_url, "memory:", 7) == 0)
         n = snprintf(c->views_url, sizeof(c->views_url), "memory:");
+    else if (cli_url_on_server(c->journal_url))
+        n = snprintf(c->views_url, sizeof(c->views_url), "%s", c->journal_url);
     else
         n = snprintf(c->views_url, sizeof(c->views_url), "sqlite:%.*s/views.db", EF_STR_ARG(data));
     if (n < 0 || (size_t)n >= sizeof(c->views_url))
         return ef_fail(err, EF_BAD_INPUT, "the views' URL is too long");
     return EF_OK;
-}
-
-/* The URL with *** in the place of a password: SCHEME://USER:PASSWORD@HOST, or …?password=… */
-static void show_url(const char *url, char *out, size_t size)
-{
-    const char *user = strstr(url, "://");
-    const char *end = user ? user + 3 + strcspn(user + 3, "/?") : NULL;
-    const char *at = end ? memrchr(user + 3, '@', (size_t)(end - user - 3)) : NULL;
-    const char *colon = at ? memchr(user + 3, ':', (size_t)(at - user - 3)) : NULL;
-    const char *key = strstr(url, "password=");
-
-    if (colon)
-        (void)snprintf(out, size, "%.*s:***%s", (int)(colon - url), url, at);
-    else
-        (void)snprintf(out, size, "%s", url);
-    if (key && user && (key = strstr(out, "password="))) /* what stands behind it goes too */
-        (void)snprintf(out + (key - out) + strlen("password="), 4, "***");
 }
 
 ef_status cli_settings_load(cli *c, ef_error *err)
@@ -214,8 +206,8 @@ ef_status cli_settings_load(cli *c, ef_error *err)
     st = journal_url(c, err);
     if (st == EF_OK)
         st = views_url(c, err);
-    show_url(c->journal_url, c->journal_shown, sizeof c->journal_shown);
-    show_url(c->views_url, c->views_shown, sizeof c->views_shown);
+    ef_url_show(c->journal_url, c->journal_shown, sizeof(c->journal_shown));
+    ef_url_show(c->views_url, c->views_shown, sizeof(c->views_shown));
     return st == EF_OK ? cli_mode_from_settings(c->settings, &c->mode, err) : st;
 }
 

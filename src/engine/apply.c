@@ -298,6 +298,7 @@ static ef_status fold_generation(work *w, ef_error *err)
     ef_status st = EF_OK;
 
     w->cursor_after = w->apply->cursor_after;
+    st = ef__workset_fetch(w->set, w->apply->events, w->apply->event_count, err);
     for (size_t i = 0; st == EF_OK && i < w->apply->event_count; i++) {
         st = apply_one(w, i, &w->results[i], err);
         if (st == EF_OK && stops_here(w, &w->results[i])) {

@@ -17,7 +17,7 @@ static ef_status no_memory(ef_error *err)
 
 /* The store as of the first read of a batch. Reads one by one would each open a transaction, and
  * that costs more than a row does. A store without snapshots is read as it is. */
-static ef_status reading_from(ef__workset *set, ef_views **out, ef_error *err)
+ef_status ef__workset_reads_from(ef__workset *set, ef_views **out, ef_error *err)
 {
     ef_views *views = set->engine->views;
     ef_status st = EF_OK;
@@ -32,13 +32,15 @@ void ef__workset_read_end(ef__workset *set)
 {
     ef__views_close(set->snapshot);
     set->snapshot = NULL;
+    ef__pair_map_reset(&set->fetched);
+    ef__arena_reset(&set->fetched_arena);
 }
 
 static ef_status get_view(ef__workset *set, int64_t generation, ef_str tenant, ef_str id,
                           ef__view *out, bool *out_found, ef_error *err)
 {
     ef_views *from;
-    ef_status st = reading_from(set, &from, err);
+    ef_status st = ef__workset_reads_from(set, &from, err);
 
     *out_found = false;
     ef__arena_reset(&set->loaded);
@@ -67,14 +69,20 @@ static ef_status load_view(void *context, ef_str tenant, ef_str id, ef__stored_v
                            ef_error *err)
 {
     ef__workset *set = context;
+    const ef__view *fetched = ef__pair_map_find(&set->fetched, tenant, id);
     ef__view view;
     bool is_new;
     uint64_t *digest;
-    ef_status st;
+    ef_status st = EF_OK;
 
     if (set->whole && !has_digest(set, tenant, id))
         return EF_OK;
-    st = get_view(set, set->generation, tenant, id, &view, &out->found, err);
+    if (fetched) {
+        view = *fetched;
+        out->found = view.data.len > 0;
+    } else {
+        st = get_view(set, set->generation, tenant, id, &view, &out->found, err);
+    }
     if (st != EF_OK || !out->found)
         return st;
     digest = ef__pair_map_at(&set->digests, tenant, id, &is_new);
@@ -121,7 +129,7 @@ ef_status ef__workset_mark(ef__workset *set, const ef_event *event, ef__mark **o
         return no_memory(err);
     if (!is_new || set->whole)
         return EF_OK;
-    st = reading_from(set, &from, err);
+    st = ef__workset_reads_from(set, &from, err);
     if (st == EF_OK)
         st = from->ops->watermark_get(from, set->generation, event->tenant, event->stream,
                                       &mark->now, &found, err);
@@ -222,6 +230,8 @@ ef_status ef__workset_open(ef_engine *engine, const ef__live *live, ef__workset 
                          .marks = EF__PAIR_MAP_INIT(ef__mark, SIZE_MAX),
                          .digests = EF__PAIR_MAP_INIT(uint64_t[2], SIZE_MAX),
                          .loaded = EF__ARENA_INIT(LOADED_BYTES),
+                         .fetched = EF__PAIR_MAP_INIT(ef__view, SIZE_MAX),
+                         .fetched_arena = EF__ARENA_INIT(SIZE_MAX),
                          .ahead = {.batch = EF_BATCH_INIT}};
     st = ef__folder_open(
         &(ef__folder_options){
@@ -245,6 +255,8 @@ void ef__workset_close(ef__workset *set)
     ef__pair_map_release(&set->marks);
     ef__pair_map_release(&set->digests);
     ef__arena_release(&set->loaded);
+    ef__pair_map_release(&set->fetched);
+    ef__arena_release(&set->fetched_arena);
     free(set);
 }
 

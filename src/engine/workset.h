@@ -13,6 +13,7 @@
 #define EF_ENGINE_WORKSET_H
 
 #include "ahead.h"
+#include "apply.h"
 #include "engine_priv.h"
 #include "pair_map.h"
 
@@ -41,7 +42,10 @@ typedef struct ef__workset {
     ef__pair_map digests; /* uint64_t[2], by view: of those that the store has */
     ef__arena loaded;     /* the view that was loaded last */
     ef__ahead ahead;      /* events that come next */
-    ef_views *snapshot;   /* what is read from, from the first read of a batch to its last */
+    ef__pair_map
+        fetched; /* ef__view: what was read ahead for this batch; without data: not there */
+    ef__arena fetched_arena;
+    ef_views *snapshot; /* what is read from, from the first read of a batch to its last */
 } ef__workset;
 
 /* Fed by its cursor: it catches up, or follows the log. */
@@ -67,6 +71,11 @@ ef_status ef__workset_kept(ef_engine *engine, ef__workset **all, const ef__live 
 void ef__worksets_prune(ef__workset **all, const ef__live_set *live, bool by_cursor);
 void ef__worksets_release(ef__workset **all);
 
+/* Read what the batch will ask for, as far as it can be foreseen (fetch.c). */
+ef_status ef__workset_fetch(ef__workset *set, const ef__apply_event *events, size_t count,
+                            ef_error *err);
+/* What a batch reads from: the store as it was at its first read. */
+ef_status ef__workset_reads_from(ef__workset *set, ef_views **out, ef_error *err);
 /* How far the generation is in the event's stream; read if need be. */
 ef_status ef__workset_mark(ef__workset *set, const ef_event *event, ef__mark **out, ef_error *err);
 /* The digest that a view has in the store; both 0 when it is not there. */

@@ -145,6 +145,22 @@ ef_status ef__folder_apply(ef__folder *folder, const ef_event *event, ef__outcom
     return EF_OK;
 }
 
+ef_str ef__folder_foresee(ef__folder *folder, const ef_event *event)
+{
+    const ef__known_type *known = folder->program ? ef__folder_type(folder, event->type) : NULL;
+    ef_error ignored = EF_ERROR_INIT;
+    ef_str id = {0};
+
+    ef__arena_reset(&folder->arena);
+    if (!known || !known->handlers[0] || known->upcasts)
+        return id;
+    begin_event(folder, event, &ignored);
+    folder->ev.type = known->type;
+    if (ef__eval_view_id(&folder->ev, folder->program->view_id, &id) != EF_OK)
+        id = (ef_str){0};
+    return id;
+}
+
 static void begin_event(ef__folder *folder, const ef_event *event, ef_error *err)
 {
     ef__eval *ev = &folder->ev;

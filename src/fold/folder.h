@@ -91,6 +91,13 @@ void ef__folder_close(ef__folder *folder);
 ef_status ef__folder_apply(ef__folder *folder, const ef_event *event, ef__outcome *outcome,
                            ef_error *err);
 
+/* The view that the event goes to by the program's own `view`, as far as that can be said without
+ * folding it: "" where it cannot. A hint, for reading ahead; lives until the folder is called
+ * again. */
+ef_str ef__folder_foresee(ef__folder *folder, const ef_event *event);
+/* Is the view in memory, so that it will not be loaded? */
+bool ef__folder_holds(const ef__folder *folder, ef_str tenant, ef_str view_id);
+
 /* The views that changed since the start or the last settle, in the order they were first changed.
  * `*at` begins as 0. */
 ef_status ef__folder_next(ef__folder *folder, size_t *at, ef__folded_view *out, ef_error *err);

@@ -158,6 +158,17 @@ static ef_status load_view(ef__folder *folder, ef__view *view, ef_str tenant, ef
     return stored.found ? decode_view(folder, view, &stored) : EF_OK;
 }
 
+bool ef__folder_holds(const ef__folder *folder, ef_str tenant, ef_str view_id)
+{
+    uint64_t hash = hash_names(tenant, view_id);
+
+    for (size_t i = hash & (folder->map_cap - 1); folder->map_cap && folder->map[i];
+         i = (i + 1) & (folder->map_cap - 1))
+        if (has_names(folder->map[i], hash, tenant, view_id))
+            return true;
+    return false;
+}
+
 ef_status ef__folder_view(ef__folder *folder, ef_str tenant, ef_str view_id, ef__view **out)
 {
     uint64_t hash = hash_names(tenant, view_id);

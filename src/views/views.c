@@ -14,6 +14,11 @@ static bool has_prefix(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+static bool is_postgres(const char *url)
+{
+    return has_prefix(url, "postgres:") || has_prefix(url, "postgresql:");
+}
+
 static ef_status open_sqlite(const ef__views_options *options, const char *path, ef_views **out,
                              ef_error *err)
 {
@@ -41,10 +46,15 @@ ef_status ef__views_open(const ef__views_options *options, ef_views **out, ef_er
         return ef__views_memory_open(&taken, out, err);
     if (has_prefix(url, "sqlite:"))
         return open_sqlite(&taken, url + strlen("sqlite:"), out, err);
-    if (has_prefix(url, "postgres:") || has_prefix(url, "postgresql:"))
+    if (is_postgres(url))
         return ef__views_postgres_open(&taken, out, err);
     return ef_fail(err, EF_BAD_INPUT,
                    "url \"%.200s\": there is no such view store, write " KNOWN_URLS, url);
+}
+
+bool ef__views_schema(const char *url, ef__buf *out)
+{
+    return !is_postgres(url) || ef__views_postgres_schema(out);
 }
 
 void ef__views_close(ef_views *views)

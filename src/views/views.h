@@ -238,6 +238,11 @@ typedef struct ef__view_scan {
     ef_str after_id;
 } ef__view_scan;
 
+typedef struct ef__view_key {
+    ef_str tenant;
+    ef_str name; /* a view's id, or a stream */
+} ef__view_key;
+
 typedef struct ef_views ef_views;
 typedef struct ef__views_ops ef__views_ops;
 
@@ -298,6 +303,14 @@ struct ef__views_ops {
                            void *context, ef_error *err);
     ef_status (*watermark_get)(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
                                ef__watermark *out, bool *out_found, ef_error *err);
+    /*
+     * Many at once: out[i] is what keys[i] asked for, all zero where there is none (a view without
+     * data). Also of snapshots. NULL where each by itself costs no more.
+     */
+    ef_status (*view_get_many)(ef_views *views, int64_t generation, const ef__view_key *keys,
+                               size_t count, ef__arena *arena, ef__view *out, ef_error *err);
+    ef_status (*watermark_get_many)(ef_views *views, int64_t generation, const ef__view_key *keys,
+                                    size_t count, ef__watermark *out, ef_error *err);
     ef_status (*watermark_scan)(ef_views *views, int64_t generation,
                                 bool (*each)(void *context, ef_str tenant, ef_str stream,
                                              const ef__watermark *watermark),
@@ -343,6 +356,8 @@ ef_status ef__views_sqlite_open(const ef__views_options *options, const char *pa
 ef_status ef__views_postgres_open(const ef__views_options *options, ef_views **out, ef_error *err);
 /* What makes and migrates its schema, as text, for those who do it by hand. */
 bool ef__views_postgres_schema(ef__buf *out);
+/* The same for whatever store the URL names; nothing where there is no such text. */
+bool ef__views_schema(const char *url, ef__buf *out);
 
 /* The contribution of one view to its generation's digest, as two 64-bit sums that are never both 0
  * (shared by back ends). */

@@ -61,6 +61,17 @@ static bool is_alone(const ef__generation_change *g)
     return g->go_live || g->tenant_count > 0;
 }
 
+/* Texts that the room has sent to begin the transaction, and whose answers it leaves to us. */
+static size_t answers_before(const ef__pg_conn *conn)
+{
+    enum { TEXT = -2 };
+    size_t count = 0;
+
+    for (int i = 0; i < conn->sent; i++)
+        count += conn->queue[(conn->first + i) % EF__PG_SENT_MAX] == TEXT;
+    return count;
+}
+
 /* In their order; neighbours that are locked alike by one statement. */
 static ef_status send_locks(commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
@@ -69,7 +80,7 @@ static ef_status send_locks(commit_work *w, ef__pg_conn *conn, ef_error *err)
     size_t from = 0, count = commit->generation_count;
     ef_status st = EF_OK;
 
-    w->lock_count = (size_t)conn->sent; /* what begins the transaction travels with them */
+    w->lock_count = answers_before(conn); /* what begins the transaction travels with them */
     if (live || commit->live_set) {
         st = vp_lock(conn, live, (int64_t[]){0}, 1, err);
         w->lock_count++;

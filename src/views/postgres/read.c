@@ -21,18 +21,19 @@ static void read_digest(ef_str bytes, uint64_t out[2])
         ef__digest_sums((const uint8_t *)bytes.ptr, out);
 }
 
-static ef_status copy_view(const PGresult *rows, ef_str tenant, ef_str id, ef__arena *arena,
-                           ef__view *out, ef_error *err)
+/* Of a row whose columns, from the first that is of the view, are in the order of view_get. */
+static ef_status copy_view(const PGresult *rows, int row, int first, ef_str tenant, ef_str id,
+                           ef__arena *arena, ef__view *out, ef_error *err)
 {
     *out = (ef__view){
         .tenant = ef__arena_copy(arena, tenant),
         .id = ef__arena_copy(arena, id),
-        .data = ef__arena_copy(arena, ef__pg_str(rows, 0, 0)),
-        .last_position = ef__pg_int(rows, 0, 1),
-        .last_seq = ef__pg_int(rows, 0, 2),
-        .schema = (int32_t)ef__pg_int(rows, 0, 3),
+        .data = ef__arena_copy(arena, ef__pg_str(rows, row, first)),
+        .last_position = ef__pg_int(rows, row, first + 1),
+        .last_seq = ef__pg_int(rows, row, first + 2),
+        .schema = (int32_t)ef__pg_int(rows, row, first + 3),
     };
-    read_digest(ef__pg_str(rows, 0, 4), out->digest);
+    read_digest(ef__pg_str(rows, row, first + 4), out->digest);
     return out->tenant.ptr && out->id.ptr && out->data.ptr
                ? EF_OK
                : ef_fail(err, EF_NO_MEMORY, "memory ran out for a view");
@@ -59,17 +60,17 @@ static ef_status get_view(vp_store *store, ef__pg_conn *conn, int64_t generation
     st = ask(store, conn, VP_VIEW_GET, &params, &rows, err);
     if (st == EF_OK && PQntuples(rows) > 0) {
         *out_found = true;
-        st = copy_view(rows, tenant, id, arena, out, err);
+        st = copy_view(rows, 0, 0, tenant, id, arena, out, err);
     }
     PQclear(rows);
     return st;
 }
 
-static ef__watermark read_watermark(const PGresult *rows, int row)
+static ef__watermark read_watermark(const PGresult *rows, int row, int first)
 {
-    ef__watermark w = {.applied_seq = ef__pg_int(rows, row, 0),
-                       .expected_next_seq = ef__pg_int(rows, row, 1)};
-    ef_str hash = ef__pg_str(rows, row, 2);
+    ef__watermark w = {.applied_seq = ef__pg_int(rows, row, first),
+                       .expected_next_seq = ef__pg_int(rows, row, first + 1)};
+    ef_str hash = ef__pg_str(rows, row, first + 2);
 
     if (hash.len == sizeof w.hash)
         memcpy(w.hash, hash.ptr, sizeof w.hash);
@@ -90,7 +91,7 @@ static ef_status get_watermark(vp_store *store, ef__pg_conn *conn, int64_t gener
     st = ask(store, conn, VP_WATERMARK_GET, &params, &rows, err);
     if (st == EF_OK && PQntuples(rows) > 0) {
         *out_found = true;
-        *out = read_watermark(rows, 0);
+        *out = read_watermark(rows, 0, 0);
     }
     PQclear(rows);
     return st;
@@ -120,6 +121,73 @@ ef_status vp_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_err
         *out_token = PQntuples(rows) > 0 ? ef__pg_int(rows, 0, 0) : 0;
     PQclear(rows);
     return st;
+}
+
+/* --- many at once ----------------------------------------------------------------------------- */
+
+static ef_status ask_many(vp_store *store, ef__pg_conn *conn, int which, int64_t generation,
+                          const ef__view_key *keys, size_t count, PGresult **out, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array tenants, names;
+    ef_status st;
+
+    ef__pg_array_init(&tenants, EF__PG_TEXT);
+    ef__pg_array_init(&names, EF__PG_TEXT);
+    for (size_t i = 0; i < count; i++) {
+        ef__pg_array_str(&tenants, keys[i].tenant);
+        ef__pg_array_str(&names, keys[i].name);
+    }
+    ef__pg_add_int(&params, generation);
+    ef__pg_add_array(&params, &tenants);
+    ef__pg_add_array(&params, &names);
+    st = ask(store, conn, which, &params, out, err);
+    ef__pg_array_release(&tenants);
+    ef__pg_array_release(&names);
+    return st;
+}
+
+static ef_status get_views(vp_store *store, ef__pg_conn *conn, int64_t generation,
+                           const ef__view_key *keys, size_t count, ef__arena *arena, ef__view *out,
+                           ef_error *err)
+{
+    PGresult *rows = NULL;
+    ef_status st = ask_many(store, conn, VP_VIEW_GET_MANY, generation, keys, count, &rows, err);
+
+    memset(out, 0, count * sizeof *out);
+    for (int i = 0; st == EF_OK && i < PQntuples(rows); i++) {
+        size_t at = (size_t)ef__pg_int(rows, i, 0) - 1;
+        st = copy_view(rows, i, 1, keys[at].tenant, keys[at].name, arena, &out[at], err);
+    }
+    PQclear(rows);
+    return st;
+}
+
+static ef_status get_watermarks(vp_store *store, ef__pg_conn *conn, int64_t generation,
+                                const ef__view_key *keys, size_t count, ef__watermark *out,
+                                ef_error *err)
+{
+    PGresult *rows = NULL;
+    ef_status st =
+        ask_many(store, conn, VP_WATERMARK_GET_MANY, generation, keys, count, &rows, err);
+
+    memset(out, 0, count * sizeof *out);
+    for (int i = 0; st == EF_OK && i < PQntuples(rows); i++)
+        out[ef__pg_int(rows, i, 0) - 1] = read_watermark(rows, i, 1);
+    PQclear(rows);
+    return st;
+}
+
+ef_status vp_view_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
+                           size_t count, ef__arena *arena, ef__view *out, ef_error *err)
+{
+    return get_views(vp_store_of(views), NULL, generation, keys, count, arena, out, err);
+}
+
+ef_status vp_watermark_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
+                                size_t count, ef__watermark *out, ef_error *err)
+{
+    return get_watermarks(vp_store_of(views), NULL, generation, keys, count, out, err);
 }
 
 /* --- all watermarks --------------------------------------------------------------------------- */
@@ -157,7 +225,7 @@ static ef_status walk_marks(void *context, ef__pg_conn *conn, ef_error *err)
     while (st == EF_OK && more) {
         int count = PQntuples(rows);
         for (int i = 0; more && i < count; i++) {
-            ef__watermark w = read_watermark(rows, i);
+            ef__watermark w = read_watermark(rows, i, 0);
             s->begun = true;
             more = s->each(s->context, ef__pg_str(rows, i, 3), ef__pg_str(rows, i, 4), &w);
         }
@@ -263,6 +331,24 @@ static ef_status snapshot_watermark_get(ef_views *views, int64_t generation, ef_
     return get_watermark(s->store, s->conn, generation, tenant, stream, out, out_found, err);
 }
 
+static ef_status snapshot_view_get_many(ef_views *views, int64_t generation,
+                                        const ef__view_key *keys, size_t count, ef__arena *arena,
+                                        ef__view *out, ef_error *err)
+{
+    snapshot *s = (snapshot *)views;
+
+    return get_views(s->store, s->conn, generation, keys, count, arena, out, err);
+}
+
+static ef_status snapshot_watermark_get_many(ef_views *views, int64_t generation,
+                                             const ef__view_key *keys, size_t count,
+                                             ef__watermark *out, ef_error *err)
+{
+    snapshot *s = (snapshot *)views;
+
+    return get_watermarks(s->store, s->conn, generation, keys, count, out, err);
+}
+
 /* The pool ends the transaction. */
 static void snapshot_close(ef_views *views)
 {
@@ -277,6 +363,8 @@ static const ef__views_ops SNAPSHOT_OPS = {
     .close = snapshot_close,
     .view_get = snapshot_view_get,
     .watermark_get = snapshot_watermark_get,
+    .view_get_many = snapshot_view_get_many,
+    .watermark_get_many = snapshot_watermark_get_many,
 };
 
 ef_status vp_snapshot_open(ef_views *views, ef_views **out, ef_error *err)

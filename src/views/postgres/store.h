@@ -112,6 +112,10 @@ ef_status vp_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str
                       ef__arena *arena, ef__view *out, bool *out_found, ef_error *err);
 ef_status vp_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
                            ef__watermark *out, bool *out_found, ef_error *err);
+ef_status vp_view_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
+                           size_t count, ef__arena *arena, ef__view *out, ef_error *err);
+ef_status vp_watermark_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
+                                size_t count, ef__watermark *out, ef_error *err);
 ef_status vp_watermark_scan(ef_views *views, int64_t generation,
                             bool (*each)(void *context, ef_str tenant, ef_str stream,
                                          const ef__watermark *watermark),
