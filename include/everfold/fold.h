@@ -51,8 +51,8 @@ typedef struct ef_fold ef_fold;
 
 /*
  * Fold one event. EF_OK: it was applied (or ignored, see ef_fold_ignore). Anything else fails the
- * event: it changes nothing, the projection stops before it and tries it again, and every other
- * projection goes on.
+ * event: it changes nothing, the projection stops before it for that tenant and tries it again, and
+ * every other tenant and projection goes on.
  */
 typedef ef_status (*ef_fold_fn)(ef_fold *fold, const ef_event *event, void *context, ef_error *err);
 

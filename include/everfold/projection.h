@@ -35,15 +35,45 @@ ef_status ef_program_explain(const char *file_name, ef_str text, ef_text_form fo
  * mistake. */
 ef_status ef_program_name(ef_str text, char *out, size_t size, ef_error *err);
 
+/*
+ * A scope: a projection for one tenant, by the name tenant:projection:partition. A blank tenant is
+ * called default there; the partition is a part of the name and splits nothing. Tenants of a
+ * projection in the order of the log do not hold each other up: one with an event that the program
+ * cannot digest is left behind and tried again by itself, until it has come up with the others.
+ */
+typedef struct ef_scope {
+    ef_str name;
+    ef_str tenant;
+    bool any_tenant; /* "*": of all tenants that have no scope of their own in a list */
+    /* "starting", "catching_up", "live", "retrying", "failed", "paused", "stopping" */
+    ef_str state;
+    int64_t position;    /* its cursor: everything of its up to here is in */
+    int64_t pending;     /* events that have yet to be applied … */
+    bool pending_more;   /* … at least: they were too many to be counted */
+    int64_t synced_us;   /* when the cursor was written last */
+    int64_t retries;     /* failures in a row */
+    int64_t next_try_us; /* 0 of one that does not fail */
+    ef_str error_code;   /* of the last failure; "" of one that does not fail */
+    ef_str error;
+} ef_scope;
+
+typedef struct ef_scope_list {
+    const ef_scope *items;
+    size_t count;
+    struct ef__batch_room *room;
+} ef_scope_list;
+
+void ef_scope_list_release(ef_scope_list *list);
+
 typedef struct ef_projection {
     ef_str name;
     int32_t version;
     int32_t generation;
     bool by_log;
     bool routed;
-    ef_str state; /* "catching_up", "live", "paused", "failed", "retired" */
-    int64_t position;
-    int64_t lag_events;
+    ef_str state;       /* "catching_up", "live", "paused", "failed", "retired" */
+    int64_t position;   /* every tenant has everything up to here */
+    int64_t lag_events; /* of all tenants */
     int64_t lag_us;
     int64_t views;
     char digest[33]; /* hexadecimal */
@@ -53,6 +83,11 @@ typedef struct ef_projection {
     int64_t quarantined; /* streams parked behind a dead row */
     ef_str program;
     bool no_function; /* written in C, and its function is not registered with this engine */
+    /* One that goes by a cursor: its scopes, first that of all tenants that are level with it, then
+     * those that are behind, the longest due first; up to 100 of these */
+    const ef_scope *scopes;
+    size_t scope_count;
+    int64_t scopes_behind; /* how many there are in all */
 } ef_projection;
 
 typedef struct ef_projection_list {
@@ -74,7 +109,15 @@ ef_status ef_projection_deploy(ef_engine *engine, const char *file_name, ef_str 
 
 /* "" lists all, routed ones first for each name. EF_NOT_FOUND for an unknown name. */
 ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *out, ef_error *err);
-/* A paused one is read and queried as it stands. It goes on from there when it is resumed. */
+/* Up to which position the generation that queries go to has everything of a tenant; NULL: of all.
+ */
+ef_status ef_projection_as_of(ef_engine *engine, ef_str name, const ef_str *tenant, int64_t *out,
+                              ef_error *err);
+/* The scope of one tenant, in the generation that queries go to; `out` has one item. */
+ef_status ef_projection_scope(ef_engine *engine, ef_str name, ef_str tenant, ef_scope_list *out,
+                              ef_error *err);
+/* A paused one is read and queried as it stands. It goes on from there when it is resumed. What has
+ * failed is tried again at once when it is resumed, paused or not. */
 ef_status ef_projection_pause(ef_engine *engine, ef_str name, ef_error *err);
 ef_status ef_projection_resume(ef_engine *engine, ef_str name, ef_error *err);
 

@@ -71,7 +71,7 @@ static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
     if (rc == 0 && c->argument_count > 1 && c->format != CLI_TABLE) {
         ef__json_writer w = EF__JSON_WRITER(&c->out);
         cli_list_next(c, list);
-        ef__shape_write(&w, &ef__shape_projection, find_deployed(&deployed, ef__buf_str(text)));
+        ef__projection_write(&w, find_deployed(&deployed, ef__buf_str(text)));
         (void)cli_list_item_end(c, list);
     } else if (rc == 0) {
         cli_print_projection(c, find_deployed(&deployed, ef__buf_str(text)));

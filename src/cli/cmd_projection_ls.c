@@ -11,7 +11,7 @@ static void print_list(cli *c, const ef_projection_list *found)
     for (size_t i = 0; i < found->count; i++) {
         ef__json_writer w = EF__JSON_WRITER(&c->out);
         cli_list_next(c, &list);
-        ef__shape_write(&w, &ef__shape_projection, &found->items[i]);
+        ef__projection_write(&w, &found->items[i]);
         (void)cli_list_item_end(c, &list);
     }
     cli_list_end(c, &list);

@@ -24,9 +24,9 @@ static const cli_argument arguments[] = {
 
 const cli_command cli_cmd_projection_resume = {
     .name = "projection resume",
-    .summary = "go on with a projection that was paused",
+    .summary = "go on with a projection that was paused or has failed",
     .arguments = arguments,
-    .more = "It takes up where it stopped.",
+    .more = "It takes up where it stopped. Scopes that fail are tried again at once.",
     .example = "everfold projection resume customer_orders",
     .run = run_resume,
 };

@@ -56,6 +56,25 @@ static ef_status add_failures(cli *c, const ef_projection *p, ef_error *err)
     return st;
 }
 
+/* Those that are behind, after that of all the others; or, of one tenant, its own. */
+static ef_status add_scopes(cli *c, const ef_projection *p, ef_error *err)
+{
+    static const char INDENT[] = "            ";
+    ef_scope_list one = {0};
+    ef_status st = EF_OK;
+
+    if (cli_tenant_given(c))
+        st = ef_projection_scope(c->engine, p->name, cli_tenant(c), &one, err);
+    if (st == EF_OK && (p->scope_count > 0 || one.count > 0))
+        ef__buf_add_text(&c->out, "scopes\n");
+    if (one.count > 0)
+        cli_show_scope(c, &one.items[0], INDENT);
+    for (size_t i = 0; st == EF_OK && one.count == 0 && i < p->scope_count; i++)
+        cli_show_scope(c, &p->scopes[i], INDENT);
+    ef_scope_list_release(&one);
+    return st;
+}
+
 static ef_status write_lines(cli *c, const ef_projection *p, ef_error *err)
 {
     ef_status st;
@@ -75,7 +94,27 @@ static ef_status write_lines(cli *c, const ef_projection *p, ef_error *err)
     add_number(c, "unaccounted", p->unaccounted);
     st = add_failures(c, p, err);
     add_number(c, "quarantined", p->quarantined);
+    if (st == EF_OK)
+        st = add_scopes(c, p, err);
     add_program(c, p->program);
+    return st;
+}
+
+/* With a tenant, the scopes are that tenant's. */
+static ef_status write_json(cli *c, const ef_projection *p, ef_error *err)
+{
+    ef_projection shown = *p;
+    ef_scope_list one = {0};
+    ef_status st = EF_OK;
+
+    if (cli_tenant_given(c)) {
+        st = ef_projection_scope(c->engine, p->name, cli_tenant(c), &one, err);
+        shown.scopes = one.items;
+        shown.scope_count = one.count;
+    }
+    if (st == EF_OK)
+        cli_print_projection(c, &shown);
+    ef_scope_list_release(&one);
     return st;
 }
 
@@ -88,10 +127,9 @@ static int run_show(cli *c)
     if (rc != 0)
         return rc;
     ef_status st = ef_projection_ls(c->engine, ef_str_from(c->arguments[0]), &found, &err);
-    if (st == EF_OK && c->format == CLI_TABLE)
-        st = write_lines(c, &found.items[0], &err);
-    else if (st == EF_OK)
-        cli_print_projection(c, &found.items[0]);
+    if (st == EF_OK)
+        st = c->format == CLI_TABLE ? write_lines(c, &found.items[0], &err)
+                                    : write_json(c, &found.items[0], &err);
     if (st != EF_OK)
         rc = cli_fail(c, &err, NULL);
     ef_projection_list_release(&found);
@@ -107,7 +145,10 @@ const cli_command cli_cmd_projection_show = {
     .name = "projection show",
     .summary = "one projection, with what failed last and its program",
     .arguments = arguments,
-    .more = "Of several versions, the one that is read from.",
+    .more =
+        "Of several versions, the one that is read from. A projection that goes by a cursor has\n"
+        "scopes, named tenant:projection:partition: * for all tenants that are level, and one\n"
+        "for each that is behind, for it cannot digest an event. With --tenant, that tenant's.",
     .example = "everfold projection show customer_orders",
     .run = run_show,
 };

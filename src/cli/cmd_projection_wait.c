@@ -28,12 +28,32 @@ static void sleep_ms(int64_t ms)
     (void)nanosleep(&time, NULL);
 }
 
-static ef_status too_late(const ef_projection *p, int64_t position, ef_error *err)
+/* Who holds it up: the tenant that was asked for, or the first that is behind. */
+static ef_status too_late(const ef_projection *p, int64_t reached, int64_t position, ef_error *err)
 {
-    return ef_fail_numbers(err, EF_TIMEOUT, position, p->position,
+    if (p->scopes_behind > 0 && p->scope_count > 1)
+        return ef_fail_numbers(err, EF_TIMEOUT, position, reached,
+                               "projection %.*s (%.*s) is at position %" PRId64
+                               " and has not reached %" PRId64 ": scope %.*s is %.*s",
+                               EF_STR_ARG(p->name), EF_STR_ARG(p->state), reached, position,
+                               EF_STR_ARG(p->scopes[1].name), EF_STR_ARG(p->scopes[1].state));
+    return ef_fail_numbers(err, EF_TIMEOUT, position, reached,
                            "projection %.*s (%.*s) is at position %" PRId64
                            " and has not reached %" PRId64,
-                           EF_STR_ARG(p->name), EF_STR_ARG(p->state), p->position, position);
+                           EF_STR_ARG(p->name), EF_STR_ARG(p->state), reached, position);
+}
+
+/* How far it is for the tenant that was given, or for everybody. */
+static ef_status read_place(cli *c, ef_str name, ef_projection_list *found, int64_t *out,
+                            ef_error *err)
+{
+    ef_status st = ef_projection_ls(c->engine, name, found, err);
+    ef_str tenant = cli_tenant(c);
+
+    if (st != EF_OK)
+        return st;
+    *out = found->items[0].position;
+    return cli_tenant_given(c) ? ef_projection_as_of(c->engine, name, &tenant, out, err) : EF_OK;
 }
 
 /* On EF_OK `found` holds the projection as it was when it was there. */
@@ -43,12 +63,13 @@ static ef_status wait_for(cli *c, ef_str name, int64_t position, int64_t timeout
     int64_t until = now_ms() + timeout_ms, look_ms = LOOK_MS_FIRST;
 
     for (;;) {
-        ef_status st = ef_projection_ls(c->engine, name, found, err);
-        if (st != EF_OK || found->items[0].position >= position)
+        int64_t reached;
+        ef_status st = read_place(c, name, found, &reached, err);
+        if (st != EF_OK || reached >= position)
             return st;
         int64_t left = until - now_ms();
         if (left <= 0 || cli_stopped())
-            return too_late(&found->items[0], position, err);
+            return too_late(&found->items[0], reached, position, err);
         sleep_ms(left < look_ms ? left : look_ms);
         look_ms = look_ms * 2 > LOOK_MS_MAX ? LOOK_MS_MAX : look_ms * 2;
         ef_projection_list_release(found);
@@ -100,8 +121,8 @@ const cli_command cli_cmd_projection_wait = {
     .options = options,
     .arguments = arguments,
     .more =
-        "It waits and does no work itself: everfold work does. The exit code is 5 when it took\n"
-        "too long.",
+        "It waits and does no work itself: everfold work does. With --tenant it waits for that\n"
+        "tenant, otherwise for all of them. The exit code is 5 when it took too long.",
     .example = "everfold projection wait customer_orders --timeout 10s",
     .run = run_wait,
 };

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #define EXIT_UNHEALTHY 6
+#define SCOPES_SHOWN 5
 
 static void add_size(cli *c, const char *name, int64_t bytes)
 {
@@ -31,6 +32,16 @@ static void write_projection(cli *c, const ef_projection *p, bool first)
                    "%s  unaccounted %" PRId64 "\n",
                    (int)p->version, EF_STR_ARG(p->state), p->lag_events, colour, p->failures,
                    colour[0] ? cli_colour(c, CLI_PLAIN) : "", p->unaccounted);
+}
+
+/* Only those that are behind: the others are what the line above says. */
+static void write_scopes(cli *c, const ef_projection *p)
+{
+    for (size_t i = 1; i < p->scope_count && i <= SCOPES_SHOWN; i++)
+        cli_show_scope(c, &p->scopes[i], "              ");
+    if (p->scopes_behind > SCOPES_SHOWN)
+        ef__buf_printf(&c->out, "              and %" PRId64 " more\n",
+                       p->scopes_behind - SCOPES_SHOWN);
 }
 
 static void write_outbox(cli *c, const cli_overview *o)
@@ -61,8 +72,10 @@ static void write_crew(cli *c, const cli_overview *o)
     if (o->runs_queued + o->runs_running > 0)
         ef__buf_printf(&c->out, "runs        %" PRId64 " running  %" PRId64 " queued\n",
                        o->runs_running, o->runs_queued);
-    for (size_t i = 0; i < o->projections.count; i++)
+    for (size_t i = 0; i < o->projections.count; i++) {
         write_projection(c, &o->projections.items[i], i == 0);
+        write_scopes(c, &o->projections.items[i]);
+    }
     if (o->projections.count > 1)
         ef__buf_printf(&c->out, "            unaccounted %" PRId64 " in all\n", o->unaccounted);
 }
@@ -184,7 +197,7 @@ static void write_json(cli *c, const cli_overview *o)
     ef__json_key(&w, "projections");
     ef__json_open(&w, '[');
     for (size_t i = 0; i < o->projections.count; i++)
-        ef__shape_write(&w, &ef__shape_projection, &o->projections.items[i]);
+        ef__projection_write(&w, &o->projections.items[i]);
     ef__json_close(&w, ']');
     ef__json_key(&w, "unaccounted");
     ef__json_int(&w, o->unaccounted); /* below 0 is told as it is: it is as wrong as above */

@@ -150,7 +150,7 @@ static void add_projections(ef__json_writer *w, const cli_overview *o)
     ef__json_key(w, "projections");
     ef__json_open(w, '[');
     for (size_t i = 0; i < o->projections.count; i++)
-        ef__shape_write(w, &ef__shape_projection, &o->projections.items[i]);
+        ef__projection_write(w, &o->projections.items[i]);
     ef__json_close(w, ']');
     cli_json_field_int(w, "unaccounted", o->unaccounted);
     cli_json_field_str(w, "views_error", ef_str_from(o->views_error.text));

@@ -49,7 +49,7 @@ void cli_print_projection(cli *c, const ef_projection *projection)
         cli_table_projections(c, projection, 1);
         return;
     }
-    ef__shape_write(&w, &ef__shape_projection, projection);
+    ef__projection_write(&w, projection);
     ef__buf_add_char(&c->out, '\n');
 }
 
@@ -70,6 +70,25 @@ void cli_show_failure(cli *c, const ef_failure *f, const char *indent)
         f->position, (int)f->version, (int)f->attempts, f->open ? "since" : "over", time);
     ef__buf_printf(&c->out, "%s    ", indent);
     cli_escape(&c->out, f->message);
+    ef__buf_add_char(&c->out, '\n');
+}
+
+void cli_show_scope(cli *c, const ef_scope *s, const char *indent)
+{
+    char time[EF_TIME_TEXT_MAX];
+
+    ef__buf_add_text(&c->out, indent);
+    cli_escape(&c->out, s->name);
+    ef__buf_printf(&c->out, "  %.*s  position %" PRId64 "  pending %s%" PRId64,
+                   EF_STR_ARG(s->state), s->position, s->pending_more ? "at least " : "",
+                   s->pending);
+    ef_time_format(s->synced_us, time);
+    ef__buf_printf(&c->out, "  synced %s\n", s->synced_us ? time : "never");
+    if (s->retries == 0)
+        return;
+    ef_time_format(s->next_try_us, time);
+    ef__buf_printf(&c->out, "%s    retries %" PRId64 ", next %s: ", indent, s->retries, time);
+    cli_escape(&c->out, s->error);
     ef__buf_add_char(&c->out, '\n');
 }
 

@@ -13,6 +13,7 @@ static size_t limit_of(const ef__ahead *a)
 {
     size_t limit = a->limit ? a->limit : FIRST_LIMIT;
 
+    limit = limit < a->limit_max ? limit : a->limit_max;
     return a->most && a->most < limit ? a->most : limit;
 }
 
@@ -38,7 +39,7 @@ static void learn(ef__ahead *a, const ef_batch *batch)
         limit /= 2;
     else if (2 * bytes < BATCH_BYTES && batch->more && batch->count >= limit)
         limit *= 2;
-    a->limit = limit < EF__ENGINE_CATCH_UP_BATCH ? limit : EF__ENGINE_CATCH_UP_BATCH;
+    a->limit = limit < a->limit_max ? limit : a->limit_max;
 }
 
 static void *run(void *context)
@@ -85,6 +86,9 @@ void ef__ahead_release(ef__ahead *a)
     if (a->running)
         (void)pthread_join(a->thread, NULL);
     ef_batch_release(&a->batch);
-    *a = (ef__ahead){
-        .limit = a->limit, .most = a->most, .batch = EF_BATCH_INIT, .err = EF_ERROR_INIT};
+    *a = (ef__ahead){.limit = a->limit,
+                     .limit_max = a->limit_max,
+                     .most = a->most,
+                     .batch = EF_BATCH_INIT,
+                     .err = EF_ERROR_INIT};
 }

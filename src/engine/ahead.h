@@ -15,6 +15,7 @@ typedef struct ef__ahead {
     ef_journal *journal;
     pthread_t thread;
     size_t limit; /* events of the next read: fewer where they are large; 0 at first */
+    size_t limit_max;
     size_t most;  /* the caller's: no more than these; 0: as many as fit */
     bool running; /* there is a thread to be joined; what follows is its own until then */
     int64_t after, reached;

@@ -4,6 +4,7 @@
 #include "apply.h"
 #include "queue.h"
 #include "route.h"
+#include "tenant.h"
 
 #include "../base/logger.h"
 
@@ -37,9 +38,9 @@ typedef struct work {
     ef__watermark_change *marks;
     size_t mark_count;
     int64_t applied, ignored, skipped;
-    int64_t cursor_after;
-    ef_status st; /* of folding … */
-    ef_error err; /* … and why */
+    ef__left_behind left; /* of a generation in the order of the log */
+    ef_status st;         /* of folding … */
+    ef_error err;         /* … and why */
 } work;
 
 static ef_status no_memory(ef_error *err)
@@ -277,6 +278,7 @@ static ef_status open_work(work *w, ef_error *err)
 /* After the commit, or instead of one. */
 static void close_work(work *w, const ef__generation_change *change, bool committed)
 {
+    ef__left_behind_release(&w->left);
     ef__match_close(w->match);
     if (!w->apply->worksets)
         ef__workset_close(w->set);
@@ -286,28 +288,53 @@ static void close_work(work *w, const ef__generation_change *change, bool commit
         ef__workset_reset(w->set);
 }
 
-/* A log-ordered projection stops at an event it cannot digest; the cursor stays before it. */
+/* A log-ordered projection cannot pass an event that it cannot digest, nor what waits behind one.
+ */
 static bool stops_here(const work *w, const ef__applied *result)
 {
     return w->live->generation->by_log &&
            (result->verdict == EF__VERDICT_FAILED || result->verdict == EF__VERDICT_DEFERRED);
 }
 
+/* The tenant stays before this event, and the reason is on record. */
+static ef_status stop_tenant(work *w, size_t index, const ef__applied *result, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    if (result->verdict == EF__VERDICT_DEFERRED)
+        st =
+            note_failure(w, w->apply->events[index].event, EF_STR("seq_gap"), result->message, err);
+    if (st == EF_OK)
+        st = ef__tenant_stops(w->engine, w->apply, &w->left, index, err);
+    w->apply->stopped = w->apply->tenant != NULL;
+    return st;
+}
+
+static ef_status fold_event(work *w, size_t index, ef__applied *result, ef_error *err)
+{
+    bool left_out = false;
+    ef_status st = EF_OK;
+
+    if (w->live->generation->by_log)
+        st = ef__tenant_leaves_out(w->engine, w->apply, &w->left, w->apply->events[index].event,
+                                   &left_out, err);
+    if (left_out)
+        result->verdict = EF__VERDICT_LEFT_OUT;
+    if (st != EF_OK || left_out)
+        return st;
+    st = apply_one(w, index, result, err);
+    return st == EF_OK && stops_here(w, result) ? stop_tenant(w, index, result, err) : st;
+}
+
 static ef_status fold_generation(work *w, ef_error *err)
 {
     ef_status st = EF_OK;
 
-    w->cursor_after = w->apply->cursor_after;
     st = ef__workset_fetch(w->set, w->apply->events, w->apply->event_count, err);
-    for (size_t i = 0; st == EF_OK && i < w->apply->event_count; i++) {
-        st = apply_one(w, i, &w->results[i], err);
-        if (st == EF_OK && stops_here(w, &w->results[i])) {
-            w->cursor_after = w->apply->events[i].event->position - 1;
-            w->apply->stopped = true;
-            w->apply->stopped_at = w->apply->events[i].event->position;
-            break;
-        }
-    }
+    for (size_t i = 0; st == EF_OK && i < w->apply->event_count && !w->apply->stopped; i++)
+        st = fold_event(w, i, &w->results[i], err);
+    if (st == EF_OK && w->apply->tenant && !w->apply->stopped)
+        st = ef__tenant_went_on(w->engine, w->apply, &w->left, err);
     ef__workset_read_end(w->set);
     return st == EF_OK ? collect_views(w, err) : st;
 }
@@ -370,12 +397,14 @@ static void describe_change(const work *w, ef__generation_change *out)
                                    .view_count = w->change_count,
                                    .watermarks = w->marks,
                                    .watermark_count = w->mark_count,
+                                   .tenants = w->left.items,
+                                   .tenant_count = w->left.count,
                                    .failures = w->failures,
                                    .failure_count = w->failure_count};
     if (apply->moves_cursor) {
         out->cursor_before = g->position;
-        out->cursor_after = w->cursor_after;
-        out->go_live = apply->go_live && w->cursor_after == apply->cursor_after;
+        out->cursor_after = apply->cursor_after;
+        out->go_live = apply->go_live;
     }
 }
 
@@ -414,17 +443,18 @@ static ef_status read_head(void *context, int64_t *out, ef_error *err)
 static ef_status commit(ef_engine *e, ef__apply *apply, const ef__generation_change *changes,
                         size_t count, ef_error *err)
 {
-    return e->views->ops->commit(e->views,
-                                 &(ef__views_commit){.live_set = apply->live_set,
-                                                     .may_be_lost = apply->moves_cursor,
-                                                     .head = read_head,
-                                                     .head_context = e->journal,
-                                                     .out_live = &apply->went_live,
-                                                     .fences = apply->fences,
-                                                     .fence_count = apply->fence_count,
-                                                     .generations = changes,
-                                                     .generation_count = count},
-                                 err);
+    return e->views->ops->commit(
+        e->views,
+        &(ef__views_commit){.live_set = apply->live_set,
+                            .may_be_lost = apply->moves_cursor || apply->tenant,
+                            .head = read_head,
+                            .head_context = e->journal,
+                            .out_live = &apply->went_live,
+                            .fences = apply->fences,
+                            .fence_count = apply->fence_count,
+                            .generations = changes,
+                            .generation_count = count},
+        err);
 }
 
 static void add_up(ef__apply *apply, const work *works)
@@ -485,6 +515,7 @@ static ef_status make_works(ef_engine *e, ef__apply *apply, work **out, ef_error
                           .results = apply->results + g * apply->event_count,
                           .live = &apply->generations[g],
                           .not_folded = not_folded,
+                          .left = EF__LEFT_BEHIND_INIT,
                           .err = EF_ERROR_INIT};
     }
     *out = works;
@@ -512,6 +543,8 @@ ef_status ef__apply_run(ef_engine *e, ef__apply *apply, ef_error *err)
     ef__routes_outdate(e);
     if (st == EF_OK)
         add_up(apply, works);
+    apply->tenants = changes && generations ? changes[0].tenants : NULL;
+    apply->tenant_count = st == EF_OK && generations ? changes[0].tenant_count : 0;
     for (size_t g = 0; works && g < generations; g++)
         close_work(&works[g], &changes[g], st == EF_OK);
     return st;

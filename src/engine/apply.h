@@ -19,6 +19,7 @@ typedef enum ef__verdict {
                             */
     EF__VERDICT_SKIPPED,   /* an operator let it pass: moves the watermark */
     EF__VERDICT_DUPLICATE, /* was applied before */
+    EF__VERDICT_LEFT_OUT,  /* its tenant goes by a cursor of its own */
     EF__VERDICT_FAILED,    /* the program cannot digest it: nothing of it is written */
     EF__VERDICT_DEFERRED   /* an earlier event of its stream has yet to be applied */
 } ef__verdict;
@@ -48,10 +49,14 @@ typedef struct ef__apply {
     bool moves_cursor;
     int64_t cursor_after;
     bool go_live;
+    /* and for one tenant with a cursor of its own, to which all events belong: cursor_after is that
+     * one's, and the generation's stays; NULL otherwise */
+    const ef__tenant_cursor_item *tenant;
     /* out */
     bool went_live;
-    bool stopped;         /* a log-ordered projection: before an event that it cannot digest … */
-    int64_t stopped_at;   /* … at this position */
+    bool stopped; /* the tenant: before an event that the program cannot digest */
+    const ef__tenant_cursor_change *tenants; /* those that were left behind, in `arena` */
+    size_t tenant_count;
     ef__applied *results; /* [generation * event_count + event], in `arena` */
     int64_t applied, ignored, failed;
     ef__arena arena;

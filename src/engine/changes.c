@@ -149,7 +149,7 @@ ef_status ef_view_changes(ef_engine *engine, const ef_view_changes_query *query,
     if (st == EF_OK)
         st = ef__engine_routed(engine, query->projection, &list, &c.generation, err);
     if (st == EF_OK)
-        st = ef__engine_as_of(engine, c.generation, &as_of, err);
+        st = ef__engine_as_of(engine, c.generation, &query->tenant, &as_of, err);
     *out_reached = query->after;
     if (st == EF_OK && as_of > query->after) {
         c.arena = &out->room->arena;

@@ -4,25 +4,18 @@
 #include "govern.h"
 #include "run.h"
 #include "scope.h"
+#include "tenant.h"
 #include "workset.h"
 
-#include <stdlib.h>
-
 /* Apply events after the generation's cursor and move it. An event of a log-ordered projection that
- * fails stops it there: the cursor stays before it. */
-static ef_status advance(ef_engine *e, const ef__live *live, ef__scope *scope,
+ * fails leaves its tenant behind. */
+static ef_status advance(ef_engine *e, const ef__live *live, const ef__scope *scope,
                          const ef_batch *batch, int64_t reached, bool at_end, ef_tick *tick,
                          ef_error *err)
 {
     const ef__generation *g = live->generation;
-    ef__fence fence = {ef_str_from(scope->fence), scope->token};
-    ef__apply_event *events = malloc((batch->count + 1) * sizeof *events);
     ef__apply apply = {.generations = live,
                        .generation_count = 1,
-                       .events = events,
-                       .event_count = batch->count,
-                       .fences = &fence,
-                       .fence_count = 1,
                        .files = !g->by_log && !e->ghost,
                        .looks_back = true,
                        .worksets = &e->worksets,
@@ -30,28 +23,11 @@ static ef_status advance(ef_engine *e, const ef__live *live, ef__scope *scope,
                        .cursor_after = reached,
                        .go_live = at_end && g->state == EF__GENERATION_CATCHING_UP,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef_status st =
-        events ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in the cursor driver");
+    ef_status st = ef__scope_apply(e, scope, batch, false, &apply, tick, err);
 
-    for (size_t i = 0; events && i < batch->count; i++)
-        events[i] =
-            (ef__apply_event){&batch->events[i], batch->events[i].position == scope->skip_position};
     if (st == EF_OK)
-        st = ef__apply_run(e, &apply, err);
-    if (st == EF_OK) {
-        tick->applied += apply.applied;
-        tick->ignored += apply.ignored;
-        tick->failed += apply.failed;
-        tick->caught_up += (int64_t)batch->count;
-        tick->more =
-            tick->more || (apply.go_live && !apply.went_live) || (!at_end && !apply.stopped);
-        if (apply.stopped)
-            st = ef__scope_stopped(e, scope, g, apply.stopped_at, tick, err);
-        else
-            ef__scope_went_on(scope);
-    }
+        tick->more = tick->more || (apply.go_live && !apply.went_live) || !at_end;
     ef__apply_release(&apply);
-    free(events);
     return st;
 }
 
@@ -80,7 +56,7 @@ static ef_status advance_governed(ef_engine *e, const ef__live *live, ef__scope 
 
     if (st == EF_OK && batch->more)
         st = ef__govern(e, batch->count, mono_us(e) - began_us, err);
-    if (st == EF_OK && batch->more && e->governor.pace.pause_us && scope->next_try_us == 0)
+    if (st == EF_OK && batch->more && e->governor.pace.pause_us)
         scope->next_try_us = mono_us(e) + e->governor.pace.pause_us;
     return st;
 }
@@ -110,14 +86,9 @@ static ef_status read_on(ef_engine *e, const ef__live *live, ef__scope *scope, e
     return st;
 }
 
-/* A failed one whose time has come is tried again from where its cursor stands. */
-static ef_status wake_failed(ef_engine *e, const ef__live *live, ef__scope *scope, ef_tick *tick,
-                             ef_error *err)
+/* An Everfold that had one cursor for all tenants stopped it for all of them. */
+static ef_status wake_failed(ef_engine *e, const ef__generation *g, ef_tick *tick, ef_error *err)
 {
-    const ef__generation *g = live->generation;
-
-    if (scope->failures == 0) /* another process gave up, or this one before it was started anew */
-        scope->failures = EF__SCOPE_GIVEN_UP;
     tick->more = true;
     return e->views->ops->generation_set_state(e->views, g->id, g->era, EF__GENERATION_CATCHING_UP,
                                                err);
@@ -132,42 +103,79 @@ static ef_status cursor_generation(ef_engine *e, const ef__live *live, ef_tick *
 
     if (st != EF_OK || !ready)
         return st;
-    if (live->generation->state == EF__GENERATION_FAILED)
-        return wake_failed(e, live, scope, tick, err);
-    st = read_on(e, live, scope, tick, err);
-    if (st == EF_LEASE_LOST) { /* another worker reads for it now: not a failure */
-        scope->token = 0;
-        st = EF_OK;
-    }
-    return st == EF_CONFLICT ? EF_OK : st; /* somebody else moved it: look again next time */
+    st = live->generation->state == EF__GENERATION_FAILED
+             ? wake_failed(e, live->generation, tick, err)
+             : read_on(e, live, scope, tick, err);
+    return ef__scope_answer(scope, st);
 }
 
-ef_status ef__cursor_step(ef_engine *e, ef_tick *tick, ef_error *err)
+static bool is_read(const ef__generation *g)
 {
-    ef__live_set set;
-    ef_error first = EF_ERROR_INIT;
-    ef_status failed = EF_OK, st = ef__live_set_read(e, false, &set, err);
+    return ef__generation_by_cursor(g) || g->state == EF__GENERATION_FAILED;
+}
 
-    if (st != EF_OK)
-        return st;
-    ef__worksets_prune(&e->worksets, &set, true);
-    /* What goes wrong with one is no reason to leave the others where they are. */
-    for (size_t i = 0; i < set.count; i++) {
+static bool is_behind(const ef__generation *g)
+{
+    return g->own_cursors && ef__generation_by_cursor(g);
+}
+
+typedef ef_status step_fn(ef_engine *e, const ef__live *live, ef_tick *tick, ef_error *err);
+
+/* What goes wrong with one is no reason to leave the others where they are. */
+static ef_status step_each(ef_engine *e, const ef__live_set *set,
+                           bool (*wanted)(const ef__generation *g), step_fn *step, ef_tick *tick,
+                           ef_error *err)
+{
+    ef_error first = EF_ERROR_INIT;
+    ef_status failed = EF_OK;
+
+    for (size_t i = 0; i < set->count; i++) {
         ef_error error = EF_ERROR_INIT;
-        if (!ef__generation_by_cursor(set.items[i].generation) &&
-            set.items[i].generation->state != EF__GENERATION_FAILED)
-            continue;
-        st = cursor_generation(e, &set.items[i], tick, &error);
+        ef_status st =
+            wanted(set->items[i].generation) ? step(e, &set->items[i], tick, &error) : EF_OK;
         if (st != EF_OK && failed == EF_OK) {
             failed = st;
             first = error;
         }
     }
-    if (failed == EF_OK)
-        failed = ef__retired_step(e, &set.list, tick, &first);
-    if (failed == EF_OK)
-        failed = ef__grace_step(e, &set.list, tick, &first);
+    return failed == EF_OK ? EF_OK : ef_fail(err, failed, "%s", first.text);
+}
+
+/* The tenants that were behind before this tick, against the cursors as they are now. */
+static ef_status step_tenants(ef_engine *e, const ef__live_set *before, ef_tick *tick,
+                              ef_error *err)
+{
+    ef__live_set set;
+    bool any = false;
+    ef_status st;
+
+    for (size_t i = 0; i < before->count; i++)
+        any = any || is_behind(before->items[i].generation);
+    if (!any) /* as nearly always */
+        return EF_OK;
+    st = ef__live_set_read(e, false, &set, err);
+    if (st == EF_OK) {
+        st = step_each(e, &set, is_behind, ef__tenants_step, tick, err);
+        ef__live_set_release(&set);
+    }
+    return st;
+}
+
+ef_status ef__cursor_step(ef_engine *e, ef_tick *tick, ef_error *err)
+{
+    ef__live_set set;
+    ef_status st = ef__live_set_read(e, false, &set, err), behind;
+
+    if (st != EF_OK)
+        return st;
+    ef__worksets_prune(&e->worksets, &set, true);
+    st = step_each(e, &set, is_read, cursor_generation, tick, err);
+    behind = step_tenants(e, &set, tick, st == EF_OK ? err : NULL);
+    if (st == EF_OK && behind == EF_OK)
+        behind = ef__retired_step(e, &set.list, tick, err);
+    if (st == EF_OK && behind == EF_OK)
+        behind = ef__grace_step(e, &set.list, tick, err);
     ef__scopes_prune(e, false);
     ef__live_set_release(&set);
-    return failed == EF_OK ? EF_OK : ef_fail(err, failed, "%s", first.text);
+    return st == EF_OK ? behind : st;
 }

@@ -2,6 +2,8 @@
  * deploy.c - deploying programs, and what there is to say about projections.
  */
 #include "route.h"
+#include "tenant.h"
+#include "workset.h"
 
 #include "../base/hash.h"
 
@@ -34,12 +36,15 @@ static bool never_failed(ef_status st)
     return st == EF_NOT_FOUND;
 }
 
-/* Nothing at or above the first row of a lane is in yet. A lane that was never made has none. */
-static ef_status stop_before_lane(ef_engine *e, ef_str lane, int64_t *position, ef_error *err)
+/* Nothing at or above the first row of a lane is in yet. A lane that was never made has none.
+ * `tenant` NULL: of all. */
+static ef_status stop_before_lane(ef_engine *e, ef_str lane, const ef_str *tenant,
+                                  int64_t *position, ef_error *err)
 {
     ef_row_list rows = {0};
-    ef_status st = ef_outbox_ls(
-        e->journal, &(ef_outbox_query){.lane = lane, .any_tenant = true, .limit = 1}, &rows, err);
+    ef_outbox_query query = {
+        .lane = lane, .any_tenant = !tenant, .tenant = tenant ? *tenant : EF_STR(""), .limit = 1};
+    ef_status st = ef_outbox_ls(e->journal, &query, &rows, err);
 
     if (st == EF_OK && rows.count && rows.items[0].position <= *position)
         *position = rows.items[0].position - 1;
@@ -47,24 +52,43 @@ static ef_status stop_before_lane(ef_engine *e, ef_str lane, int64_t *position, 
     return never_failed(st) ? EF_OK : st;
 }
 
-/* The others have a cursor, which says how far they are. */
-static bool is_fed_by_queue(const ef__generation *g)
+/* Of one that has a cursor, which says how far it is; a tenant may have one of its own. */
+static ef_status cursor_of(ef_engine *e, const ef__generation *g, const ef_str *tenant,
+                           int64_t *out, ef_error *err)
 {
-    return !g->by_log && g->state == EF__GENERATION_LIVE;
-}
-
-ef_status ef__engine_as_of(ef_engine *e, const ef__generation *g, int64_t *out, ef_error *err)
-{
-    ef_head head;
-    ef_status st = ef_journal_head(e->journal, &head, err);
+    ef__tenant_cursor_item item;
+    bool found;
+    ef_status st = EF_OK;
 
     *out = g->position;
-    if (st != EF_OK || !is_fed_by_queue(g))
+    if (g->own_cursors == 0)
+        return EF_OK;
+    if (!tenant) {
+        *out = g->own_lowest < g->position ? g->own_lowest : g->position;
+        return EF_OK;
+    }
+    st = e->views->ops->tenant_cursor_get(e->views, g->id, *tenant, &item, &found, err);
+    if (st == EF_OK && found)
+        *out = item.cursor.position;
+    return st;
+}
+
+ef_status ef__engine_as_of(ef_engine *e, const ef__generation *g, const ef_str *tenant,
+                           int64_t *out, ef_error *err)
+{
+    ef_head head;
+    ef_status st;
+
+    if (!ef__generation_by_queue(g))
+        return cursor_of(e, g, tenant, out, err);
+    st = ef_journal_head(e->journal, &head, err);
+    if (st != EF_OK)
         return st;
-    /* The head was read first: whatever is waiting now and came later is above it anyway. */
+    /* The head was read first: whatever is waiting now and came later is above it anyway. What is
+     * queued is taken by position whoever it belongs to; what failed is the tenant's own affair. */
     *out = head.position;
-    st = stop_before_lane(e, EF_STR(EF_LANE_APPLY), out, err);
-    return st == EF_OK ? stop_before_lane(e, g->name, out, err) : st;
+    st = stop_before_lane(e, EF_STR(EF_LANE_APPLY), NULL, out, err);
+    return st == EF_OK ? stop_before_lane(e, g->name, tenant, out, err) : st;
 }
 
 /* Events that are behind a generation for good. */
@@ -74,7 +98,8 @@ static int64_t count_done(const ef__generation *g)
 }
 
 /* Events that have yet to be applied: of the queue and of the own lane, or all that a cursor has
- * not come to. A generation that was live before may be past its cursor here and there. */
+ * not come to, with those that wait for tenants that are behind it. A generation that was live
+ * before may be past its cursor here and there. */
 static ef_status count_waiting(ef_engine *e, const ef__generation *g, int64_t head, int64_t *out,
                                int64_t *out_dead, ef_error *err)
 {
@@ -82,8 +107,8 @@ static ef_status count_waiting(ef_engine *e, const ef__generation *g, int64_t he
     ef_status st;
 
     *out_dead = 0;
-    *out = g->by_log ? head - g->position : head - count_done(g);
-    if (!is_fed_by_queue(g))
+    *out = g->by_log ? head - g->position + g->own_waiting : head - count_done(g);
+    if (!ef__generation_by_queue(g))
         return EF_OK;
     st = count_lane(e, EF_STR(EF_LANE_APPLY), &s, err);
     *out = s.pending + s.processing;
@@ -118,7 +143,7 @@ static ef_status describe(ef_engine *e, const ef__generation *g, ef__arena *aren
                            .program = ef__arena_copy(arena, g->program)};
     ef__hex(g->digest, sizeof g->digest, out->digest);
     if (st == EF_OK)
-        st = ef__engine_as_of(e, g, &out->position, err);
+        st = ef__engine_as_of(e, g, NULL, &out->position, err);
     if (st == EF_OK)
         st = count_waiting(e, g, head.position, &waiting, &out->quarantined, err);
     out->lag_events = waiting;
@@ -128,6 +153,8 @@ static ef_status describe(ef_engine *e, const ef__generation *g, ef__arena *aren
     if (st == EF_OK)
         st = e->views->ops->failure_ls(e->views, g->id, true, FAILURES_COUNTED_MAX, &failures, err);
     out->failures = (int64_t)failures.count;
+    if (st == EF_OK)
+        st = ef__scopes_describe(e, g, &failures, head.position, arena, out, err);
     ef__room_release(&failures.room);
     if (st == EF_OK && waiting > 0) {
         ef_batch batch = EF_BATCH_INIT;
@@ -365,9 +392,9 @@ static ef_status keep_place(ef_engine *e, const ef__generation *g, ef_error *err
     int64_t as_of, failed;
     ef_status st;
 
-    if (!is_fed_by_queue(g))
+    if (!ef__generation_by_queue(g))
         return EF_OK;
-    st = ef__engine_as_of(e, g, &as_of, err);
+    st = ef__engine_as_of(e, g, NULL, &as_of, err);
     if (st == EF_OK)
         st = first_failure(e, g, &failed, err);
     if (st != EF_OK)
@@ -393,6 +420,8 @@ static ef_status set_states(ef_engine *e, const ef__generation_list *list, bool 
     for (size_t i = 0; st == EF_OK && i < list->count; i++) {
         const ef__generation *g = &list->items[i];
         bool stopped = g->state == EF__GENERATION_PAUSED || g->state == EF__GENERATION_FAILED;
+        if (!pause)
+            st = ef__tenants_resume(e, g, err);
         if (g->state == EF__GENERATION_RETIRED ||
             (pause ? g->state == EF__GENERATION_PAUSED : !stopped))
             continue;

@@ -32,7 +32,7 @@ typedef struct ef__compiled {
     struct ef__compiled *next;
 } ef__compiled;
 
-#define EF__SCOPE_MAX 600 /* the name of a run's lease: tenant, projection */
+#define EF__SCOPE_MAX 600 /* the name of a scope, or of the lease of a run: tenant, projection */
 
 #define EF__RUN_TROUBLES 8
 
@@ -74,6 +74,7 @@ struct ef_engine {
     ef__governor governor;        /* how fast a catch-up may go, */
     int64_t grace_next_us;        /* and when to look for what queries have left long ago */
     size_t worksets_bytes;        /* what they may take; EF__WORKSETS_BYTES, less in tests */
+    size_t cursor_batch;          /* events of a read; EF__ENGINE_CATCH_UP_BATCH, less in tests */
     pthread_mutex_t working;      /* one tick of the queue at a time; it guards … */
     ef__crew crew;                /* … what this worker holds, */
     struct ef__workset *queued;   /* what the queue keeps from tick to tick, */
@@ -126,8 +127,8 @@ ef_status ef__deploy_program(ef_engine *engine, const ef__program *program, ef_s
 /* The generation that queries for `name` go to; EF_NOT_FOUND. `list` owns it. */
 ef_status ef__engine_routed(ef_engine *engine, ef_str name, ef__generation_list *list,
                             const ef__generation **out, ef_error *err);
-/* Up to which position a generation has everything. */
-ef_status ef__engine_as_of(ef_engine *engine, const ef__generation *generation, int64_t *out,
-                           ef_error *err);
+/* Up to which position a generation has everything of a tenant; NULL: of all. */
+ef_status ef__engine_as_of(ef_engine *engine, const ef__generation *generation,
+                           const ef_str *tenant, int64_t *out, ef_error *err);
 
 #endif

@@ -178,7 +178,7 @@ ef_status ef_view_explain(ef_engine *e, ef_str projection, ef_str tenant, ef_str
     if (st == EF_OK)
         st = open_past(&p, projection, err);
     if (st == EF_OK)
-        st = ef__engine_as_of(e, p.generation, &p.upto, err);
+        st = ef__engine_as_of(e, p.generation, &tenant, &p.upto, err);
     if (st == EF_OK)
         st = refold(&p, err);
     if (st == EF_OK && !found.count)

@@ -10,6 +10,7 @@
  */
 #include "route.h"
 #include "run.h"
+#include "tenant.h"
 
 #include "../base/json.h"
 #include "../base/limits.h"
@@ -159,7 +160,7 @@ static ef_status queue_is_past(ef__driven *d, const builds *b, bool *out, ef_err
 
 /*
  * From here on both are fed the same, in the same transactions, so that they can be compared at any
- * moment; those in the order of the log whenever their cursors are in the same place.
+ * moment; those in the order of the log whenever their cursors are in the same places.
  */
 static ef_status is_even(ef__driven *d, const builds *b, bool *out, ef_error *err)
 {
@@ -169,10 +170,8 @@ static ef_status is_even(ef__driven *d, const builds *b, bool *out, ef_error *er
     *out = false;
     if (b->routed->state == EF__GENERATION_CATCHING_UP || b->routed->state == EF__GENERATION_PAUSED)
         return EF_OK; /* it will be live again, and is compared then */
-    if (b->built->by_log) {
-        *out = b->built->position == b->routed->position;
-        return EF_OK;
-    }
+    if (b->built->by_log)
+        return ef__tenants_even(d->engine, b->built, b->routed, out, err);
     st = queue_is_past(d, b, out, err);
     if (st == EF_OK && *out)
         st = ef__gaps_file(d->engine, b->built, err);

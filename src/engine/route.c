@@ -4,6 +4,7 @@
 #include "route.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define KEPT_US 5000
@@ -35,8 +36,19 @@ void ef__route_give(ef_engine *e, ef__route *route)
     pthread_mutex_unlock(&e->lock);
 }
 
+static ef_str tenant_of(const ef__route *route)
+{
+    return (ef_str){route->tenant, route->tenant_len};
+}
+
+static bool is_for(const ef__route *route, ef_str name, const ef_str *tenant)
+{
+    return ef_str_equal(route->generation->name, name) && route->any_tenant == !tenant &&
+           (!tenant || ef_str_equal(tenant_of(route), *tenant));
+}
+
 /* Under the lock: the kept route of a name, if it will do. One that will not is let go. */
-static ef__route *find(ef_engine *e, ef_str name, int64_t at_us)
+static ef__route *find(ef_engine *e, ef_str name, const ef_str *tenant, int64_t at_us)
 {
     size_t count = 0;
 
@@ -44,7 +56,7 @@ static ef__route *find(ef_engine *e, ef_str name, int64_t at_us)
         ef__route *route = *at;
         bool old =
             at_us - route->read_us > KEPT_US || route->changes != e->changes || count >= ROUTES_MAX;
-        if (!old && ef_str_equal(route->generation->name, name))
+        if (!old && is_for(route, name, tenant))
             return route;
         if (!old) {
             at = &route->next;
@@ -59,11 +71,32 @@ static ef__route *find(ef_engine *e, ef_str name, int64_t at_us)
 static ef_status read_route(ef_engine *e, ef_str name, ef__route *route, ef_error *err)
 {
     ef_status st = ef__engine_routed(e, name, &route->list, &route->generation, err);
+    ef_str tenant = tenant_of(route);
 
-    return st == EF_OK ? ef__engine_as_of(e, route->generation, &route->as_of, err) : st;
+    return st == EF_OK ? ef__engine_as_of(e, route->generation, route->any_tenant ? NULL : &tenant,
+                                          &route->as_of, err)
+                       : st;
 }
 
-ef_status ef__route_take(ef_engine *e, ef_str name, bool fresh, ef__route **out, ef_error *err)
+static ef__route *make(const ef_str *tenant, int64_t at_us, int64_t changes)
+{
+    size_t length = tenant ? tenant->len : 0;
+    ef__route *route = calloc(1, sizeof *route + length);
+
+    if (!route)
+        return NULL;
+    route->holders = 1;
+    route->read_us = at_us;
+    route->changes = changes;
+    route->any_tenant = !tenant;
+    route->tenant_len = length;
+    if (length)
+        memcpy(route->tenant, tenant->ptr, length);
+    return route;
+}
+
+ef_status ef__route_take(ef_engine *e, ef_str name, const ef_str *tenant, bool fresh,
+                         ef__route **out, ef_error *err)
 {
     int64_t at_us = now_us();
     ef__route *route;
@@ -71,7 +104,7 @@ ef_status ef__route_take(ef_engine *e, ef_str name, bool fresh, ef__route **out,
 
     *out = NULL;
     pthread_mutex_lock(&e->lock);
-    route = fresh ? NULL : find(e, name, at_us);
+    route = fresh ? NULL : find(e, name, tenant, at_us);
     if (route)
         route->holders++;
     int64_t changes = e->changes;
@@ -79,12 +112,9 @@ ef_status ef__route_take(ef_engine *e, ef_str name, bool fresh, ef__route **out,
     *out = route;
     if (route)
         return EF_OK;
-    route = calloc(1, sizeof *route);
+    route = make(tenant, at_us, changes);
     if (!route)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a read");
-    route->holders = 1;
-    route->read_us = at_us;
-    route->changes = changes;
     st = read_route(e, name, route, err);
     pthread_mutex_lock(&e->lock);
     if (st != EF_OK) {

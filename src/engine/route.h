@@ -1,5 +1,5 @@
 /*
- * route.h - which generation a name leads to, and how far it is: kept for a moment.
+ * route.h - which generation a name leads to, and how far it is for a tenant: kept for a moment.
  *
  * A read that asks for nothing special may be told an older place than it could be: what it shows
  * is at least as new. So the answer to "which generation, as of when" serves all reads of the next
@@ -18,11 +18,15 @@ typedef struct ef__route {
     const ef__generation *generation;
     int64_t as_of;
     ef__generation_list list; /* that owns it */
+    bool any_tenant;          /* as_of is what all have */
+    size_t tenant_len;
+    char tenant[];
 } ef__route;
 
-/* The route of a name; `fresh`: read now. Give it back. EF_NOT_FOUND */
-ef_status ef__route_take(ef_engine *engine, ef_str name, bool fresh, ef__route **out,
-                         ef_error *err);
+/* The route of a name for a tenant, or NULL for all of them; `fresh`: read now. Give it back.
+ * EF_NOT_FOUND */
+ef_status ef__route_take(ef_engine *engine, ef_str name, const ef_str *tenant, bool fresh,
+                         ef__route **out, ef_error *err);
 void ef__route_give(ef_engine *engine, ef__route *route); /* NULL is fine */
 /* Something was done through this engine: what is kept is not used again. */
 void ef__routes_outdate(ef_engine *engine);

@@ -3,9 +3,9 @@
  */
 #include "scope.h"
 
+#include "tenant.h"
+
 #include "../base/hash.h"
-#include "../base/logger.h"
-#include "../core/retry.h"
 
 #include <everfold/lease.h>
 
@@ -14,7 +14,19 @@
 #include <stdlib.h>
 
 #define SCOPE_PARTITIONS 8 /* of the name only: a scope is never split */
-#define HEAL_MS 60000      /* a failed one is tried again so often */
+
+static int partition_of(ef_str tenant, ef_str projection)
+{
+    return (int)(ef__xxh3(projection, ef__xxh3(tenant, 0)) % SCOPE_PARTITIONS);
+}
+
+void ef__scope_format(ef_str tenant, ef_str projection, char out[EF__SCOPE_MAX])
+{
+    ef_str called = tenant.len ? tenant : EF_STR("default");
+
+    (void)snprintf(out, EF__SCOPE_MAX, "%.*s:%.*s:%d", EF_STR_ARG(called), EF_STR_ARG(projection),
+                   partition_of(tenant, projection));
+}
 
 static int64_t mono_us(const ef_engine *e)
 {
@@ -39,7 +51,7 @@ ef__scope *ef__scope_of(ef_engine *e, const ef__generation *g)
         return NULL;
     scope->generation = g->id;
     (void)snprintf(scope->name, sizeof scope->name, "*:%.*s@%" PRId32 ":%d", EF_STR_ARG(g->name),
-                   g->number, (int)(ef__xxh3(g->name, 0) % SCOPE_PARTITIONS));
+                   g->number, partition_of(EF_STR("*"), g->name));
     (void)snprintf(scope->fence, sizeof scope->fence, "scope/%" PRId64, g->id);
     scope->next = e->scopes;
     e->scopes = scope;
@@ -96,38 +108,40 @@ ef_status ef__scope_ready(ef_engine *e, ef__scope *scope, ef_tick *tick, bool *o
     return st;
 }
 
-void ef__scope_went_on(ef__scope *scope)
+ef_status ef__scope_apply(ef_engine *e, const ef__scope *scope, const ef_batch *batch,
+                          bool skip_first, ef__apply *apply, ef_tick *tick, ef_error *err)
 {
-    scope->failures = 0;
-    scope->next_try_us = 0;
+    ef__fence fence = {ef_str_from(scope->fence), scope->token};
+    ef__apply_event *events = malloc((batch->count + 1) * sizeof *events);
+    ef_status st;
+
+    if (!events)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out in the cursor driver");
+    for (size_t i = 0; i < batch->count; i++)
+        events[i] = (ef__apply_event){&batch->events[i], skip_first && i == 0};
+    apply->events = events;
+    apply->event_count = batch->count;
+    apply->fences = &fence;
+    apply->fence_count = 1;
+    st = ef__apply_run(e, apply, err);
+    if (st == EF_OK) {
+        ef__tenants_settled(e, apply, tick);
+        tick->applied += apply->applied;
+        tick->ignored += apply->ignored;
+        tick->failed += apply->failed;
+        tick->caught_up += (int64_t)batch->count;
+    }
+    apply->events = NULL;
+    apply->fences = NULL;
+    free(events);
+    return st;
 }
 
-ef_status ef__scope_stopped(ef_engine *e, ef__scope *scope, const ef__generation *g,
-                            int64_t position, ef_tick *tick, ef_error *err)
+ef_status ef__scope_answer(ef__scope *scope, ef_status st)
 {
-    int64_t now_us = mono_us(e);
-    ef__retry_step step =
-        ef__retry_decide(&ef__retry_cursor, scope->failures, EF__ERROR_PERMANENT, (uint64_t)now_us);
-    ef_status st = EF_OK;
-
-    scope->failures = step.attempts;
-    scope->next_try_us = now_us + (step.dead ? HEAL_MS : step.delay_ms) * 1000;
-    if (step.dead && e->options.skip_and_record) {
-        scope->skip_position = position;
-        scope->next_try_us = scope->failures = 0;
-        tick->more = true;
-    } else if (step.dead) {
-        st = e->views->ops->generation_set_state(e->views, g->id, g->era, EF__GENERATION_FAILED,
-                                                 err);
-    }
-    if (step.dead)
-        ef__log(e->options.log, EF_LOG_WARN,
-                e->options.skip_and_record ? "an event is passed over: its program cannot digest it"
-                                           : "a projection has failed: its cursor stays",
-                EF_LOG_TEXT_FIELD("scope", ef_str_from(scope->name)),
-                EF_LOG_NUMBER_FIELD("position", position));
-    look_again(e, scope, tick);
-    return st;
+    if (st == EF_LEASE_LOST)
+        scope->token = 0;
+    return st == EF_LEASE_LOST || st == EF_CONFLICT ? EF_OK : st;
 }
 
 void ef__scopes_prune(ef_engine *e, bool all)

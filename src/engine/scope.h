@@ -1,20 +1,17 @@
 /*
- * scope.h - the cursor driver's scopes: one for each generation that reads the journal by cursor.
+ * scope.h - the cursor driver's scopes: who reads for a generation that goes by its cursor.
  *
- * One worker at a time reads for a scope, under a lease named tenant:projection:partition; the
- * tenant is * because a cursor reads for all of them, and the projection has its generation behind
- * it. The fence in the view store refuses a late one.
- *
- *     starting ─► catching_up ─► live        paused and failed are the generation's own states
- *                     └─ retrying ─► failed ─ a minute later, or resumed ─► catching_up
+ * A scope is a projection for one tenant, by the name tenant:projection:partition. One worker at a
+ * time reads for all scopes of a generation, under a lease of that name in which the tenant is *
+ * and the projection has its generation behind it. The fence in the view store refuses a late one.
  *
  * What is here is how things are going in this process. What must last is in the stores: the
- * cursor, the state, the failures.
+ * cursors, the states, the failures (see tenant.h).
  */
 #ifndef EF_ENGINE_SCOPE_H
 #define EF_ENGINE_SCOPE_H
 
-#include "engine_priv.h"
+#include "apply.h"
 
 typedef struct ef__scope {
     struct ef__scope *next;
@@ -23,13 +20,13 @@ typedef struct ef__scope {
     char fence[32];
     int64_t token;              /* 0: not held */
     int64_t until_us, renew_us; /* monotonic: the lease counts as gone, is to be renewed */
-    int64_t next_try_us;        /* monotonic: nothing is tried before */
-    int64_t failures;           /* in a row */
-    int64_t skip_position;      /* skip and record: let this one pass; 0: none */
+    int64_t next_try_us;        /* monotonic: somebody else has it until then, or live work */
     bool seen;                  /* in the live set of this tick */
 } ef__scope;
 
-#define EF__SCOPE_GIVEN_UP 5 /* failures after which the next one gives up again */
+/* The name of a scope: a blank tenant is called default. The partition is a part of the name, made
+ * from tenant and projection, and splits nothing. */
+void ef__scope_format(ef_str tenant, ef_str projection, char out[EF__SCOPE_MAX]);
 
 /* The scope of a generation, made if need be. NULL when memory ran out. */
 ef__scope *ef__scope_of(ef_engine *engine, const ef__generation *generation);
@@ -39,11 +36,15 @@ ef__scope *ef__scope_of(ef_engine *engine, const ef__generation *generation);
  */
 ef_status ef__scope_ready(ef_engine *engine, ef__scope *scope, ef_tick *tick, bool *out,
                           ef_error *err);
-void ef__scope_went_on(ef__scope *scope);
-/* It stopped before an event that its program cannot digest: try again later, in the end give up.
+/*
+ * Apply a batch under the lease. `apply` says to what and how; its events and fences are filled in
+ * for the call. What it did is added to `tick`, but for whether there is more.
  */
-ef_status ef__scope_stopped(ef_engine *engine, ef__scope *scope, const ef__generation *generation,
-                            int64_t position, ef_tick *tick, ef_error *err);
+ef_status ef__scope_apply(ef_engine *engine, const ef__scope *scope, const ef_batch *batch,
+                          bool skip_first, ef__apply *apply, ef_tick *tick, ef_error *err);
+/* What a call made under the lease has answered, for the caller's caller: that another worker has
+ * it now, or was quicker, is not a failure. */
+ef_status ef__scope_answer(ef__scope *scope, ef_status st);
 /* Give back the leases of scopes that are not seen any more, or of all. */
 void ef__scopes_prune(ef_engine *engine, bool all);
 void ef__scopes_release(ef_engine *engine); /* the memory only */

@@ -46,8 +46,8 @@ static ef_status wanted_position(ef_engine *e, const ef_freshness *f, int64_t *o
 
 /* The routed generation once it is fresh enough. Others fold; whoever waits looks again and again.
  */
-static ef_status fresh_generation(ef_engine *e, ef_str name, const ef_freshness *f, ef__route **out,
-                                  ef_error *err)
+static ef_status fresh_generation(ef_engine *e, ef_str name, const ef_str *tenant,
+                                  const ef_freshness *f, ef__route **out, ef_error *err)
 {
     static const ef_freshness any = {0};
     const ef_clock *clock = ef_clock_system();
@@ -58,7 +58,7 @@ static ef_status fresh_generation(ef_engine *e, ef_str name, const ef_freshness 
     end_us = clock->mono_us(clock->context) + f->timeout_ms * 1000;
     st = wanted_position(e, f, &wanted, err);
     while (st == EF_OK) {
-        st = ef__route_take(e, name, wanted > 0, out, err);
+        st = ef__route_take(e, name, tenant, wanted > 0, out, err);
         if (st != EF_OK || (*out)->as_of >= wanted)
             return st;
         if (clock->mono_us(clock->context) >= end_us)
@@ -94,7 +94,7 @@ ef_status ef_view_get(ef_engine *e, ef_str projection, ef_str tenant, ef_str id,
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
     st = list_ready(out, err);
     if (st == EF_OK)
-        st = fresh_generation(e, projection, freshness, &route, err);
+        st = fresh_generation(e, projection, &tenant, freshness, &route, err);
     if (st == EF_OK)
         st = e->views->ops->view_get(e->views, route->generation->id, tenant, id, &out->room->arena,
                                      &view, &found, err);
@@ -263,7 +263,7 @@ ef_status ef_view_find(ef_engine *e, const ef_view_query *query, ef_view_list *o
     if (st == EF_OK)
         st = compile_question(&q, query, err);
     if (st == EF_OK)
-        st = fresh_generation(e, query->projection, &query->freshness, &route, err);
+        st = fresh_generation(e, query->projection, &query->tenant, &query->freshness, &route, err);
     if (st == EF_OK) {
         g = route->generation;
         out->as_of = route->as_of;
@@ -323,7 +323,7 @@ ef_status ef_view_export(ef_engine *e, ef_str projection, ef_str tenant, bool an
 
     if (!e || !each)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "each" : "engine");
-    st = fresh_generation(e, projection, NULL, &route, err);
+    st = fresh_generation(e, projection, any_tenant ? NULL : &tenant, NULL, &route, err);
     if (out_as_of)
         *out_as_of = st == EF_OK ? route->as_of : 0;
     x.generation = st == EF_OK ? route->generation : NULL;

@@ -232,7 +232,7 @@ ef_status ef__workset_open(ef_engine *engine, const ef__live *live, ef__workset 
                          .loaded = EF__ARENA_INIT(LOADED_BYTES),
                          .fetched = EF__PAIR_MAP_INIT(ef__view, SIZE_MAX),
                          .fetched_arena = EF__ARENA_INIT(SIZE_MAX),
-                         .ahead = {.batch = EF_BATCH_INIT}};
+                         .ahead = {.limit_max = engine->cursor_batch, .batch = EF_BATCH_INIT}};
     st = ef__folder_open(
         &(ef__folder_options){
             .program = live->program, .load = load_view, .lookup = look_up, .context = set},

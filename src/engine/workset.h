@@ -54,6 +54,12 @@ static inline bool ef__generation_by_cursor(const ef__generation *g)
     return g->state == EF__GENERATION_CATCHING_UP || (g->state == EF__GENERATION_LIVE && g->by_log);
 }
 
+/* Fed by the queue: it has no cursor that says how far it is. */
+static inline bool ef__generation_by_queue(const ef__generation *g)
+{
+    return g->state == EF__GENERATION_LIVE && !g->by_log;
+}
+
 /* What all that a driver keeps may take; the cursors keep some, and the queue. One batch more may
  * come on top: this is looked at when it is over. */
 #define EF__WORKSETS_BYTES (24ul << 20)

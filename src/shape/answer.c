@@ -34,6 +34,18 @@ void ef__problem_write(ef__json_writer *w, const ef_error *err, int http, const 
     ef__json_close(w, '}');
 }
 
+void ef__projection_write(ef__json_writer *w, const ef_projection *p)
+{
+    ef__json_open(w, '{');
+    ef__shape_members(w, &ef__shape_projection, p);
+    ef__json_key(w, "scopes");
+    ef__json_open(w, '[');
+    for (size_t i = 0; i < p->scope_count; i++)
+        ef__shape_write(w, &ef__shape_scope, &p->scopes[i]);
+    ef__json_close(w, ']');
+    ef__json_close(w, '}');
+}
+
 void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of)
 {
     ef__json_open(w, '{');

@@ -51,7 +51,8 @@ extern const ef__shape ef__shape_event;      /* ef_event */
 extern const ef__shape ef__shape_type;       /* ef_type */
 extern const ef__shape ef__shape_row;        /* ef_row */
 extern const ef__shape ef__shape_view;       /* ef_view, without as_of */
-extern const ef__shape ef__shape_projection; /* ef_projection */
+extern const ef__shape ef__shape_projection; /* ef_projection, without scopes */
+extern const ef__shape ef__shape_scope;      /* ef_scope */
 extern const ef__shape ef__shape_failure;    /* ef_failure, without projection */
 extern const ef__shape ef__shape_run;        /* ef_run */
 extern const ef__shape ef__shape_gap;        /* ef_gap */
@@ -90,6 +91,8 @@ ef_status ef__shape_read(const ef__json *object, const ef__shape *shape, void *t
 
 /* problem+json; `http` is the status of the answer (0: the error's own), `hint` may be NULL. */
 void ef__problem_write(ef__json_writer *w, const ef_error *err, int http, const char *hint);
+/* A projection with its scopes. */
+void ef__projection_write(ef__json_writer *w, const ef_projection *projection);
 /* A view as of a position. */
 void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of);
 /* The "summary" of the outbox. */

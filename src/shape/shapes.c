@@ -139,9 +139,27 @@ static const ef__field projection_fields[] = {
     FIELD(ef_projection, "unaccounted", INT64, unaccounted),
     FIELD(ef_projection, "failures", INT64, failures),
     FIELD(ef_projection, "quarantined", INT64, quarantined),
+    FIELD(ef_projection, "scopes_behind", INT64, scopes_behind),
     END,
 };
 SHAPE(projection, ef_projection);
+
+static const ef__field scope_fields[] = {
+    FIELD(ef_scope, "name", STR, name),
+    FIELD(ef_scope, "tenant", STR, tenant),
+    FIELD(ef_scope, "any_tenant", BOOL, any_tenant),
+    FIELD(ef_scope, "state", STR, state),
+    FIELD(ef_scope, "position", INT64, position),
+    FIELD(ef_scope, "pending", INT64, pending),
+    FIELD(ef_scope, "pending_more", BOOL, pending_more),
+    FIELD(ef_scope, "synced_at", TIME, synced_us),
+    FIELD(ef_scope, "retries", INT64, retries),
+    FIELD(ef_scope, "next_try_at", TIME, next_try_us),
+    FIELD(ef_scope, "error_code", NAME, error_code),
+    FIELD(ef_scope, "error", NAME, error),
+    END,
+};
+SHAPE(scope, ef_scope);
 
 static const ef__field failure_fields[] = {
     FIELD(ef_failure, "version", INT32, version),

@@ -5,7 +5,18 @@ from support import TIME, Case
 from test_fold import COUNTER, SHOP, WRONG
 
 PROJECTION_KEYS = ["name", "version", "generation", "order", "state", "position", "lag_events",
-                   "lag_seconds", "views", "digest", "unaccounted", "failures", "quarantined"]
+                   "lag_seconds", "views", "digest", "unaccounted", "failures", "quarantined",
+                   "scopes_behind", "scopes"]
+
+SCOPE_KEYS = ["name", "tenant", "any_tenant", "state", "position", "pending", "pending_more",
+              "synced_at", "retries", "next_try_at", "error_code", "error"]
+
+SHARES = """projection shares version 1
+  order by log
+  view "all"
+on counted
+  n += 12 / data.by
+"""
 
 FAILURE_KEYS = ["projection", "version", "generation", "tenant", "stream", "seq", "position",
                 "event_id", "code", "message", "attempts", "open", "recorded_at", "resolved_at"]
@@ -217,3 +228,78 @@ class Projection(Case):
         for path in self.data.glob("views.db*"):
             path.unlink()
         self.assertEqual([], self.ok("status", "-o", "json").json()["projections"])
+
+
+class Scopes(Case):
+    """A projection in the order of the log, of two tenants: one event of b is bad."""
+
+    def setUp(self):
+        super().setUp()
+        self.init()
+        self.ok("projection", "deploy", self.write("shares.fold", SHARES))
+        for tenant, by in (("a", 1), ("b", 2), ("b", 0), ("a", 3), ("b", 4)):
+            self.append("s", "counted", f'{{"by":{by}}}', "--tenant", tenant)
+        self.ok("work", "--drain", "--quiet")
+
+    def view(self, tenant):
+        return self.ok("view", "get", "shares", "all", "--tenant", tenant, "-o",
+                       "json").json()["data"]
+
+    def show(self, *more):
+        return self.ok("projection", "show", "shares", "-o", "json", *more).json()
+
+    def test_one_tenant_stops_and_the_others_go_on(self):
+        self.assertEqual({"n": 16}, self.view("a"))
+        self.assertEqual({"n": 6}, self.view("b"))
+        shown = self.show()
+        self.assertEqual(("live", 2, 2, 0, 1), tuple(shown[k] for k in (
+            "state", "position", "lag_events", "unaccounted", "scopes_behind")))
+        others, behind = shown["scopes"]
+        self.assertEqual(SCOPE_KEYS, list(behind))
+        self.assertEqual(("live", 5, 0, True), tuple(others[k] for k in (
+            "state", "position", "pending", "any_tenant")))
+        self.assertRegex(others["name"], r"^\*:shares:[0-7]$")
+        self.assertRegex(behind["name"], "^b:shares:[0-7]$")
+        self.assertEqual(("b", "retrying", 2, 2), tuple(behind[k] for k in (
+            "tenant", "state", "position", "pending")))
+        self.assertGreaterEqual(behind["retries"], 1)
+        self.assertRegex(behind["next_try_at"], TIME)
+        self.assertEqual("fold_error", behind["error_code"])
+        self.assertIn("divi", behind["error"])
+        found, = self.ok("status", "-o", "json").json()["projections"]
+        self.assertEqual(behind["name"], found["scopes"][1]["name"])
+
+    def test_people_are_shown_who_is_behind_and_why(self):
+        for words in (("projection", "show", "shares"), ("status",)):
+            out = self.ok(*words).out
+            self.assertRegex(out, r"b:shares:[0-7]  retrying  position 2  pending 2  synced ")
+            self.assertRegex(out, r"retries \d+, next .*divi")
+
+    def test_a_tenant_is_told_of_itself_only(self):
+        one, = self.show("--tenant", "a")["scopes"]
+        self.assertEqual(("live", 5, 0, 0), tuple(one[k] for k in (
+            "state", "position", "pending", "retries")))
+        self.append("s", "counted", '{"by":6}', "--tenant", "b")
+        one, = self.show("--tenant", "a")["scopes"]
+        self.assertEqual(0, one["pending"])
+        one, = self.show("--tenant", "b")["scopes"]
+        self.assertEqual(3, one["pending"])
+        self.assertIn("a:shares:", self.ok("projection", "show", "shares", "--tenant", "a").out)
+
+    def test_wait_is_for_the_tenant_that_is_given_or_for_all(self):
+        self.ok("projection", "wait", "shares", "--tenant", "a")
+        self.refused(5, "projection", "wait", "shares", "--tenant", "b", "--timeout", "10ms")
+        answer = self.refused(5, "projection", "wait", "shares", "--timeout", "10ms")
+        self.assertRegex(answer.err, "is at position 2 and has not reached 5: scope b:shares:.")
+
+    def test_a_read_that_asks_for_all_events_waits_for_its_own_tenant_only(self):
+        self.assertEqual(5, self.ok("view", "get", "shares", "all", "--tenant", "a", "--current",
+                                    "-o", "json").json()["as_of"])
+        self.refused(5, "view", "get", "shares", "all", "--tenant", "b", "--current",
+                     "--timeout", "10ms")
+
+    def test_resume_tries_at_once_and_counts_anew(self):
+        self.ok("projection", "resume", "shares")
+        self.assertEqual(0, self.show()["scopes"][1]["retries"])
+        self.ok("work", "--once", "--quiet")
+        self.assertEqual(1, self.show()["scopes"][1]["retries"])

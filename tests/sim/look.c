@@ -76,6 +76,29 @@ static look_state state_of(ef__generation_state state)
     }
 }
 
+static ef_status see_tenants(sim *s, int64_t generation, look_generation *out)
+{
+    ef__tenant_cursor_list list = {0};
+    ef_status st =
+        s->views->ops->tenant_cursor_ls(s->views, generation, INT64_MAX, 100, &list, NULL);
+
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        char name[16];
+        int t;
+        copy_text(s, name, sizeof name, list.items[i].tenant);
+        t = sim_stream_find(name, sim_stream_name(0));
+        if (t < 0 || out->tenants[t].own) {
+            oracle_wrong(&s->oracle, "there is a cursor of tenant \"%s\"", name);
+            break;
+        }
+        out->tenants[t].own = true;
+        out->tenants[t].position = list.items[i].cursor.position;
+        out->tenants[t].waiting = list.items[i].cursor.waiting;
+    }
+    ef__tenant_cursor_list_release(&list);
+    return st;
+}
+
 static ef_status see_generation(sim *s, const ef__generation *g, look_generation *out)
 {
     looking l = {s, out};
@@ -100,7 +123,9 @@ static ef_status see_generation(sim *s, const ef__generation *g, look_generation
     out->ignored = g->ignored;
     out->skipped = g->skipped;
     memcpy(out->digest, g->digest, sizeof out->digest);
-    st = s->views->ops->watermark_scan(s->views, g->id, see_watermark, &l, NULL);
+    st = see_tenants(s, g->id, out);
+    if (st == EF_OK)
+        st = s->views->ops->watermark_scan(s->views, g->id, see_watermark, &l, NULL);
     if (st == EF_OK)
         st = s->views->ops->view_scan(
             s->views, &(ef__view_scan){.generation = g->id, .any_tenant = true, .index = -1},

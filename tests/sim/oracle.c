@@ -67,7 +67,13 @@ static const char *name_of(const look_generation *g)
     return text;
 }
 
-/* Among what was passed in one commit: how many an operator may have let pass. */
+/* An operator has let it pass, or nobody needs to. */
+static bool may_skip(const oracle *o, const look_generation *g, const sim_event *e)
+{
+    return o->may_skip[g->name + 1][e->position] || (g->by_log && e->bad && o->passes_over);
+}
+
+/* Among what was passed in one commit: how many may have been skipped. */
 static int64_t count_skippable(const oracle *o, const look_generation *before,
                                const look_generation *now)
 {
@@ -76,7 +82,7 @@ static int64_t count_skippable(const oracle *o, const look_generation *before,
     for (int64_t p = 1; p <= o->head; p++) {
         const sim_event *e = &o->events[p];
         count += e->seq > before->applied_seq[e->stream] && e->seq <= now->applied_seq[e->stream] &&
-                 o->may_skip[now->name + 1][p];
+                 may_skip(o, now, e);
     }
     return count;
 }
@@ -88,7 +94,7 @@ static void pass_event(oracle *o, oracle_generation *g, const sim_event *e, int6
                        int64_t *skippable)
 {
     int lane = g->seen.name + 1;
-    bool can = o->may_skip[lane][e->position];
+    bool can = may_skip(o, &g->seen, e);
     bool first = rule_verdict(g->rule, e) == FOLDED_FAILED || o->rows.at[lane][e->position].skip;
     bool skip = can && *skips > 0 && (*skips == *skippable || first);
     folded verdict;
@@ -143,16 +149,47 @@ static void check_fenced(oracle *o, const sim_event *e, const sim_deed *deed)
                      e->position, scope);
 }
 
-/* A projection in the order of the log has exactly the events up to its cursor. */
-static void check_log_order(oracle *o, const look_generation *now)
+/* How far a projection by log has read for the tenant of a stream. */
+static int64_t cursor_of(const look_generation *g, int stream)
 {
+    int tenant = stream % SIM_TENANTS;
+
+    return g->tenants[tenant].own ? g->tenants[tenant].position : g->position;
+}
+
+/* A projection in the order of the log has exactly the events up to its cursor, tenant by tenant.
+ */
+static void check_log_order(oracle *o, const look_generation *before, const look_generation *now)
+{
+    int64_t waiting[SIM_TENANTS] = {0};
+
     for (int64_t p = 1; p <= o->head; p++) {
         const sim_event *e = &o->events[p];
-        if ((e->seq <= now->applied_seq[e->stream]) != (p <= now->position))
+        int64_t cursor = cursor_of(now, e->stream);
+        waiting[e->stream % SIM_TENANTS] += p > cursor && p <= now->position;
+        if ((e->seq <= now->applied_seq[e->stream]) != (p <= cursor))
             oracle_wrong(o,
                          "G3: %s has its cursor at %" PRId64 " and has %sapplied position %" PRId64,
-                         name_of(now), now->position, p > now->position ? "" : "not ", p);
+                         name_of(now), cursor, p > cursor ? "" : "not ", p);
     }
+    for (int t = 0; t < SIM_TENANTS; t++) {
+        if (waiting[t] != now->tenants[t].waiting)
+            oracle_wrong(o,
+                         "G5: %s has %" PRId64 " events waiting for tenant %d, right is %" PRId64,
+                         name_of(now), now->tenants[t].waiting, t, waiting[t]);
+        if (cursor_of(now, t) < cursor_of(before, t))
+            oracle_wrong(o, "G5: the cursor of %s went back for tenant %d", name_of(now), t);
+        if (now->tenants[t].own && !before->tenants[t].own && now->position == before->position)
+            oracle_wrong(o, "G3: tenant %d of %s was left behind by nobody", t, name_of(now));
+    }
+}
+
+/* A projection without one: nobody has a cursor of his own. */
+static void check_no_tenants(oracle *o, const look_generation *now)
+{
+    for (int t = 0; t < SIM_TENANTS; t++)
+        if (now->tenants[t].own)
+            oracle_wrong(o, "%s is by stream, and tenant %d has a cursor", name_of(now), t);
 }
 
 static const model_view *find_view(const oracle_generation *g, const look_view *view)
@@ -195,6 +232,7 @@ static void forget(oracle_generation *g)
     memset(g->fate, 0, sizeof g->fate);
     memset(g->seen.applied_seq, 0, sizeof g->seen.applied_seq);
     memset(g->seen.next_seq, 0, sizeof g->seen.next_seq);
+    memset(g->seen.tenants, 0, sizeof g->seen.tenants);
     g->seen.position = g->seen.seam = 0;
     g->applied = g->ignored = g->skipped = 0;
 }
@@ -221,7 +259,9 @@ static void check_generation(oracle *o, oracle_generation *g, const look_generat
         pass_event(o, g, e, &skips, &skippable);
     }
     if (now->by_log)
-        check_log_order(o, now);
+        check_log_order(o, &g->seen, now);
+    else
+        check_no_tenants(o, now);
     if (g->applied != now->applied || g->ignored != now->ignored || g->skipped != now->skipped)
         oracle_wrong(o,
                      "G5: %s counts %" PRId64 " applied, %" PRId64 " ignored, %" PRId64
@@ -316,6 +356,10 @@ static bool same_generation(const look_generation *a, const look_generation *b)
                 a->view_count == b->view_count && memcmp(a->digest, b->digest, 16) == 0 &&
                 memcmp(a->applied_seq, b->applied_seq, sizeof a->applied_seq) == 0;
 
+    for (int t = 0; same && t < SIM_TENANTS; t++)
+        same = a->tenants[t].own == b->tenants[t].own &&
+               a->tenants[t].position == b->tenants[t].position &&
+               a->tenants[t].waiting == b->tenants[t].waiting;
     for (int i = 0; same && i < a->view_count; i++)
         same = strcmp(a->views[i].id, b->views[i].id) == 0 &&
                strcmp(a->views[i].data, b->views[i].data) == 0;
@@ -360,7 +404,7 @@ static void check_nothing_dropped(oracle *o)
         for (int64_t p = 1; p <= o->head && g->state != LOOK_RETIRED; p++) {
             const sim_event *e = &o->events[p];
             if (e->seq > g->applied_seq[e->stream] && !o->rows.at[0][p].there &&
-                !o->rows.at[g->name + 1][p].there && !(by_cursor && p > g->position))
+                !o->rows.at[g->name + 1][p].there && !(by_cursor && p > cursor_of(g, e->stream)))
                 oracle_wrong(o,
                              "G8: %s has not passed position %" PRId64 " (seq %" PRId64 " of "
                              "\"%s\" %s), which waits nowhere",
@@ -577,6 +621,37 @@ bool oracle_settled(const oracle *o, char *why, size_t size)
             (void)snprintf(why, size, "%s is at seq %" PRId64 " of %" PRId64 " in \"%s\" %s",
                            name_of(g), g->applied_seq[s], o->stream_seq[s], sim_tenant_of(s),
                            sim_stream_name(s));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Where the tenant has to stand: before the first event that the program fails on, or at the head.
+ */
+static int64_t right_cursor(const oracle *o, const oracle_generation *g, int tenant)
+{
+    for (int64_t p = 1; p <= o->head; p++) {
+        const sim_event *e = &o->events[p];
+        if (e->stream % SIM_TENANTS == tenant && g->fate[p] != FATE_SKIPPED &&
+            rule_verdict(g->rule, e) == FOLDED_FAILED)
+            return o->passes_over ? o->head : p - 1;
+    }
+    return o->head;
+}
+
+bool oracle_apart(const oracle *o, char *why, size_t size)
+{
+    for (int i = 0; i < o->generation_count; i++) {
+        const oracle_generation *g = &o->generations[i];
+        if (!g->seen.by_log || g->seen.state == LOOK_RETIRED)
+            continue;
+        for (int t = 0; t < SIM_TENANTS; t++) {
+            int64_t right = right_cursor(o, g, t);
+            if (cursor_of(&g->seen, t) == right)
+                continue;
+            (void)snprintf(why, size, "%s is at %" PRId64 " for tenant %d, right is %" PRId64,
+                           name_of(&g->seen), cursor_of(&g->seen, t), t, right);
             return false;
         }
     }

@@ -7,7 +7,8 @@
  *
  *   G1 an event comes with its row       G3 order, per stream or of the log
  *   G4 exactly once                      G5 nobody passes what is not applied
- *   G6 tokens: late owners are refused   G8 nothing is dropped, dead rows stay
+ *   G6 tokens: late owners are refused   G7 tenants do not hold each other up
+ *   G8 nothing is dropped, dead rows stay
  *   G9 every build gives the same bytes  G12 a known id has its first place
  *
  * The first thing that is wrong is kept in `wrong`, and nothing after it is looked at.
@@ -51,6 +52,10 @@ typedef struct look_generation {
     int64_t applied, ignored, skipped;
     uint8_t digest[16];
     int64_t applied_seq[SIM_STREAMS], next_seq[SIM_STREAMS];
+    struct {
+        bool own; /* it goes by a cursor of its own */
+        int64_t position, waiting;
+    } tenants[SIM_TENANTS];
     look_view views[SIM_VIEWS];
     int view_count;
 } look_generation;
@@ -135,9 +140,10 @@ typedef struct oracle {
     oracle_generation generations[LOOK_GENERATIONS];
     int generation_count;
     look_rows rows;
-    int64_t rows_head;                         /* the head when they were looked at */
-    int turn[LOOK_LANES][SIM_EVENTS + 1];      /* in which its attempts were counted */
-    int filed[LOOK_LANES][SIM_EVENTS + 1];     /* in which it was last filed by a catch-up */
+    int64_t rows_head;                     /* the head when they were looked at */
+    int turn[LOOK_LANES][SIM_EVENTS + 1];  /* in which its attempts were counted */
+    int filed[LOOK_LANES][SIM_EVENTS + 1]; /* in which it was last filed by a catch-up */
+    bool passes_over; /* what a projection by log cannot digest is let pass after its tries */
     bool may_skip[LOOK_LANES][SIM_EVENTS + 1]; /* an operator has let it pass */
     look_leases leases;
     look_fence fences[ORACLE_FENCES]; /* the highest token that was let in, per scope */
@@ -166,6 +172,8 @@ void oracle_marked(oracle *o, const sim_deed *deed, int64_t wall_us);
 
 /* Is everything applied everywhere, and nothing left? If not, `why` says what is missing. */
 bool oracle_settled(const oracle *o, char *why, size_t size);
+/* Is every tenant of every live projection by log as far as its events let it? If not, `why`. */
+bool oracle_apart(const oracle *o, char *why, size_t size);
 /* Builds of the same rule have the same digest (those that skipped nothing). */
 void oracle_digests(oracle *o);
 /* Nobody called this holds a live lease. */

@@ -15,6 +15,8 @@ static const char *const CHEATS[CHEAT_COUNT] = {
     [CHEAT_FORGE_MARK] = "forge-mark",
     [CHEAT_STEAL_LEASE] = "steal-lease",
     [CHEAT_EARLY_LIVE] = "early-live",
+    [CHEAT_LOSE_TENANT] = "lose-tenant",
+    [CHEAT_EARLY_JOIN] = "early-join",
     [CHEAT_LOSE_EVENT] = "lose-event",
     [CHEAT_LOSE_ROW] = "lose-row",
 };

@@ -84,7 +84,8 @@ static sim_deed commit_act(const hand *h, const ef__views_commit *commit)
         a.fence_count++;
     }
     for (size_t g = 0; g < commit->generation_count; g++)
-        a.unfenced = a.unfenced || commit->generations[g].cursor_after != 0;
+        a.unfenced = a.unfenced || commit->generations[g].cursor_after != 0 ||
+                     commit->generations[g].tenant_count != 0;
     return a;
 }
 
@@ -121,10 +122,22 @@ static void count_again(sim *s, const ef__views_commit *commit)
         s->views, &(ef__views_commit){.generations = &again, .generation_count = 1}, NULL);
 }
 
+/* The place of the generation, as if the tenant had come to it. */
+static ef__tenant_cursor_change called_level(const sim *s, const ef__generation_change *change)
+{
+    ef__tenant_cursor_change level = change->tenants[0];
+
+    for (int i = 0; i < s->oracle.generation_count; i++)
+        if (s->oracle.generations[i].seen.id == change->generation)
+            level.after.position = s->oracle.generations[i].seen.position;
+    return level;
+}
+
 static ef_status do_commit(sim *s, const ef__views_commit *commit, ef_error *err)
 {
     ef__views_commit c = *commit;
     ef__generation_change first;
+    ef__tenant_cursor_change level;
     ef_status st;
 
     if (c.generation_count) {
@@ -134,6 +147,13 @@ static ef_status do_commit(sim *s, const ef__views_commit *commit, ef_error *err
             c.generations = &first;
         } else if (s->cheat == CHEAT_LOSE_VIEW && c.generation_count == 1 && first.view_count) {
             first.view_count--;
+            c.generations = &first;
+        } else if (s->cheat == CHEAT_LOSE_TENANT && first.tenant_count) {
+            first.tenant_count = 0;
+            c.generations = &first;
+        } else if (s->cheat == CHEAT_EARLY_JOIN && first.tenant_count == 1 && !first.cursor_after) {
+            level = called_level(s, &first);
+            first.tenants = &level;
             c.generations = &first;
         } else if (s->cheat == CHEAT_EARLY_LIVE && first.go_live) {
             c.head = claim_the_head;

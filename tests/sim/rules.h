@@ -13,6 +13,7 @@
 
 enum {
     SIM_STREAMS = 8, /* of two tenants; both have streams of the same names */
+    SIM_TENANTS = 2, /* stream % 2 */
     SIM_KEYS = 3,
     SIM_EVENTS = 96,
     SIM_LIST = 4,

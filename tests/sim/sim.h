@@ -44,6 +44,8 @@ typedef enum sim_cheat {
     CHEAT_FORGE_MARK,      /* the same for a mark */
     CHEAT_STEAL_LEASE,     /* a lease is taken that is still live */
     CHEAT_EARLY_LIVE,      /* a generation goes live before it is at the head */
+    CHEAT_LOSE_TENANT,     /* a commit without the tenants that it leaves behind */
+    CHEAT_EARLY_JOIN,      /* a tenant is called level when it is not */
     CHEAT_LOSE_EVENT,      /* a batch of the journal without its first event */
     CHEAT_LOSE_ROW,        /* an append without its rows */
     CHEAT_COUNT
@@ -108,6 +110,7 @@ typedef struct sim {
     size_t batch;
     int64_t lease_ms;
     bool folds_inline; /* the operator's appends fold at once */
+    bool passes_over;  /* engines skip and record */
     int64_t wall_us, mono_us;
     ef_clock clock;
     ef_journal *journal; /* the stores themselves */

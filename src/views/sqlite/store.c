@@ -81,8 +81,9 @@ static ef_status schema_ready(vq_store *store, bool create, ef_error *err)
                                version, vq_migration_count);
     if (version < vq_migration_count && store->base.read_only)
         return ef_fail(err, version == 0 ? EF_NOT_FOUND : EF_MISUSE,
-                       "the view store %s has schema %" PRId64 " and was opened read-only",
-                       store->path, version);
+                       "the view store %s has schema %" PRId64
+                       " and was opened read-only: everfold init brings it up to %d",
+                       store->path, version, vq_migration_count);
     if (version == 0 && !create)
         return ef_fail(err, EF_NOT_FOUND, "there is no view store in %s", store->path);
     st = ef__sq_use_log(conn, store->base.read_only, err);

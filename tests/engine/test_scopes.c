@@ -1,0 +1,462 @@
+/*
+ * test_scopes.c - a projection in the order of the log, tenant by tenant: who stops, who goes on,
+ * and how one that stopped joins the others again.
+ */
+#include "engine_fixture.h"
+
+#include "../../src/engine/engine_priv.h"
+
+#include <inttypes.h>
+
+static bool g_broken; /* the function cannot digest what is "bad"; set before anything is folded */
+
+static ef_status count_events(ef_fold *fold, const ef_event *event, void *context, ef_error *err)
+{
+    const bool *broken = context;
+    ef_status st;
+
+    if (ef_str_equal(event->type, EF_STR("other")))
+        return ef_fold_ignore(fold);
+    if (*broken && ef_str_equal(event->type, EF_STR("bad")))
+        return ef_fail(err, EF_BAD_INPUT, "cannot digest it");
+    st = ef_fold_view(fold, EF_STR("all"), err);
+    return st == EF_OK ? ef_fold_add_int(fold, "n", 1, err) : st;
+}
+
+static void enrol(fixture *f, const char *name, bool *broken)
+{
+    ef_c_projection p = {
+        .name = ef_str_from(name), .version = 1, .fn = count_events, .context = broken};
+
+    OK(ef_engine_register(f->engine, &p, &f->err));
+}
+
+/* "counts" is broken, its twin is fine. */
+static void start(fixture *f)
+{
+    static bool fine = false;
+
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    g_broken = true;
+    enrol(f, "counts", &g_broken);
+    enrol(f, "twin", &fine);
+    drain(f);
+}
+
+static int64_t append_for(fixture *f, const char *tenant, const char *type)
+{
+    ef_new_event event = {.tenant = ef_str_from(tenant),
+                          .stream = EF_STR("s"),
+                          .type = ef_str_from(type),
+                          .data = EF_STR("{\"of\":\"a\",\"good\":0}")};
+    ef_place place;
+
+    OK(ef_engine_append(f->engine, &event, 1, &place, &f->err));
+    return place.position;
+}
+
+/* b's third event is bad: positions 1 to 8. */
+static void append_mixed(fixture *f)
+{
+    static const char *const TYPES[] = {"good", "good", "bad", "good"};
+
+    for (int i = 0; i < 4; i++) {
+        append_for(f, "a", "good");
+        append_for(f, "b", TYPES[i]);
+    }
+}
+
+/* The count of a tenant's view; 0 when there is none. */
+static int count_of(fixture *f, const char *projection, const char *tenant)
+{
+    ef_view_list list = {0};
+    ef_status st = ef_view_get(f->engine, ef_str_from(projection), ef_str_from(tenant),
+                               EF_STR("all"), NULL, &list, &f->err);
+    int n = 0;
+
+    CHECK(st == EF_OK || st == EF_NOT_FOUND);
+    if (st == EF_OK)
+        CHECK_INT(1, sscanf(list.items[0].data.ptr, "{\"n\":%d}", &n));
+    ef_view_list_release(&list);
+    return n;
+}
+
+static void check_scope(fixture *f, const char *tenant, const char *state, int64_t position,
+                        int64_t pending, int64_t retries)
+{
+    ef_scope_list list = {0};
+
+    OK(ef_projection_scope(f->engine, EF_STR("counts"), ef_str_from(tenant), &list, &f->err));
+    CHECK_STR(state, list.items[0].state);
+    CHECK_INT(position, list.items[0].position);
+    CHECK_INT(pending, list.items[0].pending);
+    CHECK(!list.items[0].pending_more);
+    CHECK_INT(retries, list.items[0].retries);
+    CHECK_INT(retries != 0, strstr(list.items[0].error.ptr, "cannot digest it") != NULL);
+    CHECK_STR(retries ? "fold_error" : "", list.items[0].error_code);
+    ef_scope_list_release(&list);
+}
+
+static ef_status read_current(fixture *f, const char *projection, const char *tenant,
+                              int64_t *out_as_of)
+{
+    ef_view_list list = {0};
+    ef_status st = ef_view_get(f->engine, ef_str_from(projection), ef_str_from(tenant),
+                               EF_STR("all"), &(ef_freshness){.current = true}, &list, &f->err);
+
+    *out_as_of = list.as_of;
+    ef_view_list_release(&list);
+    return st;
+}
+
+/* Until it has used up its retries: the sixth failure. */
+static void let_fail(fixture *f)
+{
+    for (int i = 0; i < 6; i++) {
+        drain(f);
+        pass_time(f, 4 * SECOND);
+    }
+}
+
+/* --- stopping --------------------------------------------------------------------------------- */
+
+TEST(a_poison_event_stops_its_own_tenant_and_no_other)
+{
+    fixture t, *f = &t;
+    int64_t as_of;
+
+    start(f);
+    append_mixed(f);
+    drain(f);
+    CHECK_INT(4, count_of(f, "counts", "a"));
+    CHECK_INT(2, count_of(f, "counts", "b"));
+    check_scope(f, "a", "live", 8, 0, 0);
+    check_scope(f, "b", "retrying", 5, 2, 1);
+    check_accounts(f, "counts", "live", 2);
+    append_for(f, "a", "good");
+    append_for(f, "b", "good");
+    drain(f);
+    CHECK_INT(5, count_of(f, "counts", "a"));
+    CHECK_INT(2, count_of(f, "counts", "b"));
+    check_accounts(f, "counts", "live", 3);
+    OK(read_current(f, "counts", "a", &as_of));
+    CHECK_INT(10, as_of);
+    REFUSED(EF_TIMEOUT, read_current(f, "counts", "b", &as_of));
+    CHECK_INT(5, f->err.found);
+    fixture_close(f);
+}
+
+TEST(scopes_are_listed_by_name_those_that_are_behind_last)
+{
+    fixture t, *f = &t;
+    ef_projection_list list = {0};
+    const ef_projection *p;
+
+    start(f);
+    append_mixed(f);
+    append_for(f, "", "bad");
+    drain(f);
+    OK(ef_projection_ls(f->engine, EF_STR("counts"), &list, &f->err));
+    p = &list.items[0];
+    CHECK_INT(3, p->scope_count);
+    CHECK_INT(2, p->scopes_behind);
+    CHECK_STR("*:counts:5", p->scopes[0].name);
+    CHECK(p->scopes[0].any_tenant);
+    CHECK_STR("live", p->scopes[0].state);
+    CHECK_INT(9, p->scopes[0].position);
+    CHECK(p->scopes[0].synced_us > 0);
+    CHECK_STR("default:counts:7", p->scopes[1].name);
+    CHECK_STR("", p->scopes[1].tenant);
+    CHECK_INT(8, p->scopes[1].position);
+    CHECK_STR("b:counts:6", p->scopes[2].name);
+    CHECK_STR("b", p->scopes[2].tenant);
+    CHECK_STR("retrying", p->scopes[2].state);
+    CHECK_INT(5, p->scopes[2].position);
+    CHECK_INT(2, p->scopes[2].pending);
+    CHECK_INT(5, p->position); /* what every tenant has */
+    ef_projection_list_release(&list);
+    fixture_close(f);
+}
+
+TEST(it_is_tried_again_after_250_ms_doubling_and_fails_for_good_at_the_sixth)
+{
+    static const int64_t WAITS_MS[] = {250, 500, 1000, 2000, 4000};
+    fixture t, *f = &t;
+    ef_failure_list failures = {0};
+
+    start(f);
+    append_mixed(f);
+    CHECK_INT(1, drain(f).failed);
+    for (int i = 0; i < 5; i++) {
+        check_scope(f, "b", "retrying", 5, 2, i + 1);
+        pass_time(f, WAITS_MS[i] * 1000 - 1);
+        CHECK_INT(0, drain(f).failed);
+        pass_time(f, 1);
+        CHECK_INT(1, drain(f).failed);
+    }
+    check_scope(f, "b", "failed", 5, 2, 6);
+    check_accounts(f, "counts", "live", 2);
+    OK(ef_projection_failures(f->engine, EF_STR("counts"), false, 0, &failures, &f->err));
+    CHECK_INT(1, failures.count);
+    CHECK_INT(6, failures.items[0].attempts);
+    CHECK_INT(6, failures.items[0].position);
+    CHECK_STR("b", failures.items[0].tenant);
+    ef_failure_list_release(&failures);
+    fixture_close(f);
+}
+
+TEST(a_worker_that_starts_anew_goes_on_counting)
+{
+    fixture t, *f = &t;
+
+    start(f);
+    append_mixed(f);
+    drain(f);
+    if (fixture_has_files(f)) {
+        ef_engine_close(f->engine);
+        f->engine = fixture_engine(f, "w1");
+        enrol(f, "counts", &g_broken);
+        drain(f);
+        check_scope(f, "b", "retrying", 5, 2, 1); /* not due yet */
+        pass_time(f, SECOND / 4);
+        drain(f);
+        check_scope(f, "b", "retrying", 5, 2, 2);
+    }
+    fixture_close(f);
+}
+
+/* --- joining ---------------------------------------------------------------------------------- */
+
+static void check_joined(fixture *f)
+{
+    ef_projection_list list = {0};
+    char digest[33];
+
+    OK(ef_projection_ls(f->engine, EF_STR("counts"), &list, &f->err));
+    CHECK_INT(0, list.items[0].scopes_behind);
+    CHECK_INT(0, list.items[0].failures);
+    memcpy(digest, list.items[0].digest, sizeof digest);
+    ef_projection_list_release(&list);
+    OK(ef_projection_ls(f->engine, EF_STR("twin"), &list, &f->err));
+    CHECK_TEXT(list.items[0].digest, digest);
+    ef_projection_list_release(&list);
+    check_accounts(f, "counts", "live", 0);
+}
+
+TEST(a_failed_one_heals_by_itself_within_a_minute_and_joins)
+{
+    fixture t, *f = &t;
+
+    start(f);
+    append_mixed(f);
+    let_fail(f);
+    g_broken = false;
+    drain(f);
+    check_scope(f, "b", "failed", 5, 2, 6);
+    pass_time(f, 60 * SECOND);
+    drain(f);
+    CHECK_INT(4, count_of(f, "counts", "b"));
+    check_scope(f, "b", "live", 8, 0, 0);
+    check_joined(f);
+    append_mixed(f);
+    drain(f);
+    CHECK_INT(8, count_of(f, "counts", "b"));
+    check_joined(f);
+    fixture_close(f);
+}
+
+TEST(a_failed_one_is_tried_at_once_when_it_is_resumed)
+{
+    fixture t, *f = &t;
+
+    start(f);
+    append_mixed(f);
+    let_fail(f);
+    OK(ef_projection_resume(f->engine, EF_STR("counts"), &f->err));
+    drain(f);
+    check_scope(f, "b", "retrying", 5, 2, 1); /* it begins to count anew */
+    g_broken = false;
+    OK(ef_projection_resume(f->engine, EF_STR("counts"), &f->err));
+    drain(f);
+    check_joined(f);
+    fixture_close(f);
+}
+
+TEST(one_that_comes_up_in_steps_misses_nothing_while_the_others_go_on)
+{
+    fixture t, *f = &t;
+
+    start(f);
+    f->engine->cursor_batch = 3;
+    for (int i = 0; i < 8; i++)
+        append_mixed(f);
+    drain(f);
+    check_scope(f, "b", "retrying", 5, 30, 1);
+    g_broken = false;
+    pass_time(f, SECOND / 4);
+    for (int i = 0; i < 40; i++) {
+        append_for(f, "b", i % 3 ? "other" : "good"); /* an ignored one moves no digest */
+        append_for(f, "a", "good");
+        (void)tick(f);
+        check_accounts(f, "twin", "live", 0);
+    }
+    drain(f);
+    CHECK_INT(32 + 14, count_of(f, "counts", "b"));
+    CHECK_INT(32 + 40, count_of(f, "counts", "a"));
+    check_joined(f);
+    fixture_close(f);
+}
+
+TEST(it_may_stop_again_further_on_and_counts_from_one)
+{
+    fixture t, *f = &t;
+
+    start(f);
+    append_mixed(f);
+    let_fail(f);
+    g_broken = false;
+    append_for(f, "b", "good");
+    pass_time(f, 60 * SECOND);
+    (void)tick(f); /* past the one event that it failed on */
+    g_broken = true;
+    append_for(f, "b", "bad");
+    drain(f);
+    check_scope(f, "b", "retrying", 9, 1, 1);
+    CHECK_INT(5, count_of(f, "counts", "b"));
+    check_accounts(f, "counts", "live", 1);
+    fixture_close(f);
+}
+
+TEST(a_paused_one_keeps_its_places)
+{
+    fixture t, *f = &t;
+
+    start(f);
+    append_mixed(f);
+    drain(f);
+    OK(ef_projection_pause(f->engine, EF_STR("counts"), &f->err));
+    append_mixed(f);
+    pass_time(f, 60 * SECOND);
+    drain(f);
+    check_scope(f, "a", "paused", 8, 4, 0);
+    check_scope(f, "b", "paused", 5, 6, 1);
+    g_broken = false;
+    OK(ef_projection_resume(f->engine, EF_STR("counts"), &f->err));
+    drain(f);
+    check_joined(f);
+    fixture_close(f);
+}
+
+/* --- beside the rest -------------------------------------------------------------------------- */
+
+TEST(skip_and_record_passes_over_after_the_tries)
+{
+    fixture t, *f = &t;
+    ef_failure_list failures = {0};
+
+    start(f);
+    f->engine->options.skip_and_record = true;
+    append_mixed(f);
+    let_fail(f);
+    drain(f);
+    CHECK_INT(4, count_of(f, "counts", "a"));
+    CHECK_INT(3, count_of(f, "counts", "b"));
+    check_scope(f, "b", "live", 8, 0, 0);
+    check_accounts(f, "counts", "live", 0);
+    OK(ef_projection_failures(f->engine, EF_STR("counts"), true, 0, &failures, &f->err));
+    CHECK_INT(1, failures.count);
+    CHECK_INT(6, failures.items[0].attempts);
+    CHECK(!failures.items[0].open);
+    ef_failure_list_release(&failures);
+    fixture_close(f);
+}
+
+TEST(what_waits_for_others_is_not_counted_for_a_tenant)
+{
+    fixture t, *f = &t;
+
+    start(f);
+    append_mixed(f);
+    drain(f);
+    append_for(f, "a", "good");
+    append_for(f, "b", "good");
+    append_for(f, "b", "good");
+    check_scope(f, "a", "live", 8, 1, 0);
+    check_scope(f, "b", "retrying", 5, 4, 1);
+    check_scope(f, "c", "live", 8, 0, 0);
+    fixture_close(f);
+}
+
+TEST(a_build_beside_it_stops_in_the_same_places_and_agrees)
+{
+    fixture t, *f = &t;
+    ef_run_list runs = {0};
+    ef_verdict verdict;
+    char id[64];
+
+    start(f);
+    append_mixed(f);
+    let_fail(f);
+    OK(ef_projection_verify(f->engine, EF_STR("counts"), EF_STR("ana"), EF_STR(""), &runs,
+                            &f->err));
+    (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
+    OK(ef_engine_run(f->engine, ef_str_from(id), NULL, &runs, &f->err));
+    CHECK_INT(EF_RUN_COMPLETED, runs.items[0].state);
+    OK(ef_run_verdict(&runs.items[0], &verdict, &f->err));
+    CHECK_INT(0, verdict.differences);
+    CHECK_INT(2, verdict.views);
+    ef_run_list_release(&runs);
+    fixture_close(f);
+}
+
+TEST(a_dead_row_of_one_tenant_does_not_hold_back_the_reads_of_another)
+{
+    fixture t, *f = &t;
+    ef_scope_list list = {0};
+    int64_t as_of;
+
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, "projection sums version 1\n"
+              "  view \"all\"\n"
+              "on good\n"
+              "  n += 1\n"
+              "on bad\n"
+              "  n += 1 / data.good\n");
+    drain(f);
+    append_mixed(f);
+    drain(f);
+    OK(read_current(f, "sums", "a", &as_of));
+    CHECK_INT(8, as_of);
+    REFUSED(EF_TIMEOUT, read_current(f, "sums", "b", &as_of));
+    CHECK_INT(5, f->err.found);
+    OK(ef_projection_scope(f->engine, EF_STR("sums"), EF_STR("b"), &list, &f->err));
+    CHECK_INT(2, list.items[0].pending);
+    OK(ef_projection_scope(f->engine, EF_STR("sums"), EF_STR("a"), &list, &f->err));
+    CHECK_INT(0, list.items[0].pending);
+    CHECK_INT(8, list.items[0].position);
+    ef_scope_list_release(&list);
+    fixture_close(f);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_poison_event_stops_its_own_tenant_and_no_other),
+        cmocka_unit_test(scopes_are_listed_by_name_those_that_are_behind_last),
+        cmocka_unit_test(it_is_tried_again_after_250_ms_doubling_and_fails_for_good_at_the_sixth),
+        cmocka_unit_test(a_worker_that_starts_anew_goes_on_counting),
+        cmocka_unit_test(a_failed_one_heals_by_itself_within_a_minute_and_joins),
+        cmocka_unit_test(a_failed_one_is_tried_at_once_when_it_is_resumed),
+        cmocka_unit_test(one_that_comes_up_in_steps_misses_nothing_while_the_others_go_on),
+        cmocka_unit_test(it_may_stop_again_further_on_and_counts_from_one),
+        cmocka_unit_test(a_paused_one_keeps_its_places),
+        cmocka_unit_test(skip_and_record_passes_over_after_the_tries),
+        cmocka_unit_test(what_waits_for_others_is_not_counted_for_a_tenant),
+        cmocka_unit_test(a_build_beside_it_stops_in_the_same_places_and_agrees),
+        cmocka_unit_test(a_dead_row_of_one_tenant_does_not_hold_back_the_reads_of_another),
+    };
+
+    fixture_backend = argc > 1 ? argv[1] : "memory";
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
