@@ -78,9 +78,10 @@ typedef struct ef_projection {
     int64_t views;
     char digest[33]; /* hexadecimal */
     int64_t
-        unaccounted;  /* events that are neither applied, ignored, skipped nor waiting: must be 0 */
-    int64_t failures; /* open ones */
-    int64_t quarantined; /* streams parked behind a dead row */
+        unaccounted; /* events that are neither applied, ignored, skipped nor waiting: must be 0 */
+    int64_t applied, ignored, skipped; /* events that are behind it, by what became of them */
+    int64_t failures;                  /* open ones */
+    int64_t quarantined;               /* streams parked behind a dead row */
     ef_str program;
     bool no_function; /* written in C, and its function is not registered with this engine */
     /* One that goes by a cursor: its scopes, first that of all tenants that are level with it, then

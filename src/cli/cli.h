@@ -148,6 +148,8 @@ ef__setting_view cli_setting(const cli *c, const char *key);
 ef_str cli_tenant(const cli *c);
 bool cli_tenant_given(const cli *c);
 ef_str cli_actor(const cli *c);
+/* The file with the API tokens. */
+ef_status cli_tokens_path(const cli *c, char out[PATH_MAX], ef_error *err);
 ef_status cli_settings_table_open(ef__settings **out, ef_error *err);
 
 /* Open c->journal by the settings; `extra` (may be NULL) gives create, read_only, accept_head. */

@@ -5,6 +5,7 @@
  * drains, a second one ends the process at once.
  */
 #include "commands.h"
+#include "notify.h"
 
 #include "../server/server.h"
 
@@ -17,15 +18,40 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#define DRAIN_MS 10000
 #define STOP_SEEN_MS 200
+#define STATUS_MS 10000
+#define POSTS_MAX 72 /* a queue, the runs, 64 cursors at most */
+
+/* How far a post was when it was last seen to move. */
+typedef struct pulse {
+    int64_t steps, failures;
+    int64_t moved_us;
+} pulse;
 
 typedef struct serving {
     cli *c;
     ef_supervisor *supervisor;
     ef__server *server;
     char tokens[PATH_MAX];
+    int listen_fd; /* a service manager's; 0: none */
+    int64_t watchdog_us, beat_us, status_us;
+    pulse pulses[POSTS_MAX];
 } serving;
+
+static volatile sig_atomic_t reload_asked;
+
+static void note_reload(int number)
+{
+    (void)number;
+    reload_asked = 1;
+}
+
+static int64_t now_us(void)
+{
+    const ef_clock *clock = ef_clock_system();
+
+    return clock->mono_us(clock->context);
+}
 
 /* A thousand followers need a thousand descriptors. */
 static void raise_limits(void)
@@ -110,30 +136,124 @@ static ef_status deploy_all(cli *c, const char *directory, ef_error *err)
     return st;
 }
 
+/* NULL when it is empty. The settings outlive the server, and their texts end in a NUL. */
+static const char *text_of(const cli *c, const char *key)
+{
+    ef_str text = ef__settings_text(c->settings, key);
+
+    return text.len > 0 ? text.ptr : NULL;
+}
+
 static ef_status start_server(serving *s, ef_error *err)
 {
     cli *c = s->c;
-    ef_str data = cli_setting(c, "data").value;
+    const ef__settings *set = c->settings;
+    ef_status st = cli_tokens_path(c, s->tokens, err);
 
-    (void)snprintf(s->tokens, sizeof(s->tokens), "%.*s/tokens", EF_STR_ARG(data));
-    return ef__server_start(&(ef__server_options){.journal = c->journal,
-                                                  .engine = c->engine,
-                                                  .supervisor = s->supervisor,
-                                                  .listen = cli_value(c, "listen"),
-                                                  .tokens = s->tokens,
-                                                  .mode = cli_mode_name(c->mode),
-                                                  .access_log = cli_has(c, "access-log"),
-                                                  .log = &c->log},
-                            &s->server, err);
+    if (st == EF_OK)
+        st = cli_notify_socket(&s->listen_fd, err);
+    if (st != EF_OK)
+        return st;
+    return ef__server_start(
+        &(ef__server_options){.journal = c->journal,
+                              .engine = c->engine,
+                              .supervisor = s->supervisor,
+                              .listen = text_of(c, "server.listen"),
+                              .listen_fd = s->listen_fd,
+                              .tls_certificate = text_of(c, "server.tls_certificate"),
+                              .tls_key = text_of(c, "server.tls_key"),
+                              .tokens = s->tokens,
+                              .hosts = text_of(c, "server.hosts"),
+                              .mode = cli_mode_name(c->mode),
+                              .threads_max = ef__settings_int(set, "server.threads"),
+                              .connections_max = ef__settings_int(set, "server.connections"),
+                              .body_bytes_max = ef__settings_int(set, "server.body"),
+                              .request_ms = ef__settings_int(set, "server.request"),
+                              .access_log = cli_has(c, "access-log") ||
+                                            ef__settings_bool(set, "server.access_log"),
+                              .log = &c->log},
+        &s->server, err);
+}
+
+/* --- a service manager ---------------------------------------------------------------------------
+ */
+
+/* Does every post get round? One that fails does: it tries again, and a restart would not help it.
+ * One that hangs in a step does not. */
+static bool posts_move(serving *s)
+{
+    ef_post posts[POSTS_MAX];
+    size_t count = s->supervisor ? ef_supervisor_posts(s->supervisor, posts, POSTS_MAX) : 0;
+    int64_t now = now_us();
+    bool all = true;
+
+    for (size_t i = 0; i < count && i < POSTS_MAX; i++) {
+        pulse *p = &s->pulses[i];
+        if (p->moved_us == 0 || posts[i].steps != p->steps ||
+            posts[i].failures_in_a_row != p->failures)
+            *p = (pulse){posts[i].steps, posts[i].failures_in_a_row, now};
+        all = all && now - p->moved_us < s->watchdog_us;
+    }
+    return all;
+}
+
+/* Twice in the time that the watchdog gives. */
+static void beat(serving *s)
+{
+    if (s->watchdog_us == 0 || now_us() - s->beat_us < s->watchdog_us / 2)
+        return;
+    s->beat_us = now_us();
+    if (posts_move(s))
+        cli_notify("WATCHDOG=1");
+}
+
+static void tell_status(serving *s)
+{
+    ef_projection_list list = {0};
+    int64_t lag = 0;
+
+    if (!cli_notify_wanted() || now_us() - s->status_us < STATUS_MS * 1000ll)
+        return;
+    s->status_us = now_us();
+    if (ef_projection_ls(s->c->engine, EF_STR(""), &list, NULL) == EF_OK) {
+        for (size_t i = 0; i < list.count; i++)
+            lag = list.items[i].lag_events > lag ? list.items[i].lag_events : lag;
+        cli_notify("STATUS=serves at %s; %zu projections, at most %lld events behind",
+                   ef__server_url(s->server), list.count, (long long)lag);
+    }
+    ef_projection_list_release(&list);
+}
+
+static void reload(serving *s)
+{
+    ef_error err = EF_ERROR_INIT;
+
+    reload_asked = 0;
+    cli_notify_reloading();
+    if (ef__server_reload(s->server, &err) == EF_OK)
+        cli_say(s->c, "everfold: certificate and tokens are read again");
+    else
+        cli_warn(s->c, "everfold: not reloaded, the old ones stay: %s", err.text);
+    cli_notify("READY=1\nSTATUS=serves at %s", ef__server_url(s->server));
 }
 
 static void serve_on(serving *s)
 {
     struct timespec slice = {.tv_nsec = STOP_SEEN_MS * 1000000};
 
+    s->watchdog_us = cli_notify_watchdog_ms() * 1000;
+    if (!ef__server_has_tokens(s->server))
+        cli_say(s->c, "no token is made: only this machine is served, and may do everything");
     cli_say(s->c, "everfold serves at %s", ef__server_url(s->server));
-    while (!cli_stopped())
+    cli_notify("READY=1\nSTATUS=serves at %s", ef__server_url(s->server));
+    while (!cli_stopped()) {
+        if (reload_asked)
+            reload(s);
+        beat(s);
+        tell_status(s);
         (void)nanosleep(&slice, NULL);
+    }
+    cli_notify("STOPPING=1\nSTATUS=finishing requests in hand");
     cli_say(s->c, "everfold: stopping");
 }
 
@@ -146,6 +266,7 @@ static int run_serve(cli *c)
 
     raise_limits();
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)sigaction(SIGHUP, &(struct sigaction){.sa_handler = note_reload}, NULL);
     cli_stop_on_signals();
     st = cli_stores_make(c, &made, &err);
     if (st == EF_OK)
@@ -156,13 +277,18 @@ static int run_serve(cli *c)
         st = start_server(&s, &err);
     if (st == EF_OK)
         serve_on(&s);
-    ef__server_stop(s.server, DRAIN_MS);
+    ef__server_stop(s.server, ef__settings_int(c->settings, "server.drain"));
     ef_supervisor_stop(s.supervisor);
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
 
 static const cli_option options[] = {
-    {"listen", 0, "ADDRESS:PORT", NULL, NULL, "where to listen (default 127.0.0.1:7450)"},
+    {"listen", 0, "ADDRESS:PORT", "server.listen", NULL,
+     "where to listen (default 127.0.0.1:7450)"},
+    {"tls-certificate", 0, "FILE", "server.tls_certificate", "@file",
+     "PEM file with the certificate and those above it"},
+    {"tls-key", 0, "FILE", "server.tls_key", "@file", "PEM file with its key"},
+    {"hosts", 0, "NAMES", "server.hosts", NULL, "names it is called by besides its address"},
     {"workers", 0, "N", NULL, NULL, "threads that read for projections; 0: no work here"},
     {"projections", 0, "DIR", NULL, "@dir", "deploy every *.fold of this directory first"},
     {"mode", 0, "MODE", "mode", NULL, "how events reach the projections"},
@@ -175,7 +301,9 @@ const cli_command cli_cmd_serve = {
     .summary = "API and workers in one process, until interrupted",
     .options = options,
     .more = "Without any token made it serves this machine only, and says so. An interrupt lets\n"
-            "requests in hand finish; a second one ends it at once.",
+            "requests in hand finish; a second one ends it at once. SIGHUP reads certificate and\n"
+            "tokens again. Under systemd it takes a socket that is handed over, tells when it is\n"
+            "ready, and feeds the watchdog for as long as its workers get on.",
     .example = "everfold serve --listen 127.0.0.1:7450",
     .run = run_serve,
 };

@@ -24,6 +24,7 @@ const cli_group cli_groups[] = {
     {"lease", "who may work on what"},
     {"worker", "who is at work"},
     {"partition", "the buckets of streams that workers share"},
+    {"token", "who may use the server, and for what"},
     {"config", "settings and where they came from"},
     {NULL, NULL},
 };
@@ -78,6 +79,9 @@ const cli_command *const cli_commands[] = {
     &cli_cmd_worker_ls,
     &cli_cmd_partition_ls,
     &cli_cmd_partition_sync,
+    &cli_cmd_token_create,
+    &cli_cmd_token_ls,
+    &cli_cmd_token_revoke,
     &cli_cmd_status,
     &cli_cmd_top,
     &cli_cmd_doctor,

@@ -52,6 +52,26 @@ static const ef__setting_spec specs[] = {
     {"work.retire_after", EF__SETTING_DURATION, "7d", 0, INT64_C(3650) * 86400 * 1000, NULL, NULL,
      "how long a generation is kept that queries have left; 0: for ever"},
     {"actor", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "who acts, for requeue and skip"},
+    {"server.listen", EF__SETTING_TEXT, "127.0.0.1:7450", 0, 0, NULL, NULL,
+     "ADDRESS:PORT; one that is not loopback needs TLS and a token"},
+    {"server.hosts", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "names it is called by besides its address, with commas between"},
+    {"server.tokens", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "the file with the tokens; DATA/tokens when it is empty"},
+    {"server.tls_certificate", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "PEM file with the certificate and those above it"},
+    {"server.tls_key", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "PEM file with its key"},
+    {"server.threads", EF__SETTING_INT, "64", 1, 1024, NULL, NULL,
+     "requests that may wait for the stores at once"},
+    {"server.connections", EF__SETTING_INT, "4096", 1, 100000, NULL, NULL,
+     "connections at once; further ones are closed"},
+    {"server.body", EF__SETTING_BYTES, "16m", 1024, 256 << 20, NULL, NULL,
+     "the largest body of a request"},
+    {"server.request", EF__SETTING_DURATION, "60s", 100, 3600 * 1000, NULL, NULL,
+     "a request has to come, and its answer to be taken, within this"},
+    {"server.drain", EF__SETTING_DURATION, "10s", 0, 3600 * 1000, NULL, NULL,
+     "how long requests in hand may take when the server stops"},
+    {"server.access_log", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "log every request"},
 };
 
 ef_status cli_settings_table_open(ef__settings **out, ef_error *err)
@@ -236,6 +256,16 @@ ef_str cli_actor(const cli *c)
         return ef_str_from(user);
     (void)snprintf(uid, sizeof(uid), "uid %ld", (long)getuid());
     return ef_str_from(uid);
+}
+
+ef_status cli_tokens_path(const cli *c, char out[PATH_MAX], ef_error *err)
+{
+    ef_str path = ef__settings_text(c->settings, "server.tokens");
+    ef_str data = ef__settings_text(c->settings, "data");
+    int n = path.len > 0 ? snprintf(out, PATH_MAX, "%.*s", EF_STR_ARG(path))
+                         : snprintf(out, PATH_MAX, "%.*s/tokens", EF_STR_ARG(data));
+
+    return n < PATH_MAX ? EF_OK : ef_fail(err, EF_BAD_INPUT, "the tokens' path is too long");
 }
 
 ef_str cli_setting_value(const cli *c, const ef__setting_view *view)

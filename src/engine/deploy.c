@@ -139,6 +139,9 @@ static ef_status describe(ef_engine *e, const ef__generation *g, ef__arena *aren
                            .routed = g->routed,
                            .state = ef_str_from(state_name(g->state)),
                            .views = g->views,
+                           .applied = g->applied,
+                           .ignored = g->ignored,
+                           .skipped = g->skipped,
                            .no_function = ef__function_missing(e, g),
                            .program = ef__arena_copy(arena, g->program)};
     ef__hex(g->digest, sizeof g->digest, out->digest);

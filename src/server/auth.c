@@ -14,25 +14,37 @@
 
 #define LOOK_AGAIN_US 1000000
 
+/* Tells one state of the file from the next: each change makes another file of that name. */
+typedef struct file_mark {
+    struct timespec changed;
+    ino_t number;
+} file_mark;
+
 struct ef__tokens {
     pthread_rwlock_t lock; /* over the list */
     ef__token_list list;
-    struct timespec changed; /* of the file that was read */
+    file_mark mark; /* of the file that was read */
     int64_t looked_us;
 };
 
-static struct timespec changed_at(const char *path)
+static file_mark mark_of(const char *path)
 {
     struct stat s;
 
-    return path && stat(path, &s) == 0 ? s.st_mtim : (struct timespec){0, 0};
+    return path && stat(path, &s) == 0 ? (file_mark){s.st_mtim, s.st_ino} : (file_mark){{0, 0}, 0};
+}
+
+static bool same_mark(const file_mark *a, const file_mark *b)
+{
+    return a->number == b->number && a->changed.tv_sec == b->changed.tv_sec &&
+           a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
 ef_status ef__tokens_reload(ef__server *server, ef_error *err)
 {
     struct ef__tokens *tokens = server->tokens;
     ef__token_list list = {NULL, 0};
-    struct timespec changed = changed_at(server->options.tokens);
+    file_mark mark = mark_of(server->options.tokens);
     ef_status st =
         server->options.tokens ? ef__tokens_read(server->options.tokens, &list, err) : EF_OK;
 
@@ -41,7 +53,7 @@ ef_status ef__tokens_reload(ef__server *server, ef_error *err)
     pthread_rwlock_wrlock(&tokens->lock);
     ef__token_list_release(&tokens->list);
     tokens->list = list;
-    tokens->changed = changed;
+    tokens->mark = mark;
     pthread_rwlock_unlock(&tokens->lock);
     return EF_OK;
 }
@@ -81,17 +93,17 @@ static void look_again(ef__server *server)
     struct ef__tokens *tokens = server->tokens;
     int64_t now_us = ef__server_mono(server);
     int64_t before = __atomic_load_n(&tokens->looked_us, __ATOMIC_RELAXED);
-    struct timespec changed;
+    file_mark mark;
+    bool same;
     ef_error err = EF_ERROR_INIT;
 
     if (now_us - before < LOOK_AGAIN_US || !server->options.tokens ||
         !__atomic_compare_exchange_n(&tokens->looked_us, &before, now_us, false, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED))
         return;
-    changed = changed_at(server->options.tokens);
+    mark = mark_of(server->options.tokens);
     pthread_rwlock_rdlock(&tokens->lock);
-    bool same =
-        changed.tv_sec == tokens->changed.tv_sec && changed.tv_nsec == tokens->changed.tv_nsec;
+    same = same_mark(&mark, &tokens->mark);
     pthread_rwlock_unlock(&tokens->lock);
     if (!same && ef__tokens_reload(server, &err) != EF_OK)
         ef__log(server->options.log, EF_LOG_ERROR, "tokens not read",
@@ -102,9 +114,8 @@ static ef_status check_token(const ef__server *server, ef_str text, ef__principa
                              ef_error *err)
 {
     const ef__token *token = ef__token_find(&server->tokens->list, text);
-    int64_t now_us = ef__server_now(server);
 
-    if (!token || token->revoked_us > 0 || (token->expires_us > 0 && token->expires_us <= now_us))
+    if (!token || strcmp(ef__token_state(token, ef__server_now(server)), "live") != 0)
         return ef_fail(err, EF_BAD_INPUT, "the token is not known, has expired or was revoked");
     *out = (ef__principal){.scopes = token->scopes, .bound = token->bound};
     memcpy(out->tenant, token->tenant, sizeof(out->tenant));

@@ -293,6 +293,11 @@ static bool is_trace_parent(ef_str text)
     return true;
 }
 
+ef_str ef__trace_id(ef_str parent)
+{
+    return is_trace_parent(parent) ? (ef_str){parent.ptr + 3, 32} : EF_STR("");
+}
+
 ef_status ef__trace_meta(ef__request *r, ef_str *out, ef_error *err)
 {
     ef_str parent = ef__request_header(r, "traceparent");

@@ -30,5 +30,7 @@ void ef__cloudevent_write(ef__json_writer *w, const ef_event *event);
 /* {"traceparent":…,"tracestate":…} of the request's headers. EF_BAD_INPUT: it is no trace parent.
  */
 ef_status ef__trace_meta(ef__request *r, ef_str *out, ef_error *err);
+/* The trace's own id out of a trace parent; "" when it is none. */
+ef_str ef__trace_id(ef_str parent);
 
 #endif

@@ -6,7 +6,9 @@
  * told from another.
  */
 #include "request.h"
+#include "token.h"
 
+#include "../base/gzip.h"
 #include "../base/limits.h"
 #include "../base/utf8.h"
 
@@ -16,6 +18,7 @@
 #define STATUS_FORBIDDEN 403
 #define STATUS_METHOD 405
 #define STATUS_MISDIRECTED 421
+#define GZIP_BYTES_MIN 1024
 
 static ef_status refuse(ef__request *r, int status, ef_status st)
 {
@@ -90,16 +93,13 @@ static ef_status check_who(ef__request *r, ef_error *err)
 
 static ef_status check_scope(ef__request *r, ef_error *err)
 {
-    static const char *const names[] = {"append", "read", "work", "operate", "admin"};
     unsigned scope = r->route->scope;
 
     if ((r->who.scopes & EF__SCOPE_ADMIN) || (r->who.scopes & scope) == scope)
         return EF_OK;
-    for (size_t i = 0; i < 5; i++)
-        if (scope & ~r->who.scopes & (1u << i))
-            return refuse(r, STATUS_FORBIDDEN,
-                          ef_fail(err, EF_BAD_INPUT, "this needs a token with scope %s", names[i]));
-    return EF_OK;
+    return refuse(
+        r, STATUS_FORBIDDEN,
+        ef_fail(err, EF_BAD_INPUT, "this needs a token with scope %s", ef__token_scope(scope)));
 }
 
 static ef_status choose_tenant(ef__request *r, ef_error *err)
@@ -113,6 +113,9 @@ static ef_status choose_tenant(ef__request *r, ef_error *err)
     if (r->who.bound && given && !ef_str_equal(asked, ef_str_from(r->who.tenant)))
         return refuse(r, STATUS_FORBIDDEN,
                       ef_fail(err, EF_BAD_INPUT, "this token is for another tenant"));
+    if (r->who.bound && (r->route->flags & EF__ROUTE_ALL))
+        return refuse(r, STATUS_FORBIDDEN,
+                      ef_fail(err, EF_BAD_INPUT, "this is for all tenants; the token is for one"));
     r->tenant = r->who.bound ? ef_str_from(r->who.tenant) : asked;
     r->any_tenant = !r->who.bound && !given;
     return EF_OK;
@@ -134,6 +137,14 @@ static ef_status find_route(ef__request *r, ef_error *err)
     return st;
 }
 
+/* A token that is given has to be good all the same. */
+static bool is_open(const ef__request *r)
+{
+    return r->route->scope == EF__SCOPE_OPEN ||
+           ((r->route->flags & EF__ROUTE_LOCAL) && r->from_loopback &&
+            ef__request_header(r, "Authorization").len == 0);
+}
+
 ef_status ef__dispatch_begin(ef__request *r)
 {
     ef_error stranger = EF_ERROR_INIT;
@@ -142,7 +153,7 @@ ef_status ef__dispatch_begin(ef__request *r)
     if (st != EF_OK)
         return st;
     found = find_route(r, &r->error);
-    if (found == EF_OK && r->route->scope == EF__SCOPE_OPEN)
+    if (found == EF_OK && is_open(r))
         return EF_OK;
     st = check_who(r, &stranger);
     if (st != EF_OK) {
@@ -167,6 +178,56 @@ void ef__dispatch_problem(ef__request *r)
     r->type = "application/problem+json";
 }
 
+/* "gzip" or "gzip;q=0.5": with a weight that is not 0. */
+static bool is_gzip(const char *coding, size_t length)
+{
+    size_t name = 0, i;
+
+    while (name < length && coding[name] == ' ')
+        name++;
+    if (length - name < 4 || strncasecmp(coding + name, "gzip", 4) != 0)
+        return false;
+    for (i = name + 4; i < length && coding[i] != '='; i++)
+        ;
+    for (; i < length; i++)
+        if (coding[i] >= '1' && coding[i] <= '9')
+            return true;
+    return memchr(coding, '=', length) == NULL;
+}
+
+static bool accepts_gzip(const ef__request *r)
+{
+    ef_str list = ef__request_header(r, "Accept-Encoding");
+    size_t start = 0;
+
+    for (size_t i = 0; i <= list.len; i++)
+        if (i == list.len || list.ptr[i] == ',') {
+            if (is_gzip(list.ptr + start, i - start))
+                return true;
+            start = i + 1;
+        }
+    return false;
+}
+
+/* Below that the headers outweigh what is saved. All that we answer is text. */
+static void shrink(ef__request *r)
+{
+    ef__buf small = EF__BUF_INIT(EF__ANSWER_BYTES_MAX);
+
+    if (r->follower || r->out.len < GZIP_BYTES_MIN)
+        return;
+    ef__request_add_header(r, "Vary", "Accept-Encoding");
+    if (!accepts_gzip(r))
+        return;
+    if (ef__gzip(ef__buf_str(&r->out), &small) && small.len < r->out.len) {
+        ef__buf_release(&r->out);
+        r->out = small;
+        ef__request_add_header(r, "Content-Encoding", "gzip");
+    } else {
+        ef__buf_release(&small);
+    }
+}
+
 void ef__dispatch_run(ef__request *r)
 {
     ef_status st = r->route->run(r, &r->error);
@@ -181,4 +242,5 @@ void ef__dispatch_run(ef__request *r)
     } else if (r->route->scope & EF__SCOPE_OPERATE) {
         ef_supervisor_wake(r->server->options.supervisor); /* no append tells of what was done */
     }
+    shrink(r);
 }

@@ -11,6 +11,7 @@
  * here: both a length and chunks, and two lengths. Slow ones are closed by the reaper: a connection
  * has to bring a whole request, and to take its answer, in request_ms, however steadily it drips.
  */
+#include "cloudevent.h"
 #include "http_priv.h"
 #include "hub.h"
 
@@ -142,41 +143,9 @@ static void *reaper(void *cls)
 /* --- headers ------------------------------------------------------------------------------------
  */
 
-ef_str ef__request_header(const ef__request *r, const char *name)
-{
-    const char *value = NULL;
-    size_t length = 0;
-
-    if (MHD_lookup_connection_value_n(r->connection, MHD_HEADER_KIND, name, strlen(name), &value,
-                                      &length) != MHD_YES)
-        return EF_STR("");
-    return (ef_str){value, length};
-}
-
-typedef struct header_walk {
-    bool (*each)(void *context, ef_str name, ef_str value);
-    void *context;
-} header_walk;
-
-static enum MHD_Result walk_header(void *cls, enum MHD_ValueKind kind, const char *key,
-                                   const char *value)
-{
-    const header_walk *walk = cls;
-
-    (void)kind;
-    return walk->each(walk->context, ef_str_from(key), ef_str_from(value)) ? MHD_YES : MHD_NO;
-}
-
-void ef__request_each_header(const ef__request *r,
-                             bool (*each)(void *context, ef_str name, ef_str value), void *context)
-{
-    header_walk walk = {each, context};
-
-    (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, walk_header, &walk);
-}
-
 typedef struct framing {
     int lengths, chunks, hosts;
+    bool other_coding; /* than chunked: what the library makes of it is not what a proxy would */
 } framing;
 
 static enum MHD_Result count_framing(void *cls, enum MHD_ValueKind kind, const char *key,
@@ -185,9 +154,11 @@ static enum MHD_Result count_framing(void *cls, enum MHD_ValueKind kind, const c
     framing *f = cls;
 
     (void)kind;
-    (void)value;
     f->lengths += strcasecmp(key, "Content-Length") == 0;
-    f->chunks += strcasecmp(key, "Transfer-Encoding") == 0;
+    if (strcasecmp(key, "Transfer-Encoding") == 0) {
+        f->chunks++;
+        f->other_coding = f->other_coding || !value || strcasecmp(value, "chunked") != 0;
+    }
     f->hosts += strcasecmp(key, "Host") == 0;
     return MHD_YES;
 }
@@ -199,7 +170,7 @@ static ef_status check_framing(ef__request *r, ef_error *err)
     ef_str text = ef__request_header(r, "Content-Length");
 
     (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, count_framing, &f);
-    if (f.lengths > 1 || (f.lengths && f.chunks) || f.hosts > 1)
+    if (f.lengths + f.chunks > 1 || f.other_coding || f.hosts > 1)
         return ef_fail(err, EF_BAD_INPUT,
                        "the length of the request is told twice: one Content-Length, or chunks");
     for (size_t i = 0; i < text.len; i++) {
@@ -227,6 +198,13 @@ static bool is_loopback(const ef__request *r)
     return a && a->sa_family == AF_UNIX;
 }
 
+/* What a proxy on this machine hands on comes from elsewhere. */
+static bool is_forwarded(const ef__request *r)
+{
+    return ef__request_header(r, "Forwarded").len > 0 ||
+           ef__request_header(r, "X-Forwarded-For").len > 0;
+}
+
 /* --- answers ------------------------------------------------------------------------------------
  */
 
@@ -247,6 +225,7 @@ static struct MHD_Response *response_of(ef__request *r)
     struct MHD_Response *response =
         MHD_create_response_from_buffer(r->out.len, r->out.ptr, MHD_RESPMEM_MUST_FREE);
 
+    r->answer_bytes = (int64_t)r->out.len;
     if (response)
         r->out = (ef__buf)EF__BUF_INIT(EF__ANSWER_BYTES_MAX);
     return response;
@@ -260,10 +239,13 @@ static void log_access(const ef__request *r)
         return;
     ef__log(server->options.log, EF_LOG_INFO, "request", EF_LOG_TEXT_FIELD("method", r->method),
             EF_LOG_TEXT_FIELD("path", r->path),
+            EF_LOG_TEXT_FIELD("operation", ef_str_from(r->route ? r->route->id : "none")),
             EF_LOG_NUMBER_FIELD("status", r->status ? r->status : 200),
             EF_LOG_NUMBER_FIELD("us", ef__server_mono(server) - r->began_us),
+            EF_LOG_NUMBER_FIELD("body_bytes", (int64_t)r->body.len),
+            EF_LOG_NUMBER_FIELD("answer_bytes", r->answer_bytes),
             EF_LOG_TEXT_FIELD("who", ef_str_from(r->who.name)),
-            EF_LOG_TEXT_FIELD("traceparent", ef__request_header(r, "traceparent")));
+            EF_LOG_TEXT_FIELD("trace_id", ef__trace_id(ef__request_header(r, "traceparent"))));
 }
 
 static enum MHD_Result send_answer(exchange *x)
@@ -278,6 +260,7 @@ static enum MHD_Result send_answer(exchange *x)
         return MHD_NO;
     r->follower = NULL; /* the response's from here on */
     add_headers(response, r, x->refused);
+    ef__meter_request(r);
     log_access(r);
     set_turn(r->server, x->peer, !follows);
     sent = MHD_queue_response(r->connection, (unsigned)(r->status ? r->status : 200), response);
@@ -319,8 +302,7 @@ static enum MHD_Result begin(exchange *x, const char *method)
     ef__request *r = &x->request;
 
     r->method = ef_str_from(method);
-    r->from_loopback = is_loopback(r);
-    __atomic_add_fetch(&r->server->counts.requests, 1, __ATOMIC_RELAXED);
+    r->from_loopback = is_loopback(r) && !is_forwarded(r);
     if (r->error.status == EF_OK)
         (void)check_framing(r, &r->error);
     if (r->error.status == EF_OK)
@@ -447,16 +429,22 @@ static struct MHD_Daemon *start_daemon(ef__server *server, int fd)
 {
     unsigned flags =
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem secure[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(uintptr_t)ef__tls_retrieve},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)EF__TLS_VERSIONS},
+        {MHD_OPTION_END, 0, NULL},
+    };
 
     return MHD_start_daemon(
-        flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER, be_silent, NULL,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, server, MHD_OPTION_UNESCAPE_CALLBACK, leave_escapes, NULL,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_LIMIT,
+        server->tls ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_access, server,
+        MHD_OPTION_EXTERNAL_LOGGER, be_silent, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+        server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_UNESCAPE_CALLBACK,
+        leave_escapes, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)server->options.connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)(server->options.request_ms / 1000 + 1), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)EF__HTTP_HEAD_BYTES, MHD_OPTION_END);
+        (size_t)EF__HTTP_HEAD_BYTES, MHD_OPTION_ARRAY, server->tls ? secure : secure + 2,
+        MHD_OPTION_END);
 }
 
 ef_status ef__http_start(ef__server *server, ef_error *err)

@@ -6,12 +6,20 @@
 
 #include "server_priv.h"
 
+#include <gnutls/abstract.h>
 #include <microhttpd.h>
 
 #define EF__HTTP_HEAD_BYTES 32768 /* of a request line and its headers */
 
 /* A socket that listens where the options say (listen.c). Fills in host, loopback and url. */
 ef_status ef__listen(ef__server *server, int *out_fd, ef_error *err);
+
+/* What the library asks for the certificate (tls.c). */
+int ef__tls_retrieve(gnutls_session_t session, const gnutls_datum_t *authorities, int count,
+                     const gnutls_pk_algorithm_t *algorithms, int algorithm_count,
+                     gnutls_pcert_st **out_certificates, unsigned *out_count,
+                     gnutls_privkey_t *out_key);
+#define EF__TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 /* The answer of a subscription (sse.c). */
 struct ef__follower;

@@ -49,6 +49,7 @@ typedef struct ef__request {
     int status;       /* of the answer; 0: 200, or what the error says */
     const char *type; /* of the answer; NULL: application/json */
     ef__buf out;
+    int64_t answer_bytes; /* when it is sent, for the log */
     ef__header headers[EF__REQUEST_HEADERS];
     size_t header_count;
     bool from_loopback;

@@ -10,9 +10,17 @@
 #include <stdio.h>
 
 const ef__route *const ef__route_tables[] = {
-    ef__routes_events,    ef__routes_views,  ef__routes_projections,
-    ef__routes_outbox,    ef__routes_runs,   ef__routes_crew,
-    ef__routes_subscribe, ef__routes_health, NULL,
+    ef__routes_events,
+    ef__routes_views,
+    ef__routes_projections,
+    ef__routes_outbox,
+    ef__routes_runs,
+    ef__routes_crew,
+    ef__routes_subscribe,
+    ef__routes_health,
+    ef__routes_metrics,
+    ef__routes_openapi,
+    NULL,
 };
 
 /* The next segment of a path that begins with a slash; the rest stays in *path. */

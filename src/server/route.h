@@ -23,10 +23,12 @@ enum ef__scope_bits {
 };
 
 enum ef__route_flags {
-    EF__ROUTE_QUICK = 1,      /* answered in the thread of the network: never waits */
-    EF__ROUTE_STREAM = 2,     /* the answer is a subscription */
-    EF__ROUTE_BODY = 4,       /* has a body */
-    EF__ROUTE_QUICK_PLAIN = 8 /* quick as long as it has no parameter */
+    EF__ROUTE_QUICK = 1,       /* answered in the thread of the network: never waits */
+    EF__ROUTE_STREAM = 2,      /* the answer is a subscription */
+    EF__ROUTE_BODY = 4,        /* has a body */
+    EF__ROUTE_QUICK_PLAIN = 8, /* quick as long as it has no parameter */
+    EF__ROUTE_LOCAL = 16,      /* this machine itself needs no token for it */
+    EF__ROUTE_ALL = 32         /* acts for all tenants: not with a token that is bound to one */
 };
 
 typedef struct ef__route {
@@ -52,6 +54,8 @@ extern const ef__route ef__routes_runs[];
 extern const ef__route ef__routes_crew[];
 extern const ef__route ef__routes_subscribe[];
 extern const ef__route ef__routes_health[];
+extern const ef__route ef__routes_metrics[];
+extern const ef__route ef__routes_openapi[];
 extern const ef__route *const ef__route_tables[]; /* all of them; ends in NULL */
 
 #define EF__ROUTE_METHODS_MAX 64

@@ -230,6 +230,15 @@ static void write_places(ef__request *r, const appending *a)
     r->status = all_known ? 200 : 201;
 }
 
+static ef_status append_all(ef__request *r, appending *a, ef_error *err)
+{
+    int64_t began_us = ef__server_mono(r->server);
+    ef_status st = ef_engine_append(r->server->options.engine, a->events, a->count, a->places, err);
+
+    ef__meter_append(r->server, st, a->places, a->count, ef__server_mono(r->server) - began_us);
+    return st;
+}
+
 static ef_status append(ef__request *r, ef_new_event defaults, ef_error *err)
 {
     appending a = {.defaults = defaults};
@@ -249,7 +258,7 @@ static ef_status append(ef__request *r, ef_new_event defaults, ef_error *err)
     if (st == EF_OK && !(a.places = calloc(a.count, sizeof(*a.places))))
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out");
     if (st == EF_OK)
-        st = ef_engine_append(r->server->options.engine, a.events, a.count, a.places, err);
+        st = append_all(r, &a, err);
     if (st == EF_OK)
         write_places(r, &a);
     appending_release(&a);

@@ -23,8 +23,10 @@ static ef_status livez(ef__request *r, ef_error *err)
     return EF_OK;
 }
 
-/* --- readiness
- * ------------------------------------------------------------------------------------ */
+/* --- readiness ----------------------------------------------------------------------------------
+ *
+ * Whoever can reach the server may ask: what a store says of its paths and streams is in the log.
+ */
 
 typedef struct check {
     const char *name;
@@ -42,7 +44,7 @@ static void check_journal(const ef__server *server, check *out)
     if (out->ok)
         (void)snprintf(out->detail, sizeof(out->detail), "at position %" PRId64, head.position);
     else
-        (void)snprintf(out->detail, sizeof(out->detail), "%s", err.text);
+        (void)snprintf(out->detail, sizeof(out->detail), "%s", ef_status_words(err.status));
 }
 
 static void check_views(const ef__server *server, check *out)
@@ -56,7 +58,7 @@ static void check_views(const ef__server *server, check *out)
     for (size_t i = 0; i < list.count; i++)
         unaccounted += list.items[i].unaccounted;
     if (!out->ok)
-        (void)snprintf(out->detail, sizeof(out->detail), "%s", err.text);
+        (void)snprintf(out->detail, sizeof(out->detail), "%s", ef_status_words(err.status));
     else
         (void)snprintf(out->detail, sizeof(out->detail), "%zu generations", list.count);
     ef_projection_list_release(&list);
@@ -75,7 +77,7 @@ static void check_disk(const ef__server *server, check *out)
     out->name = "disk";
     out->ok = ef_journal_facts(server->options.journal, &facts, &err) == EF_OK;
     if (!out->ok) {
-        (void)snprintf(out->detail, sizeof(out->detail), "%s", err.text);
+        (void)snprintf(out->detail, sizeof(out->detail), "%s", ef_status_words(err.status));
         return;
     }
     out->ok = facts.free_bytes < 0 || facts.free_bytes >= FREE_BYTES_MIN;
@@ -99,8 +101,9 @@ static void check_posts(const ef__server *server, check *out)
         if (posts[i].stalled_us > STALLED_US) {
             out->ok = false;
             (void)snprintf(out->detail, sizeof(out->detail),
-                           "%s has got nowhere for %" PRId64 " s: %.300s", posts[i].name,
-                           posts[i].stalled_us / 1000000, posts[i].last_error.text);
+                           "%s has got nowhere for %" PRId64 " s: %s", posts[i].name,
+                           posts[i].stalled_us / 1000000,
+                           ef_status_words(posts[i].last_error.status));
         }
 }
 
@@ -138,8 +141,10 @@ static ef_status version(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     ef_store_facts facts = {0};
-    ef_status st = ef_journal_facts(r->server->options.journal, &facts, err);
+    ef_status st = ef__request_no_more(r, err);
 
+    if (st == EF_OK)
+        st = ef_journal_facts(r->server->options.journal, &facts, err);
     if (st != EF_OK)
         return st;
     ef__json_open(&w, '{');

@@ -141,10 +141,6 @@ static ef_status requeue_dead(ef__request *r, ef_error *err)
     ef_row_list rows = {0};
     ef_status st = ef__request_no_more(r, err);
 
-    if (st == EF_OK && r->who.bound) {
-        r->status = 403;
-        return ef_fail(err, EF_BAD_INPUT, "this is for all tenants; the token is for one");
-    }
     if (st == EF_OK)
         st = ef__request_object(r, &body, err);
     if (st == EF_OK)
@@ -191,8 +187,9 @@ const ef__route ef__routes_outbox[] = {
      "status:string lane:string limit:integer after:string", NULL, "Outbox", 0},
     {"POST", "/v1/outbox:requeue", EF__SCOPE_OPERATE, EF__ROUTE_BODY, requeue, "requeue",
      "put a dead row back", NULL, "Act", "Requeued", 0},
-    {"POST", "/v1/outbox:requeue-dead", EF__SCOPE_OPERATE, EF__ROUTE_BODY, requeue_dead,
-     "requeueDead", "put dead rows back, oldest first", NULL, "ActMany", "Requeued", 0},
+    {"POST", "/v1/outbox:requeue-dead", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL,
+     requeue_dead, "requeueDead", "put dead rows back, oldest first", NULL, "ActMany", "Requeued",
+     0},
     {"POST", "/v1/outbox:skip", EF__SCOPE_OPERATE, EF__ROUTE_BODY, skip, "skip",
      "let a lane pass an event, with a reason", NULL, "Act", "Skipped", 0},
     {"POST", "/v1/outbox:replay", EF__SCOPE_OPERATE, EF__ROUTE_BODY, replay, "replayRow",

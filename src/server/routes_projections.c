@@ -272,8 +272,8 @@ static ef_status failures(ef__request *r, ef_error *err)
 
 #define ACT(verb, run, id, summary, answer, status)                                                \
     {                                                                                              \
-        "POST", "/v1/projections/{name}:" verb, EF__SCOPE_OPERATE, EF__ROUTE_BODY, run, id,        \
-            summary, NULL, "Reason", answer, status                                                \
+        "POST", "/v1/projections/{name}:" verb, EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL, \
+            run, id, summary, NULL, "Reason", answer, status                                       \
     }
 
 const ef__route ef__routes_projections[] = {
@@ -289,8 +289,8 @@ const ef__route ef__routes_projections[] = {
      "events it could not digest", "limit:integer resolved:boolean", NULL, "Failures", 0},
     {"GET", "/v1/projections/{name}", EF__SCOPE_READ, 0, show, "showProjection",
      "one projection, its program and generations", NULL, NULL, "Projection", 0},
-    {"PUT", "/v1/projections/{name}", EF__SCOPE_OPERATE, EF__ROUTE_BODY, deploy, "deployProjection",
-     "deploy a program (text)", NULL, "Program", "Projection", 0},
+    {"PUT", "/v1/projections/{name}", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL, deploy,
+     "deployProjection", "deploy a program (text)", NULL, "Program", "Projection", 0},
     {"GET", "/v1/projections", EF__SCOPE_READ, 0, list, "listProjections", "all projections", NULL,
      NULL, "Projections", 0},
     {0},

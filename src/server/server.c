@@ -52,6 +52,8 @@ ef_status ef__server_start(const ef__server_options *options, ef__server **out, 
     server->started_us = ef__server_now(server);
     st = ef__tokens_open(server, err);
     if (st == EF_OK)
+        st = ef__tls_open(server, err);
+    if (st == EF_OK)
         st = ef__pool_start(server, err);
     if (st == EF_OK)
         st = ef__hub_start(server, err);
@@ -70,9 +72,17 @@ const char *ef__server_url(const ef__server *server)
     return server->url;
 }
 
+bool ef__server_has_tokens(const ef__server *server)
+{
+    return ef__tokens_any(server);
+}
+
+/* The certificate first: when it cannot be had, nothing has changed. */
 ef_status ef__server_reload(ef__server *server, ef_error *err)
 {
-    return ef__tokens_reload(server, err);
+    ef_status st = ef__tls_reload(server, err);
+
+    return st == EF_OK ? ef__tokens_reload(server, err) : st;
 }
 
 /* What is in hand may finish; what takes longer is cut off. */
@@ -97,6 +107,7 @@ void ef__server_stop(ef__server *server, int64_t drain_ms)
     ef__pool_stop(server);
     ef__http_stop(server);
     ef__hub_close(server);
+    ef__tls_close(server);
     ef__tokens_close(server);
     free(server);
 }

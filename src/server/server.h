@@ -45,6 +45,9 @@ ef_status ef__server_start(const ef__server_options *options, ef__server **out, 
 /* "http://127.0.0.1:7450" */
 const char *ef__server_url(const ef__server *server);
 
+/* Has any token been made, be it revoked? Without one this machine may do everything. */
+bool ef__server_has_tokens(const ef__server *server);
+
 /* Read certificate, key and tokens again. On failure the old ones stay. */
 ef_status ef__server_reload(ef__server *server, ef_error *err);
 

@@ -4,6 +4,7 @@
 #ifndef EF_SERVER_SERVER_PRIV_H
 #define EF_SERVER_SERVER_PRIV_H
 
+#include "metrics.h"
 #include "server.h"
 
 #include "../base/logger.h"
@@ -20,10 +21,10 @@ typedef struct ef__principal {
     char name[80]; /* for acts and logs: the token's id, or "loopback" */
 } ef__principal;
 
-/* What is counted, for /metrics. Atomic; outcomes in the order of ef__outcome_names. */
+/* How many there are just now, and how many connections were closed for being slow. Atomic. */
 typedef struct ef__server_counts {
-    int64_t requests, in_flight, refused;
-    int64_t connections, followers;
+    int64_t in_flight, connections, followers;
+    int64_t refused;
 } ef__server_counts;
 
 struct ef__server {
@@ -34,8 +35,10 @@ struct ef__server {
     struct ef__http *http;
     struct ef__pool *pool;
     struct ef__tokens *tokens;
+    struct ef__tls *tls; /* NULL: plain HTTP */
     struct ef__hub *hub;
     ef__server_counts counts;
+    ef__meter meter;
     int64_t started_us;
     bool stopping; /* atomic */
 };
@@ -48,7 +51,6 @@ int64_t ef__server_mono(const ef__server *server); /* for durations */
 ef_status ef__http_start(ef__server *server, ef_error *err);
 void ef__http_quiesce(ef__server *server); /* take no new connection */
 void ef__http_stop(ef__server *server);
-ef_status ef__http_reload(ef__server *server, ef_error *err);
 /* The answer is ready: the network's thread goes on with the request. From any thread. */
 void ef__http_ready(struct ef__request *r);
 
@@ -79,6 +81,15 @@ void ef__dispatch_problem(struct ef__request *r);
 ef_status ef__hub_start(ef__server *server, ef_error *err);
 void ef__hub_stop(ef__server *server);  /* every subscription ends */
 void ef__hub_close(ef__server *server); /* the memory, when nobody follows any more */
+
+/* --- tls.c: certificate and key ------------------------------------------------------------------
+ */
+
+/* Reads them when the options name them; both or none. */
+ef_status ef__tls_open(ef__server *server, ef_error *err);
+/* From the files again. On failure the old ones stay. */
+ef_status ef__tls_reload(ef__server *server, ef_error *err);
+void ef__tls_close(ef__server *server); /* when the network's thread has ended */
 
 /* --- auth.c -------------------------------------------------------------------------------------
  */

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,6 +49,17 @@ ef_status ef__scopes_parse(ef_str list, unsigned *out, ef_error *err)
         list.len -= word.len + (comma != NULL);
     }
     return *out ? EF_OK : ef_fail(err, EF_BAD_INPUT, "a token needs a scope");
+}
+
+void ef__scopes_format(unsigned scopes, char out[EF__SCOPES_TEXT_MAX])
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (unsigned bit = 1; bit <= EF__SCOPE_ADMIN; bit <<= 1)
+        if (scopes & bit)
+            used += (size_t)snprintf(out + used, EF__SCOPES_TEXT_MAX - used, "%s%s",
+                                     used ? "," : "", ef__token_scope(bit));
 }
 
 ef_status ef__token_make(ef__token *token, int64_t now_us, char text[EF__TOKEN_TEXT_MAX],
@@ -154,23 +166,15 @@ static ef_status parse_line(ef_str text, ef__token_list *list, ef_error *err)
     ef__arena arena = EF__ARENA_INIT(1 << 20);
     ef__json *json = NULL;
     token_line line;
-    ef__token *grown = NULL;
+    ef__token token = {0};
     ef_status st = ef__json_parse(text, 65536, &arena, &json, err);
 
     if (st == EF_OK)
         st = ef__shape_read(json, &line_shape, &line, err);
-    if (st == EF_OK && list->count == EF__TOKENS_MAX)
-        st = ef_fail(err, EF_TOO_LARGE, "there are more than %d tokens", EF__TOKENS_MAX);
-    if (st == EF_OK) {
-        grown = realloc(list->items, (list->count + 1) * sizeof(*grown));
-        st = grown ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
-    }
-    if (grown) {
-        list->items = grown;
-        memset(&grown[list->count], 0, sizeof(*grown));
-        st = take_line(&line, &grown[list->count], err);
-        list->count += st == EF_OK;
-    }
+    if (st == EF_OK)
+        st = take_line(&line, &token, err);
+    if (st == EF_OK)
+        st = ef__token_list_add(list, &token, err);
     ef__arena_release(&arena);
     return st;
 }
@@ -223,7 +227,7 @@ ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err)
 static void write_line(ef__buf *out, const ef__token *token)
 {
     ef__json_writer w = EF__JSON_WRITER(out);
-    char hash[2 * EF_HASH_BYTES + 1], scopes[64] = "";
+    char hash[2 * EF_HASH_BYTES + 1], scopes[EF__SCOPES_TEXT_MAX];
     token_line line = {.tenant = ef_str_from(token->tenant),
                        .note = ef_str_from(token->note),
                        .bound = token->bound,
@@ -231,12 +235,7 @@ static void write_line(ef__buf *out, const ef__token *token)
                        .expires_us = token->expires_us,
                        .revoked_us = token->revoked_us};
 
-    for (unsigned bit = 1; bit <= EF__SCOPE_ADMIN; bit <<= 1)
-        if (token->scopes & bit) {
-            size_t used = strlen(scopes);
-            (void)snprintf(scopes + used, sizeof(scopes) - used, "%s%s", used ? "," : "",
-                           ef__token_scope(bit));
-        }
+    ef__scopes_format(token->scopes, scopes);
     ef__hex(token->hash, EF_HASH_BYTES, hash);
     memcpy(line.id, token->id, sizeof(line.id));
     line.scopes = ef_str_from(scopes);
@@ -257,8 +256,24 @@ static bool write_all(int fd, ef_str text)
     return true;
 }
 
+/* The name is in the directory only once the directory is synced. */
+static void sync_directory(const char *path)
+{
+    char directory[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int fd;
+
+    (void)snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - path) : 1,
+                   slash ? path : ".");
+    fd = open(directory[0] ? directory : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)fsync(fd);
+    (void)close(fd);
+}
+
 /* Beside it first, synced, then in its place: whoever reads finds the old one or the new one. */
-ef_status ef__tokens_write(const char *path, const ef__token_list *list, ef_error *err)
+static ef_status write_file(const char *path, const ef__token_list *list, ef_error *err)
 {
     ef__buf text = EF__BUF_INIT(FILE_BYTES_MAX);
     char aside[PATH_MAX];
@@ -271,17 +286,113 @@ ef_status ef__tokens_write(const char *path, const ef__token_list *list, ef_erro
         ef__buf_release(&text);
         return ef_fail(err, EF_TOO_LARGE, "too many tokens, or too long a path: %s", path);
     }
-    fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    (void)unlink(aside); /* left by one that died; its mode and owner are not to be trusted */
+    fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 || !write_all(fd, ef__buf_str(&text)) || fsync(fd) != 0 || rename(aside, path) != 0)
         st = ef_fail(err, EF_IO, "%s: %s", aside, strerror(errno));
+    else
+        sync_directory(path);
     if (fd >= 0)
         (void)close(fd);
     ef__buf_release(&text);
     return st;
 }
 
+/* The lock is a file of its own: the tokens' file is another one after each change. */
+static ef_status lock_file(const char *path, int *out_fd, ef_error *err)
+{
+    char lock[PATH_MAX];
+    int fd;
+
+    if (snprintf(lock, sizeof(lock), "%s.lock", path) >= (int)sizeof(lock))
+        return ef_fail(err, EF_TOO_LARGE, "too long a path: %s", path);
+    fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return ef_fail(err, errno == ENOENT ? EF_NOT_FOUND : EF_IO, "%s: %s", lock,
+                       strerror(errno));
+    while (flock(fd, LOCK_EX) != 0)
+        if (errno != EINTR) {
+            (void)close(fd);
+            return ef_fail(err, EF_IO, "%s: %s", lock, strerror(errno));
+        }
+    *out_fd = fd;
+    return EF_OK;
+}
+
+ef_status ef__tokens_change(const char *path,
+                            ef_status (*change)(ef__token_list *list, void *context, ef_error *err),
+                            void *context, ef_error *err)
+{
+    ef__token_list list = {NULL, 0};
+    int fd = -1;
+    ef_status st = lock_file(path, &fd, err);
+
+    if (st != EF_OK)
+        return st;
+    st = ef__tokens_read(path, &list, err);
+    if (st == EF_OK)
+        st = change(&list, context, err);
+    if (st == EF_OK)
+        st = write_file(path, &list, err);
+    ef__token_list_release(&list);
+    (void)close(fd); /* and the lock with it */
+    return st;
+}
+
+ef_status ef__token_list_add(ef__token_list *list, const ef__token *token, ef_error *err)
+{
+    ef__token *grown;
+
+    if (list->count == EF__TOKENS_MAX)
+        return ef_fail(err, EF_TOO_LARGE, "there are %d tokens already, revoked ones included",
+                       EF__TOKENS_MAX);
+    grown = realloc(list->items, (list->count + 1) * sizeof(*grown));
+    if (!grown)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    list->items = grown;
+    list->items[list->count++] = *token;
+    return EF_OK;
+}
+
 void ef__token_list_release(ef__token_list *list)
 {
     free(list->items);
     *list = (ef__token_list){NULL, 0};
+}
+
+/* --- for people ---------------------------------------------------------------------------------
+ */
+
+const char *ef__token_state(const ef__token *token, int64_t now_us)
+{
+    if (token->revoked_us > 0)
+        return "revoked";
+    return token->expires_us > 0 && token->expires_us <= now_us ? "expired" : "live";
+}
+
+void ef__token_members(ef__json_writer *w, const ef__token *token, int64_t now_us)
+{
+    ef__json_key(w, "id");
+    ef__json_str(w, ef_str_from(token->id));
+    ef__json_key(w, "scopes");
+    ef__json_open(w, '[');
+    for (unsigned bit = 1; bit <= EF__SCOPE_ADMIN; bit <<= 1)
+        if (token->scopes & bit)
+            ef__json_str(w, ef_str_from(ef__token_scope(bit)));
+    ef__json_close(w, ']');
+    ef__json_key(w, "tenant");
+    if (token->bound)
+        ef__json_str(w, ef_str_from(token->tenant));
+    else
+        ef__json_null(w);
+    ef__json_key(w, "note");
+    ef__json_str(w, ef_str_from(token->note));
+    ef__json_key(w, "state");
+    ef__json_str(w, ef_str_from(ef__token_state(token, now_us)));
+    ef__json_key(w, "created_at");
+    ef__json_time(w, token->created_us);
+    ef__json_key(w, "expires_at");
+    ef__json_time(w, token->expires_us);
+    ef__json_key(w, "revoked_at");
+    ef__json_time(w, token->revoked_us);
 }

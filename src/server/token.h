@@ -7,13 +7,15 @@
 #ifndef EF_SERVER_TOKEN_H
 #define EF_SERVER_TOKEN_H
 
+#include "../base/json.h"
 #include "route.h"
 
 #include <everfold/event.h>
 
-#define EF__TOKEN_ID_MAX 17   /* 16 hexadecimal digits and a NUL */
-#define EF__TOKEN_TEXT_MAX 96 /* evf_ID_SECRET and a NUL */
-#define EF__TOKENS_MAX 10000  /* in a file */
+#define EF__TOKEN_ID_MAX 17    /* 16 hexadecimal digits and a NUL */
+#define EF__TOKEN_TEXT_MAX 96  /* evf_ID_SECRET and a NUL */
+#define EF__TOKENS_MAX 10000   /* in a file */
+#define EF__SCOPES_TEXT_MAX 64 /* "append,read,work,operate,admin" */
 
 typedef struct ef__token {
     char id[EF__TOKEN_ID_MAX];
@@ -45,7 +47,24 @@ const ef__token *ef__token_find(const ef__token_list *list, ef_str text);
 
 /* No file: no tokens. EF_DAMAGED names the line. */
 ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err);
-ef_status ef__tokens_write(const char *path, const ef__token_list *list, ef_error *err);
+/*
+ * Read the file, let `change` work on the list, and put the result in the file's place, all under a
+ * lock: of two who change it at once the second sees what the first has done. When `change` fails
+ * the file stays as it is.
+ * EF_NOT_FOUND  the directory is not there
+ */
+ef_status ef__tokens_change(const char *path,
+                            ef_status (*change)(ef__token_list *list, void *context, ef_error *err),
+                            void *context, ef_error *err);
+/* One more, at the end. EF_TOO_LARGE: there are EF__TOKENS_MAX already. */
+ef_status ef__token_list_add(ef__token_list *list, const ef__token *token, ef_error *err);
 void ef__token_list_release(ef__token_list *list);
+
+/* "live", "expired", "revoked" */
+const char *ef__token_state(const ef__token *token, int64_t now_us);
+/* "append,read" */
+void ef__scopes_format(unsigned scopes, char out[EF__SCOPES_TEXT_MAX]);
+/* The members of the object that people see: everything but hash and secret. */
+void ef__token_members(ef__json_writer *w, const ef__token *token, int64_t now_us);
 
 #endif

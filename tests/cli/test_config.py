@@ -1,4 +1,7 @@
 """Settings: where they come from, and which modes can hold."""
+import re
+from pathlib import Path
+
 from support import Case
 
 
@@ -15,6 +18,15 @@ class Config(Case):
         self.assertIn("KEY", self.ok("config", "show").out)
         lines = self.ok("config", "show", "-o", "ndjson").lines()
         self.assertEqual([row["key"] for row in rows], [line["key"] for line in lines])
+
+    def test_the_page_has_every_setting_and_its_default(self):
+        page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
+        told = dict(re.findall(r"^\| `([a-z_.]+)` \| (?:`(.*?)`)? \|", page, re.M))
+        rows = self.ok("config", "show", "-o", "json", env={"EVERFOLD_DATA": None}).json()
+        self.assertEqual([r["key"] for r in rows], list(told))
+        for row in rows:
+            if told[row["key"]] not in ("", "auto"):
+                self.assertIn(row["value"], (told[row["key"]], "true", "false"))
 
     def test_a_flag_goes_before_the_environment_and_that_before_the_file(self):
         conf = self.write("a.conf", "tenant = file\n[log]\nlevel = error\n[store]\nbusy = 3s\n")

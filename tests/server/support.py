@@ -23,6 +23,19 @@ on order.placed
 """
 
 
+def everfold(data, *arguments):
+    """A command on that data directory; its answer."""
+    done = subprocess.run([EVERFOLD, *arguments, "--data", str(data)], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=60)
+    if done.returncode != 0:
+        raise AssertionError(f"{arguments}: {done.stderr}")
+    return done.stdout
+
+
+def make_token(data, *arguments):
+    return json.loads(everfold(data, "token", "create", "-o", "json", *arguments))
+
+
 class Answer:
     def __init__(self, response, body):
         self.status, self.headers, self.body = response.status, response.headers, body
@@ -63,9 +76,11 @@ class Server:
     def connect(self, timeout=20):
         return http.client.HTTPConnection(self.host, self.port, timeout=timeout)
 
-    def ask(self, method, path, body=None, headers=None, connection=None):
+    def ask(self, method, path, body=None, headers=None, connection=None, token=None):
         c = connection or self.connect()
         headers = dict(headers or {})
+        if token:
+            headers["Authorization"] = "Bearer " + token
         if isinstance(body, (dict, list)):
             body = json.dumps(body)
             headers.setdefault("Content-Type", "application/json")

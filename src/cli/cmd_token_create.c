@@ -1,0 +1,110 @@
+/*
+ * cmd_token_create.c - everfold token create --scope S,…
+ *
+ * The secret is printed here and kept nowhere: the file has its hash.
+ */
+#include "commands.h"
+
+#include "../base/utf8.h"
+#include "../server/token.h"
+
+#include <stdio.h>
+
+static ef_status take_options(const cli *c, ef__token *out, int64_t now_us, ef_error *err)
+{
+    const char *scope = cli_value(c, "scope"), *note = cli_value(c, "note");
+    ef_str tenant = cli_tenant(c);
+    int64_t expires_ms = 0;
+    ef_status st = scope ? ef__scopes_parse(ef_str_from(scope), &out->scopes, err)
+                         : ef_fail(err, EF_BAD_INPUT,
+                                   "--scope is missing; there are append, read, work, operate, "
+                                   "admin");
+
+    if (st == EF_OK)
+        st = cli_duration(c, "expires", &expires_ms, err);
+    if (st == EF_OK && cli_has(c, "expires") && expires_ms == 0)
+        st = ef_fail(err, EF_BAD_INPUT, "--expires is 0: the token would never be of use");
+    if (st == EF_OK && note &&
+        (strlen(note) >= sizeof(out->note) || !ef__utf8_valid(ef_str_from(note))))
+        st = ef_fail(err, EF_BAD_INPUT, "--note takes up to %zu bytes of UTF-8",
+                     sizeof(out->note) - 1);
+    if (st == EF_OK && (tenant.len >= sizeof(out->tenant) || !ef__utf8_valid(tenant)))
+        st = ef_fail(err, EF_BAD_INPUT, "--tenant takes up to %zu bytes of UTF-8",
+                     sizeof(out->tenant) - 1);
+    if (st != EF_OK)
+        return st;
+    out->expires_us = expires_ms ? now_us + expires_ms * 1000 : 0;
+    out->bound = cli_tenant_given(c);
+    (void)snprintf(out->tenant, sizeof(out->tenant), "%.*s", EF_STR_ARG(tenant));
+    (void)snprintf(out->note, sizeof(out->note), "%s", note ? note : "");
+    return EF_OK;
+}
+
+static ef_status add(ef__token_list *list, void *context, ef_error *err)
+{
+    return ef__token_list_add(list, context, err);
+}
+
+static void print(cli *c, const ef__token *token, const char *text, int64_t now_us)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+    char scopes[EF__SCOPES_TEXT_MAX];
+
+    if (c->format == CLI_TABLE) {
+        ef__scopes_format(token->scopes, scopes);
+        cli_say(c, "token %s for %s, %s%s; this is the only time it is shown:", token->id, scopes,
+                token->bound ? "tenant " : "all tenants",
+                !token->bound      ? ""
+                : token->tenant[0] ? token->tenant
+                                   : "\"\"");
+        ef__buf_printf(&c->out, "%s\n", text);
+        return;
+    }
+    ef__json_open(&w, '{');
+    ef__token_members(&w, token, now_us);
+    ef__json_key(&w, "token");
+    ef__json_str(&w, ef_str_from(text));
+    ef__json_close(&w, '}');
+    ef__buf_add_char(&c->out, '\n');
+}
+
+static int run_create(cli *c)
+{
+    const ef_clock *clock = ef_clock_system();
+    int64_t now_us = clock->wall_us(clock->context);
+    ef_error err = EF_ERROR_INIT;
+    ef__token token = {0};
+    char path[PATH_MAX], text[EF__TOKEN_TEXT_MAX];
+    ef_status st = take_options(c, &token, now_us, &err);
+
+    if (st == EF_OK)
+        st = cli_tokens_path(c, path, &err);
+    if (st == EF_OK)
+        st = ef__token_make(&token, now_us, text, &err);
+    if (st == EF_OK)
+        st = ef__tokens_change(path, add, &token, &err);
+    if (st != EF_OK)
+        return cli_fail(c, &err, st == EF_NOT_FOUND ? "run: everfold init" : NULL);
+    print(c, &token, text, now_us);
+    return 0;
+}
+
+static const cli_option options[] = {
+    {"scope", 's', "SCOPES", NULL, "append,read,work,operate,admin",
+     "what it allows: append, read, work, operate, admin, with commas between"},
+    {"expires", 0, "DURATION", NULL, NULL, "it ends after so long, as 30d; never when not given"},
+    {"note", 0, "TEXT", NULL, NULL, "what it is for"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_token_create = {
+    .name = "token create",
+    .summary = "make an API token; its secret is shown once",
+    .options = options,
+    .more = "With --tenant the token is good for that tenant only. Scopes: append writes events,\n"
+            "read reads events, views and states, operate deploys, rebuilds, requeues and skips,\n"
+            "work is for workers, admin is all of them. A running server knows the token within a\n"
+            "second. The first token ends the time in which this machine needs none.",
+    .example = "everfold token create --scope append,read --expires 90d --note shop",
+    .run = run_create,
+};

@@ -1,0 +1,79 @@
+/*
+ * cmd_token_ls.c - everfold token ls
+ */
+#include "commands.h"
+
+#include "../server/token.h"
+
+static void print_json(cli *c, const ef__token_list *tokens, int64_t now_us)
+{
+    cli_list list = {.lines = c->format == CLI_NDJSON};
+
+    for (size_t i = 0; i < tokens->count; i++) {
+        ef__json_writer w = EF__JSON_WRITER(&c->out);
+        cli_list_next(c, &list);
+        ef__json_open(&w, '{');
+        ef__token_members(&w, &tokens->items[i], now_us);
+        ef__json_close(&w, '}');
+        if (!cli_list_item_end(c, &list))
+            return;
+    }
+    cli_list_end(c, &list);
+}
+
+static void print_table(cli *c, const ef__token_list *tokens, int64_t now_us)
+{
+    static const char *const heads[] = {"ID",      "SCOPES",  "TENANT", "STATE",
+                                        "CREATED", "EXPIRES", "NOTE"};
+    cli_table table = CLI_TABLE_INIT(heads, 7, 0);
+
+    for (size_t i = 0; i < tokens->count; i++) {
+        const ef__token *token = &tokens->items[i];
+        char scopes[EF__SCOPES_TEXT_MAX];
+        ef__scopes_format(token->scopes, scopes);
+        cli_table_text(&table, ef_str_from(token->id));
+        cli_table_text(&table, ef_str_from(scopes));
+        cli_table_text(&table, !token->bound      ? EF_STR("-")
+                               : token->tenant[0] ? ef_str_from(token->tenant)
+                                                  : EF_STR("\"\""));
+        cli_table_text(&table, ef_str_from(ef__token_state(token, now_us)));
+        cli_table_time(&table, token->created_us);
+        if (token->expires_us)
+            cli_table_time(&table, token->expires_us);
+        else
+            cli_table_text(&table, EF_STR("never"));
+        cli_table_text(&table, ef_str_from(token->note));
+    }
+    (void)cli_table_flush(c, &table);
+    cli_table_release(&table);
+}
+
+static int run_ls(cli *c)
+{
+    const ef_clock *clock = ef_clock_system();
+    int64_t now_us = clock->wall_us(clock->context);
+    ef_error err = EF_ERROR_INIT;
+    ef__token_list tokens = {NULL, 0};
+    char path[PATH_MAX];
+    ef_status st = cli_tokens_path(c, path, &err);
+
+    if (st == EF_OK)
+        st = ef__tokens_read(path, &tokens, &err);
+    if (st != EF_OK)
+        return cli_fail(c, &err, NULL);
+    if (c->format != CLI_TABLE)
+        print_json(c, &tokens, now_us);
+    else if (tokens.count == 0)
+        cli_say(c, "no token is made; make one: everfold token create --scope admin");
+    else
+        print_table(c, &tokens, now_us);
+    ef__token_list_release(&tokens);
+    return 0;
+}
+
+const cli_command cli_cmd_token_ls = {
+    .name = "token ls",
+    .summary = "the API tokens, without their secrets",
+    .example = "everfold token ls",
+    .run = run_ls,
+};

@@ -1,0 +1,417 @@
+/*
+ * metrics.c - counting, and /metrics in the text format of Prometheus.
+ *
+ * What is counted here began with this process; what is read from the stores is as it stands now.
+ * Only the generation that queries go to is shown for a projection, so that a series goes on when
+ * another one takes its place.
+ */
+#include "metrics.h"
+
+#include "request.h"
+
+#include <everfold/lease.h>
+#include <everfold/outbox.h>
+#include <everfold/run.h>
+#include <everfold/version.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define PROJECTIONS_MAX 200 /* with series of their own; everfold_projections counts all */
+#define LANES_MAX 200
+#define POSTS_MAX 72
+
+static const int64_t bucket_us[EF__BUCKETS] = {100,     250,     500,     1000,    2500,
+                                               5000,    10000,   25000,   100000,  250000,
+                                               1000000, 2500000, 5000000, 10000000};
+
+/* --- counting -----------------------------------------------------------------------------------
+ */
+
+static void add(int64_t *to, int64_t n)
+{
+    __atomic_add_fetch(to, n, __ATOMIC_RELAXED);
+}
+
+static int64_t load(const int64_t *from)
+{
+    return __atomic_load_n(from, __ATOMIC_RELAXED);
+}
+
+static void observe(ef__histogram *h, int64_t us)
+{
+    size_t i = 0;
+
+    while (i < EF__BUCKETS && us > bucket_us[i])
+        i++;
+    add(&h->counts[i], 1);
+    add(&h->sum_us, us);
+}
+
+void ef__meter_append(ef__server *server, ef_status status, const ef_place *places, size_t count,
+                      int64_t us)
+{
+    ef__meter *m = &server->meter;
+    int64_t duplicates = 0;
+
+    observe(&m->append, us);
+    if (status != EF_OK) {
+        bool conflict = ef_status_http(status) == 409;
+        add(&m->appended[conflict ? 2 : 3], (int64_t)count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        duplicates += places[i].duplicate;
+    add(&m->appended[0], (int64_t)count - duplicates);
+    add(&m->appended[1], duplicates);
+}
+
+static size_t route_number(const ef__route *wanted)
+{
+    size_t number = 0;
+
+    for (size_t t = 0; ef__route_tables[t]; t++)
+        for (const ef__route *route = ef__route_tables[t]; route->method; route++, number++)
+            if (route == wanted)
+                return number < EF__ROUTES_MAX ? number : EF__ROUTES_MAX;
+    return EF__ROUTES_MAX;
+}
+
+void ef__meter_request(const ef__request *r)
+{
+    ef__meter *m = &r->server->meter;
+    int status = r->status ? r->status : 200;
+
+    if (status >= 100 && status < 600)
+        add(&m->requests[route_number(r->route)][status / 100 - 1], 1);
+    if (!r->route || !(r->route->flags & EF__ROUTE_STREAM))
+        observe(&m->request, ef__server_mono(r->server) - r->began_us);
+}
+
+/* --- the format ---------------------------------------------------------------------------------
+ */
+
+static void family(ef__buf *out, const char *name, const char *type, const char *help)
+{
+    ef__buf_printf(out, "# HELP everfold_%s %s\n# TYPE everfold_%s %s\n", name, help, name, type);
+}
+
+static void number(ef__buf *out, const char *name, int64_t value)
+{
+    ef__buf_printf(out, "everfold_%s %" PRId64 "\n", name, value);
+}
+
+/* {key="value": quotes, backslashes and line breaks are escaped */
+static void label(ef__buf *out, const char *name, const char *key, ef_str value)
+{
+    ef__buf_printf(out, "everfold_%s{%s=\"", name, key);
+    for (size_t i = 0; i < value.len; i++) {
+        char c = value.ptr[i];
+        if (c == '\n')
+            ef__buf_add_text(out, "\\n");
+        else if (c == '"' || c == '\\')
+            ef__buf_printf(out, "\\%c", c);
+        else
+            ef__buf_add_char(out, c);
+    }
+    ef__buf_add_char(out, '"');
+}
+
+static void labelled(ef__buf *out, const char *name, const char *key, ef_str value, int64_t n)
+{
+    label(out, name, key, value);
+    ef__buf_printf(out, "} %" PRId64 "\n", n);
+}
+
+static void seconds(ef__buf *out, int64_t us)
+{
+    ef__buf_printf(out, "%" PRId64 ".%06" PRId64, us / 1000000, us % 1000000);
+}
+
+static void write_histogram(ef__buf *out, const char *name, const char *help,
+                            const ef__histogram *h)
+{
+    int64_t total = 0;
+
+    family(out, name, "histogram", help);
+    for (size_t i = 0; i < EF__BUCKETS; i++) {
+        total += load(&h->counts[i]);
+        ef__buf_printf(out, "everfold_%s_bucket{le=\"", name);
+        seconds(out, bucket_us[i]);
+        ef__buf_printf(out, "\"} %" PRId64 "\n", total);
+    }
+    total += load(&h->counts[EF__BUCKETS]);
+    ef__buf_printf(out, "everfold_%s_bucket{le=\"+Inf\"} %" PRId64 "\neverfold_%s_sum ", name,
+                   total, name);
+    seconds(out, load(&h->sum_us));
+    ef__buf_printf(out, "\neverfold_%s_count %" PRId64 "\n", name, total);
+}
+
+/* --- the server ---------------------------------------------------------------------------------
+ */
+
+static void write_requests(ef__buf *out, const ef__meter *m)
+{
+    size_t n = 0;
+
+    family(out, "http_requests_total", "counter", "Requests answered, by operation and status.");
+    for (size_t t = 0; ef__route_tables[t]; t++)
+        for (const ef__route *route = ef__route_tables[t]; route->method; route++, n++)
+            for (int class = 0; class < 5 && n < EF__ROUTES_MAX; class ++)
+                if (load(&m->requests[n][class]) > 0) {
+                    label(out, "http_requests_total", "operation", ef_str_from(route->id));
+                    ef__buf_printf(out, ",code=\"%dxx\"} %" PRId64 "\n", class + 1,
+                                   load(&m->requests[n][class]));
+                }
+    for (int class = 0; class < 5; class ++)
+        if (load(&m->requests[EF__ROUTES_MAX][class]) > 0)
+            ef__buf_printf(
+                out, "everfold_http_requests_total{operation=\"none\",code=\"%dxx\"} %" PRId64 "\n",
+                class + 1, load(&m->requests[EF__ROUTES_MAX][class]));
+}
+
+static void write_server(ef__buf *out, const ef__server *server)
+{
+    static const char *const outcomes[] = {"ok", "duplicate", "conflict", "error"};
+    const ef__meter *m = &server->meter;
+
+    family(out, "build_info", "gauge", "1, with the version that runs.");
+    labelled(out, "build_info", "version", ef_str_from(ef_version()), 1);
+    family(out, "start_timestamp_seconds", "gauge", "When the server was started.");
+    ef__buf_add_text(out, "everfold_start_timestamp_seconds ");
+    seconds(out, server->started_us);
+    ef__buf_add_char(out, '\n');
+    family(out, "events_appended_total", "counter", "Events that came in over HTTP, by outcome.");
+    for (size_t i = 0; i < 4; i++)
+        labelled(out, "events_appended_total", "outcome", ef_str_from(outcomes[i]),
+                 load(&m->appended[i]));
+    write_histogram(out, "append_duration_seconds", "Time an append took, durable.", &m->append);
+    write_requests(out, m);
+    write_histogram(out, "http_request_duration_seconds",
+                    "From the request line to the answer; subscriptions left out.", &m->request);
+    family(out, "http_requests_in_flight", "gauge", "Requests that wait for their answer.");
+    number(out, "http_requests_in_flight", load(&server->counts.in_flight));
+    family(out, "http_connections", "gauge", "Open connections.");
+    number(out, "http_connections", load(&server->counts.connections));
+    family(out, "http_slow_closed_total", "counter", "Connections closed because they were slow.");
+    number(out, "http_slow_closed_total", load(&server->counts.refused));
+    family(out, "followers", "gauge", "Subscriptions that are open.");
+    number(out, "followers", load(&server->counts.followers));
+}
+
+static void write_posts(ef__buf *out, const ef__server *server)
+{
+    ef_post posts[POSTS_MAX];
+    size_t count = server->options.supervisor
+                       ? ef_supervisor_posts(server->options.supervisor, posts, POSTS_MAX)
+                       : 0;
+
+    count = count < POSTS_MAX ? count : POSTS_MAX;
+    family(out, "post_steps_total", "counter", "Steps of the workers of this process.");
+    for (size_t i = 0; i < count; i++)
+        labelled(out, "post_steps_total", "post", ef_str_from(posts[i].name), posts[i].steps);
+    family(out, "post_stalled_seconds", "gauge",
+           "How long a worker has got nowhere; 0: it is well.");
+    for (size_t i = 0; i < count; i++)
+        labelled(out, "post_stalled_seconds", "post", ef_str_from(posts[i].name),
+                 posts[i].stalled_us / 1000000);
+}
+
+/* --- the stores ---------------------------------------------------------------------------------
+ */
+
+static ef_status write_journal(ef__buf *out, ef_journal *journal, ef_error *err)
+{
+    ef_head head = {0};
+    ef_store_facts facts = {0};
+    ef_status st = ef_journal_head(journal, &head, err);
+
+    if (st == EF_OK)
+        st = ef_journal_facts(journal, &facts, err);
+    if (st != EF_OK)
+        return st;
+    family(out, "store_head_position", "gauge", "Position of the last event.");
+    number(out, "store_head_position", head.position);
+    family(out, "streams", "gauge", "Streams in the journal.");
+    number(out, "streams", facts.streams);
+    family(out, "storage_bytes", "gauge", "Size of the journal's files.");
+    labelled(out, "storage_bytes", "kind", EF_STR("journal"), facts.store_bytes);
+    labelled(out, "storage_bytes", "kind", EF_STR("wal"), facts.wal_bytes);
+    if (facts.free_bytes >= 0) {
+        family(out, "storage_free_bytes", "gauge", "Free on the journal's file system.");
+        number(out, "storage_free_bytes", facts.free_bytes);
+    }
+    family(out, "stale_writes_refused_total", "counter",
+           "Writes under a lease that had passed on.");
+    number(out, "stale_writes_refused_total", facts.stale_refused);
+    return EF_OK;
+}
+
+static ef_status write_leases(ef__buf *out, ef_journal *journal, ef_error *err)
+{
+    ef_lease_list leases = {0};
+    int64_t live[EF_LEASE_SEQUENCER + 1] = {0};
+    ef_status st = ef_lease_ls(journal, NULL, &leases, err);
+
+    for (size_t i = 0; i < leases.count; i++)
+        live[leases.items[i].key.kind] += leases.items[i].live;
+    family(out, "leases_held", "gauge", "Leases that somebody holds, by kind.");
+    for (ef_lease_kind kind = 0; st == EF_OK && kind <= EF_LEASE_SEQUENCER; kind++)
+        labelled(out, "leases_held", "kind", ef_str_from(ef_lease_kind_name(kind)), live[kind]);
+    ef_lease_list_release(&leases);
+    return st;
+}
+
+/* Lanes of publishers, and "*" for all projections; what failed has a count by status. */
+static ef_status write_outbox(ef__buf *out, ef_journal *journal, ef_error *err)
+{
+    ef_outbox_query all = {.any_tenant = true};
+    ef_outbox_summary s = {0};
+    ef_lane_list lanes = {0};
+    ef_status st = ef_outbox_summarise(journal, &all, &s, err);
+
+    if (st == EF_OK)
+        st = ef_lane_ls(journal, &lanes, err);
+    family(out, "outbox_rows", "gauge",
+           "Rows of the outbox by status; blocked ones are pending too.");
+    labelled(out, "outbox_rows", "status", EF_STR("pending"), s.pending);
+    labelled(out, "outbox_rows", "status", EF_STR("processing"), s.processing);
+    labelled(out, "outbox_rows", "status", EF_STR("failed"), s.failed);
+    labelled(out, "outbox_rows", "status", EF_STR("dead"), s.dead);
+    labelled(out, "outbox_rows", "status", EF_STR("blocked"), s.blocked);
+    family(out, "outbox_oldest_timestamp_seconds", "gauge",
+           "When the oldest row that waits was written; absent when none waits.");
+    if (s.oldest.count > 0) {
+        ef__buf_add_text(out, "everfold_outbox_oldest_timestamp_seconds ");
+        seconds(out, s.oldest.items[0].enqueued_us);
+        ef__buf_add_char(out, '\n');
+    }
+    ef_row_list_release(&s.oldest);
+    family(out, "outbox_pending", "gauge", "Rows that wait, by destination; *: all projections.");
+    for (size_t i = 0; st == EF_OK && i < lanes.count && i < LANES_MAX; i++) {
+        if (lanes.items[i].kind == EF_LANE_KIND_PROJECTION)
+            continue;
+        all.lane = lanes.items[i].name;
+        s = (ef_outbox_summary){0};
+        st = ef_outbox_summarise(journal, &all, &s, err);
+        labelled(out, "outbox_pending", "destination", all.lane, s.pending + s.processing);
+        ef_row_list_release(&s.oldest);
+    }
+    ef_lane_list_release(&lanes);
+    return st;
+}
+
+/* --- projections --------------------------------------------------------------------------------
+ */
+
+typedef struct gauge {
+    const char *name, *help;
+    size_t offset; /* of an int64_t */
+} gauge;
+
+static const gauge gauges[] = {
+    {"projection_position", "How far it is.", offsetof(ef_projection, position)},
+    {"projection_lag_events", "Events it has yet to fold.", offsetof(ef_projection, lag_events)},
+    {"projection_views", "Views it has.", offsetof(ef_projection, views)},
+    {"projection_unaccounted_events", "Events neither done nor waiting: must be 0.",
+     offsetof(ef_projection, unaccounted)},
+    {"projection_failures", "Failures that are open.", offsetof(ef_projection, failures)},
+    {"quarantine_events", "Dead rows in its lane.", offsetof(ef_projection, quarantined)},
+};
+
+static const gauge outcomes[] = {
+    {"applied", "", offsetof(ef_projection, applied)},
+    {"ignored", "", offsetof(ef_projection, ignored)},
+    {"skipped", "", offsetof(ef_projection, skipped)},
+};
+
+static int64_t value_of(const ef_projection *p, const gauge *g)
+{
+    return *(const int64_t *)(const void *)((const char *)p + g->offset);
+}
+
+/* The one that is routed comes first of its name. */
+static bool is_shown(const ef_projection_list *list, size_t i)
+{
+    return i < PROJECTIONS_MAX &&
+           (i == 0 || !ef_str_equal(list->items[i].name, list->items[i - 1].name));
+}
+
+static void write_states(ef__buf *out, const ef_projection_list *list)
+{
+    static const char *const states[] = {"catching_up", "live", "paused", "failed", "retired"};
+
+    family(out, "projection_state", "gauge", "1 for the state it is in, 0 for the others.");
+    for (size_t i = 0; i < list->count; i++)
+        for (size_t s = 0; is_shown(list, i) && s < 5; s++) {
+            label(out, "projection_state", "projection", list->items[i].name);
+            ef__buf_printf(out, ",state=\"%s\"} %d\n", states[s],
+                           ef_str_equal(list->items[i].state, ef_str_from(states[s])));
+        }
+}
+
+static void write_outcomes(ef__buf *out, const ef_projection_list *list)
+{
+    family(out, "projection_events_total", "counter",
+           "Events that are behind it, by outcome; begins anew with another generation.");
+    for (size_t i = 0; i < list->count; i++)
+        for (size_t o = 0; is_shown(list, i) && o < sizeof(outcomes) / sizeof(outcomes[0]); o++) {
+            label(out, "projection_events_total", "projection", list->items[i].name);
+            ef__buf_printf(out, ",outcome=\"%s\"} %" PRId64 "\n", outcomes[o].name,
+                           value_of(&list->items[i], &outcomes[o]));
+        }
+}
+
+static ef_status write_projections(ef__buf *out, ef_engine *engine, ef_error *err)
+{
+    ef_projection_list list = {0};
+    ef_status st = ef_projection_ls(engine, EF_STR(""), &list, err);
+    int64_t names = 0;
+
+    for (size_t i = 0; i < list.count; i++)
+        names += i == 0 || !ef_str_equal(list.items[i].name, list.items[i - 1].name);
+    family(out, "projections", "gauge", "Projections that are deployed.");
+    number(out, "projections", names);
+    for (size_t g = 0; g < sizeof(gauges) / sizeof(gauges[0]); g++) {
+        family(out, gauges[g].name, "gauge", gauges[g].help);
+        for (size_t i = 0; i < list.count; i++)
+            if (is_shown(&list, i))
+                labelled(out, gauges[g].name, "projection", list.items[i].name,
+                         value_of(&list.items[i], &gauges[g]));
+    }
+    family(out, "projection_lag_seconds", "gauge", "Age of the first event it has yet to fold.");
+    for (size_t i = 0; i < list.count; i++)
+        if (is_shown(&list, i)) {
+            label(out, "projection_lag_seconds", "projection", list.items[i].name);
+            ef__buf_add_text(out, "} ");
+            seconds(out, list.items[i].lag_us > 0 ? list.items[i].lag_us : 0);
+            ef__buf_add_char(out, '\n');
+        }
+    write_states(out, &list);
+    write_outcomes(out, &list);
+    ef_projection_list_release(&list);
+    return st;
+}
+
+static ef_status metrics(ef__request *r, ef_error *err)
+{
+    const ef__server *server = r->server;
+    ef_status st = ef__request_no_more(r, err);
+
+    r->type = "text/plain; version=0.0.4; charset=utf-8";
+    write_server(&r->out, server);
+    write_posts(&r->out, server);
+    if (st == EF_OK)
+        st = write_journal(&r->out, server->options.journal, err);
+    if (st == EF_OK)
+        st = write_leases(&r->out, server->options.journal, err);
+    if (st == EF_OK)
+        st = write_outbox(&r->out, server->options.journal, err);
+    return st == EF_OK ? write_projections(&r->out, server->options.engine, err) : st;
+}
+
+const ef__route ef__routes_metrics[] = {
+    {"GET", "/metrics", EF__SCOPE_READ, EF__ROUTE_LOCAL, metrics, "metrics",
+     "how it is doing, for Prometheus", NULL, NULL, "Text", 0},
+    {0},
+};

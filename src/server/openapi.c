@@ -1,0 +1,395 @@
+/*
+ * openapi.c - /openapi.json: what the server answers, made from the tables that it answers by.
+ *
+ * Paths come from the routes, objects from the shapes. Only what is put together by hand in a
+ * handler (a page, a summary) has its schema here, as text.
+ */
+#include "request.h"
+#include "token.h"
+
+#include <everfold/version.h>
+
+#include <stdio.h>
+
+/* --- objects ------------------------------------------------------------------------------------
+ */
+
+/* An object of one shape, with more members behind it: "as_of":{"type":"integer"} */
+typedef struct schema {
+    const char *name;
+    const ef__shape *shape; /* NULL: `text` is all of it */
+    const char *text;       /* members of "properties" behind those of the shape */
+    const char *needed;     /* those of `text` that are always there: "as_of" */
+} schema;
+
+#define LIST(item) "{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/" item "\"}}"
+#define REF(name) "{\"$ref\":\"#/components/schemas/" name "\"}"
+#define INTEGER "{\"type\":\"integer\"}"
+#define TEXT "{\"type\":\"string\"}"
+#define TEXT_OR_NULL "{\"type\":[\"string\",\"null\"]}"
+#define OBJECT(properties, required)                                                               \
+    "{\"type\":\"object\",\"properties\":{" properties "},\"required\":[" required "]}"
+#define NEW_EVENT                                                                                  \
+    "\"type\":" TEXT ",\"data\":{\"type\":\"object\"},\"meta\":{\"type\":\"object\"},\"id\":" TEXT \
+    ",\"schema\":" INTEGER ",\"time\":{\"type\":\"string\",\"format\":\"date-time\"}"              \
+    ",\"tenant\":" TEXT ",\"expected_seq\":" INTEGER
+#define ACTED(count)                                                                               \
+    OBJECT("\"mode\":" TEXT ",\"" count "\":" INTEGER ",\"rows\":" LIST("Row"),                    \
+           "\"mode\",\"" count "\",\"rows\"")
+
+static const schema schemas[] = {
+    {"PlacedOne", &ef__shape_placed, NULL, NULL},
+    {"Placed", NULL, "{\"oneOf\":[" REF("PlacedOne") "," LIST("PlacedOne") "]}", NULL},
+    {"NewEvent", NULL, OBJECT("\"stream\":" TEXT "," NEW_EVENT, "\"type\",\"data\""), NULL},
+    {"Append", NULL, "{\"oneOf\":[" REF("NewEvent") "," LIST("NewEvent") "]}", NULL},
+    {"AppendMany", NULL, "{\"oneOf\":[" REF("NewEvent") "," LIST("NewEvent") "]}", NULL},
+    {"Event", &ef__shape_event, NULL, NULL},
+    {"Events", NULL, LIST("Event"), NULL},
+    {"View", &ef__shape_view, "\"as_of\":" INTEGER, "\"as_of\""},
+    {"Views", NULL,
+     OBJECT("\"view_type\":" TEXT ",\"version\":" INTEGER ",\"items\":" LIST(
+                "View") ",\"count\":" INTEGER ",\"next\":" TEXT_OR_NULL ",\"as_of\":" INTEGER
+                        ",\"plan\":" TEXT ",\"looked\":" INTEGER,
+            "\"view_type\",\"version\",\"as_of\""),
+     NULL},
+    {"Generation", &ef__shape_projection, "\"routed\":{\"type\":\"boolean\"},\"program\":" TEXT,
+     "\"routed\""},
+    {"Projection", &ef__shape_projection,
+     "\"routed\":{\"type\":\"boolean\"},\"program\":" TEXT ",\"generations\":" LIST("Generation"),
+     "\"routed\",\"program\",\"generations\""},
+    {"Projections", NULL, LIST("Generation"), NULL},
+    {"Program", NULL, TEXT, NULL},
+    {"Reason", NULL,
+     OBJECT("\"reason\":" TEXT ",\"in_place\":{\"type\":\"boolean\"},\"no_switch\":"
+            "{\"type\":\"boolean\"},\"version\":" INTEGER ",\"generation\":" INTEGER
+            ",\"lag_max\":" INTEGER,
+            ""),
+     NULL},
+    {"Failure", &ef__shape_failure, "\"projection\":" TEXT, "\"projection\""},
+    {"Failures", NULL, LIST("Failure"), NULL},
+    {"Row", &ef__shape_row, NULL, NULL},
+    {"Outbox", NULL,
+     OBJECT("\"mode\":" TEXT ",\"summary\":" OBJECT(
+                "\"pending\":" INTEGER ",\"processing\":" INTEGER ",\"failed\":" INTEGER
+                ",\"dead\":" INTEGER ",\"blocked\":" INTEGER
+                ",\"oldest\":{\"oneOf\":[" REF("Row") ",{\"type\":\"null\"}]}",
+                "\"pending\",\"processing\",\"failed\",\"dead\",\"blocked\","
+                "\"oldest\"") ",\"rows\""
+                              ":" LIST("Row") ",\"next\":" TEXT_OR_NULL,
+            "\"mode\",\"summary\",\"rows\",\"next\""),
+     NULL},
+    {"Act", NULL,
+     OBJECT("\"stream\":" TEXT ",\"seq\":" INTEGER ",\"lane\":" TEXT ",\"reason\":" TEXT,
+            "\"stream\",\"seq\""),
+     NULL},
+    {"ActMany", NULL, OBJECT("\"lane\":" TEXT ",\"limit\":" INTEGER, ""), NULL},
+    {"Requeued", NULL, ACTED("requeued"), NULL},
+    {"Skipped", NULL, ACTED("skipped"), NULL},
+    {"Left", NULL, ACTED("left"), NULL},
+    {"ActDone", &ef__shape_act, NULL, NULL},
+    {"Acts", NULL, LIST("ActDone"), NULL},
+    {"Run", &ef__shape_run, NULL, NULL},
+    {"Runs", NULL, LIST("Run"), NULL},
+    {"Gap", &ef__shape_gap, NULL, NULL},
+    {"Gaps", NULL, OBJECT("\"mode\":" TEXT ",\"gaps\":" LIST("Gap"), "\"mode\",\"gaps\""), NULL},
+    {"Lease", &ef__shape_lease, NULL, NULL},
+    {"Leases", NULL, LIST("Lease"), NULL},
+    {"Worker", &ef__shape_worker, "\"target_partitions\":{\"type\":\"array\",\"items\":" TEXT "}",
+     "\"target_partitions\""},
+    {"Workers", NULL, LIST("Worker"), NULL},
+    {"Partition", &ef__shape_partition, NULL, NULL},
+    {"Partitions", NULL, LIST("Partition"), NULL},
+    {"Version", NULL,
+     OBJECT("\"version\":" TEXT ",\"mode\":" TEXT ",\"journal\":" TEXT ",\"journal_id\":" TEXT
+            ",\"started_at\":{\"type\":\"string\",\"format\":\"date-time\"}",
+            "\"version\",\"mode\",\"journal\",\"journal_id\",\"started_at\""),
+     NULL},
+    {"OpenApi", NULL, "{\"type\":\"object\"}", NULL},
+    {"Problem", NULL,
+     OBJECT("\"type\":" TEXT ",\"title\":" TEXT ",\"status\":" INTEGER ",\"code\":" TEXT
+            ",\"detail\":" TEXT ",\"asked\":" INTEGER ",\"found\":" INTEGER ",\"hint\":" TEXT
+            ",\"mistakes\":{\"type\":\"array\"}",
+            "\"type\",\"title\",\"status\",\"code\",\"detail\""),
+     NULL},
+    {NULL, NULL, NULL, NULL},
+};
+
+static const char *const plain_schemas[] = {
+    [EF__FIELD_STR] = TEXT,
+    [EF__FIELD_NAME] = TEXT_OR_NULL,
+    [EF__FIELD_JSON] = "{}",
+    [EF__FIELD_INT32] = INTEGER,
+    [EF__FIELD_INT64] = INTEGER,
+    [EF__FIELD_COUNT] = "{\"type\":[\"integer\",\"null\"]}",
+    [EF__FIELD_NUMBER] = "{\"type\":[\"integer\",\"null\"]}",
+    [EF__FIELD_BOOL] = "{\"type\":\"boolean\"}",
+    [EF__FIELD_TIME] = "{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}",
+    [EF__FIELD_SECONDS] = "{\"type\":\"number\"}",
+    [EF__FIELD_CHARS] = TEXT,
+    [EF__FIELD_LABEL] = TEXT,
+    [EF__FIELD_TTL] = "{\"type\":[\"integer\",\"null\"]}",
+};
+
+static void write_field(ef__json_writer *w, const ef__field *field)
+{
+    size_t words = field->kind == EF__FIELD_WORD     ? field->size
+                   : field->kind == EF__FIELD_CHOICE ? 2
+                                                     : 0;
+
+    ef__json_key(w, field->key);
+    if (words == 0) {
+        ef__json_raw(w, ef_str_from(plain_schemas[field->kind]));
+        return;
+    }
+    ef__json_open(w, '{');
+    ef__json_key(w, "enum");
+    ef__json_open(w, '[');
+    for (size_t i = 0; i < words; i++)
+        ef__json_str(w, ef_str_from(field->word((int)i)));
+    ef__json_close(w, ']');
+    ef__json_close(w, '}');
+}
+
+static void write_shape(ef__json_writer *w, const schema *s)
+{
+    ef__json_open(w, '{');
+    ef__json_key(w, "type");
+    ef__json_str(w, EF_STR("object"));
+    ef__json_key(w, "properties");
+    ef__json_open(w, '{');
+    for (const ef__field *field = s->shape->fields; field->key; field++)
+        write_field(w, field);
+    if (s->text)
+        ef__json_raw(w, ef_str_from(s->text));
+    ef__json_close(w, '}');
+    ef__json_key(w, "required");
+    ef__json_open(w, '[');
+    for (const ef__field *field = s->shape->fields; field->key; field++)
+        ef__json_str(w, ef_str_from(field->key));
+    if (s->needed)
+        ef__json_raw(w, ef_str_from(s->needed));
+    ef__json_close(w, ']');
+    ef__json_close(w, '}');
+}
+
+static void write_components(ef__json_writer *w)
+{
+    ef__json_open(w, '{');
+    ef__json_key(w, "securitySchemes");
+    ef__json_raw(w, EF_STR("{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}"));
+    ef__json_key(w, "schemas");
+    ef__json_open(w, '{');
+    for (const schema *s = schemas; s->name; s++) {
+        ef__json_key(w, s->name);
+        if (s->shape)
+            write_shape(w, s);
+        else
+            ef__json_raw(w, ef_str_from(s->text));
+    }
+    ef__json_close(w, '}');
+    ef__json_close(w, '}');
+}
+
+/* --- operations ---------------------------------------------------------------------------------
+ */
+
+static void write_parameter(ef__json_writer *w, ef_str name, const char *in, ef_str type)
+{
+    bool duration = ef_str_equal(type, EF_STR("duration"));
+
+    ef__json_open(w, '{');
+    ef__json_key(w, "name");
+    ef__json_str(w, name);
+    ef__json_key(w, "in");
+    ef__json_str(w, ef_str_from(in));
+    ef__json_key(w, "required");
+    ef__json_bool(w, strcmp(in, "path") == 0);
+    ef__json_key(w, "schema");
+    ef__json_open(w, '{');
+    ef__json_key(w, "type");
+    ef__json_str(w, duration ? EF_STR("string") : type);
+    if (duration) {
+        ef__json_key(w, "pattern");
+        ef__json_str(w, EF_STR("^[0-9]+(ms|s|m)?$"));
+    }
+    ef__json_close(w, '}');
+    ef__json_close(w, '}');
+}
+
+/* Names in the path, then "from_seq:integer limit:integer". */
+static void write_parameters(ef__json_writer *w, const ef__route *route)
+{
+    ef__json_open(w, '[');
+    for (const char *at = strchr(route->pattern, '{'); at; at = strchr(at + 1, '{'))
+        write_parameter(w, (ef_str){at + 1, strcspn(at + 1, "}")}, "path", EF_STR("string"));
+    for (const char *at = route->parameters; at && *at;) {
+        size_t name = strcspn(at, ":"), whole = strcspn(at, " ");
+        write_parameter(w, (ef_str){at, name}, "query", (ef_str){at + name + 1, whole - name - 1});
+        at += whole + (at[whole] == ' ');
+    }
+    ef__json_close(w, ']');
+}
+
+static void write_content(ef__json_writer *w, const char *media, const char *name)
+{
+    char ref[96];
+
+    (void)snprintf(ref, sizeof(ref), "#/components/schemas/%s", name);
+    ef__json_key(w, "content");
+    ef__json_open(w, '{');
+    ef__json_key(w, media);
+    ef__json_open(w, '{');
+    ef__json_key(w, "schema");
+    ef__json_open(w, '{');
+    ef__json_key(w, "$ref");
+    ef__json_str(w, ef_str_from(ref));
+    ef__json_close(w, '}');
+    ef__json_close(w, '}');
+    ef__json_close(w, '}');
+}
+
+static void write_response(ef__json_writer *w, const char *status, const char *words,
+                           const char *media, const char *name)
+{
+    ef__json_key(w, status);
+    ef__json_open(w, '{');
+    ef__json_key(w, "description");
+    ef__json_str(w, ef_str_from(words));
+    if (strcmp(name, "Text") == 0 || strcmp(name, "Stream") == 0)
+        name = "Program"; /* a string as well */
+    write_content(w, media, name);
+    ef__json_close(w, '}');
+}
+
+static const char *media_of(const ef__route *route)
+{
+    if (route->flags & EF__ROUTE_STREAM)
+        return "text/event-stream";
+    return strcmp(route->answer, "Text") == 0 ? "text/plain" : "application/json";
+}
+
+static void write_responses(ef__json_writer *w, const ef__route *route)
+{
+    char status[8];
+    bool readiness = strcmp(route->answer, "Text") == 0;
+
+    (void)snprintf(status, sizeof(status), "%d", route->answer_status ? route->answer_status : 200);
+    ef__json_open(w, '{');
+    write_response(w, status, route->summary, media_of(route), route->answer);
+    if (route->answer_status == 201)
+        write_response(w, "200", "all of them were there already", media_of(route), route->answer);
+    if (readiness && route->parameters)
+        write_response(w, "503", "not ready", media_of(route), route->answer);
+    write_response(w, "default", "a problem", "application/problem+json", "Problem");
+    ef__json_close(w, '}');
+}
+
+/* Which scope it asks for; an empty list: it is open to everybody. */
+static void write_security(ef__json_writer *w, const ef__route *route)
+{
+    ef__json_open(w, '[');
+    if (route->scope != EF__SCOPE_OPEN) {
+        ef__json_open(w, '{');
+        ef__json_key(w, "token");
+        ef__json_open(w, '[');
+        ef__json_str(w, ef_str_from(ef__token_scope(route->scope)));
+        ef__json_close(w, ']');
+        ef__json_close(w, '}');
+    }
+    if (route->flags & EF__ROUTE_LOCAL) {
+        ef__json_open(w, '{');
+        ef__json_close(w, '}');
+    }
+    ef__json_close(w, ']');
+}
+
+static void write_operation(ef__json_writer *w, const ef__route *route)
+{
+    char method[8] = "";
+
+    for (size_t i = 0; route->method[i] && i + 1 < sizeof(method); i++)
+        method[i] = (char)(route->method[i] | 0x20);
+    ef__json_key(w, method);
+    ef__json_open(w, '{');
+    ef__json_key(w, "operationId");
+    ef__json_str(w, ef_str_from(route->id));
+    ef__json_key(w, "summary");
+    ef__json_str(w, ef_str_from(route->summary));
+    ef__json_key(w, "security");
+    write_security(w, route);
+    ef__json_key(w, "parameters");
+    write_parameters(w, route);
+    if (route->body) {
+        ef__json_key(w, "requestBody");
+        ef__json_open(w, '{');
+        write_content(w, strcmp(route->body, "Program") == 0 ? "text/plain" : "application/json",
+                      route->body);
+        ef__json_close(w, '}');
+    }
+    ef__json_key(w, "responses");
+    write_responses(w, route);
+    ef__json_close(w, '}');
+}
+
+/* --- the document -------------------------------------------------------------------------------
+ */
+
+/* Has an earlier route of the tables this pattern? Then it is written already. */
+static bool is_first(const ef__route *route)
+{
+    for (size_t t = 0; ef__route_tables[t]; t++)
+        for (const ef__route *other = ef__route_tables[t]; other->method; other++) {
+            if (other == route)
+                return true;
+            if (strcmp(other->pattern, route->pattern) == 0)
+                return false;
+        }
+    return true;
+}
+
+static void write_path(ef__json_writer *w, const ef__route *first)
+{
+    ef__json_key(w, first->pattern);
+    ef__json_open(w, '{');
+    for (size_t t = 0; ef__route_tables[t]; t++)
+        for (const ef__route *route = ef__route_tables[t]; route->method; route++)
+            if (strcmp(route->pattern, first->pattern) == 0)
+                write_operation(w, route);
+    ef__json_close(w, '}');
+}
+
+static ef_status openapi(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_status st = ef__request_no_more(r, err);
+
+    if (st != EF_OK)
+        return st;
+    ef__json_open(&w, '{');
+    ef__json_key(&w, "openapi");
+    ef__json_str(&w, EF_STR("3.1.0"));
+    ef__json_key(&w, "info");
+    ef__json_open(&w, '{');
+    ef__json_key(&w, "title");
+    ef__json_str(&w, EF_STR("Everfold"));
+    ef__json_key(&w, "version");
+    ef__json_str(&w, ef_str_from(ef_version()));
+    ef__json_close(&w, '}');
+    ef__json_key(&w, "paths");
+    ef__json_open(&w, '{');
+    for (size_t t = 0; ef__route_tables[t]; t++)
+        for (const ef__route *route = ef__route_tables[t]; route->method; route++)
+            if (is_first(route))
+                write_path(&w, route);
+    ef__json_close(&w, '}');
+    ef__json_key(&w, "components");
+    write_components(&w);
+    ef__json_close(&w, '}');
+    return EF_OK;
+}
+
+const ef__route ef__routes_openapi[] = {
+    {"GET", "/openapi.json", EF__SCOPE_READ, 0, openapi, "openapi", "this document", NULL, NULL,
+     "OpenApi", 0},
+    {0},
+};

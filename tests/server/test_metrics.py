@@ -1,0 +1,158 @@
+"""/metrics: the exposition format to the letter, and numbers that are true."""
+import gzip
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from support import CUSTOMERS, Case, wait_until
+
+NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+SAMPLE = re.compile(rf'^({NAME})(?:\{{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\"n])*",?)*)\}})? (\S+)$')
+LABELS = {"operation", "code", "outcome", "le", "kind", "status", "destination", "projection", "state",
+          "post", "version"}
+
+
+def parse(text):
+    """Strict: HELP, TYPE, then samples of that family only; no family and no series twice."""
+    families, series, family = {}, {}, None
+    assert text.endswith("\n")
+    lines = text.splitlines()
+    for i, line in enumerate(lines):
+        if line.startswith("# HELP "):
+            family = line.split(" ")[2]
+            assert family not in families, f"{family} is there twice"
+            kind = re.match(rf"^# TYPE {family} (counter|gauge|histogram)$", lines[i + 1])
+            assert kind, lines[i + 1]
+            families[family] = kind[1]
+            assert kind[1] != "counter" or family.endswith("_total"), family
+        elif not line.startswith("# TYPE "):
+            match = SAMPLE.match(line)
+            assert match, f"not a sample: {line!r}"
+            base = re.sub("_(bucket|sum|count)$", "", match[1]) if families[family] == "histogram" \
+                else match[1]
+            assert base == family, f"{match[1]} in the family {family}"
+            labels = tuple(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', match[2] or ""))
+            assert {k for k, _ in labels} <= LABELS, labels
+            assert (match[1], labels) not in series, f"{line} is there twice"
+            series[match[1], labels] = float(match[3])
+    return families, series
+
+
+class Metrics(Case):
+    def scrape(self):
+        answer = self.get("/metrics")
+        self.assertEqual((200, "text/plain; version=0.0.4; charset=utf-8"),
+                         (answer.status, answer.headers["Content-Type"]))
+        return answer.body.decode()
+
+    def value(self, name, **labels):
+        return parse(self.scrape())[1].get(("everfold_" + name, tuple(labels.items())))
+
+    def test_the_format_holds_and_promtool_agrees(self):
+        self.ask("PUT", "/v1/projections/customers", CUSTOMERS)
+        self.append("m-1", data={"customer": "c", "amount": 1})
+        text = self.scrape()
+        families, series = parse(text)
+        for name in ("events_appended_total", "append_duration_seconds", "projection_position",
+                     "projection_lag_events", "projection_lag_seconds", "projection_state",
+                     "projection_events_total", "projection_unaccounted_events", "outbox_pending",
+                     "outbox_oldest_timestamp_seconds", "quarantine_events", "leases_held", "followers",
+                     "http_requests_total", "store_head_position", "storage_bytes", "build_info"):
+            self.assertIn("everfold_" + name, families)
+        self.assertTrue(all(name.startswith("everfold_") for name in families))
+        page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+        self.assertEqual([], [name for name in families if f"`{name}`" not in page])
+        promtool = shutil.which("promtool")
+        if promtool:
+            done = subprocess.run([promtool, "check", "metrics"], input=text, text=True,
+                                  capture_output=True, timeout=60)
+            self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+
+    def test_the_parser_is_strict(self):
+        good = '# HELP a_total x\n# TYPE a_total counter\na_total{code="1"} 1\n'
+        parse(good)
+        for bad in (good + 'a_total{code="1"} 2\n', good + "b 1\n", good.replace("counter", "count"),
+                    good.replace('"1"', '1'), good.replace("code", "stream"), good[:-1]):
+            with self.assertRaises((AssertionError, KeyError)):
+                parse(bad)
+
+    def test_appends_are_counted_by_outcome(self):
+        before = {o: self.value("events_appended_total", outcome=o)
+                  for o in ("ok", "duplicate", "conflict", "error")}
+        count = self.value("append_duration_seconds_count")
+        for _ in range(3):
+            self.append("count", id="once")
+        self.ask("POST", "/v1/streams/count/events", {"type": "t", "data": {}},
+                 headers={"If-Match": "7"})
+        after = {o: self.value("events_appended_total", outcome=o) for o in before}
+        self.assertEqual({"ok": 1, "duplicate": 2, "conflict": 1, "error": 0},
+                         {o: after[o] - before[o] for o in before})
+        self.assertEqual(4, self.value("append_duration_seconds_count") - count)
+        _, series = parse(self.scrape())
+        buckets = [v for (n, _), v in series.items() if n == "everfold_append_duration_seconds_bucket"]
+        self.assertEqual(sorted(buckets), buckets)
+        self.assertEqual(buckets[-1], series["everfold_append_duration_seconds_count", ()])
+
+    def test_a_projection_is_in_one_state_and_its_events_are_counted(self):
+        self.ask("PUT", "/v1/projections/customers", CUSTOMERS)
+        self.append("p-1", data={"customer": "x", "amount": 1})
+        self.append("p-1", kind="order.other")
+        wait_until(lambda: self.value("projection_lag_events", projection="customers") == 0 and
+                   self.value("projection_state", projection="customers", state="live") == 1)
+        _, series = parse(self.scrape())
+        states = [v for (n, labels), v in series.items() if n == "everfold_projection_state"]
+        self.assertEqual((1, 5), (sum(states), len(states)))
+        head = series["everfold_store_head_position", ()]
+        done = sum(v for (n, _), v in series.items() if n == "everfold_projection_events_total")
+        self.assertEqual((head, head), (done, series["everfold_projection_position",
+                                                     (("projection", "customers"),)]))
+        self.assertEqual(0, series["everfold_projection_unaccounted_events",
+                                   (("projection", "customers"),)])
+
+    def test_requests_are_counted_by_operation(self):
+        was = self.value("http_requests_total", operation="readEvent", code="4xx") or 0
+        self.get("/v1/events/nobody")
+        self.assertEqual(was + 1, self.value("http_requests_total", operation="readEvent", code="4xx"))
+        self.get("/nowhere")
+        self.assertGreaterEqual(self.value("http_requests_total", operation="none", code="4xx"), 1)
+
+
+class Gzip(Case):
+    def test_a_large_answer_is_made_smaller_for_those_who_take_it(self):
+        for _ in range(30):
+            self.append("g", data={"text": "x" * 100})
+        plain = self.get("/v1/streams/g/events")
+        small = self.get("/v1/streams/g/events", Accept_Encoding="deflate, gzip;q=0.8")
+        self.assertEqual("gzip", small.headers["Content-Encoding"])
+        self.assertEqual(plain.body, gzip.decompress(small.body))
+        self.assertLess(len(small.body) * 4, len(plain.body))
+        for answer in (plain, self.get("/v1/streams/g/events", Accept_Encoding="gzip;q=0")):
+            self.assertEqual((None, "Accept-Encoding"), (answer.headers["Content-Encoding"],
+                                                         answer.headers["Vary"]))
+        self.assertIsNone(self.get("/livez", Accept_Encoding="gzip").headers["Content-Encoding"])
+
+
+class AccessLog(Case):
+    arguments = ("--access-log",)
+
+    @classmethod
+    def setUpClass(cls):
+        import os
+        os.environ.update(EVERFOLD_LOG_LEVEL="info", EVERFOLD_LOG_FORMAT="json")
+        try:
+            super().setUpClass()
+        finally:
+            del os.environ["EVERFOLD_LOG_LEVEL"], os.environ["EVERFOLD_LOG_FORMAT"]
+
+    def test_a_line_for_each_request_with_its_trace(self):
+        import json
+        trace = "0af7651916cd43dd8448eb211c80319c"
+        self.get("/v1/events?limit=1", traceparent=f"00-{trace}-b7ad6b7169203331-01")
+        self.get("/v1/events", traceparent="odd\\n")
+        lines = wait_until(lambda: [json.loads(x) for x in self.server.said().splitlines()
+                                    if '"readLog"' in x][1:] and
+                           [json.loads(x) for x in self.server.said().splitlines() if '"readLog"' in x])
+        self.assertEqual((trace, "GET", "/v1/events", 200, "loopback"),
+                         tuple(lines[0][k] for k in ("trace_id", "method", "path", "status", "who")))
+        self.assertEqual("", lines[1]["trace_id"])
