@@ -142,6 +142,8 @@ void cli_usage_line(ef__buf *out, const cli_command *command);
 
 bool cli_url_on_server(const char *url); /* and not in files of this machine */
 ef_status cli_settings_load(cli *c, ef_error *err);
+/* As if --data had been given. */
+ef_status cli_data_use(cli *c, const char *directory, ef_error *err);
 /* The value as it takes effect, and the place it came from. */
 ef_str cli_setting_value(const cli *c, const ef__setting_view *view);
 ef__setting_view cli_setting(const cli *c, const char *key);

@@ -5,6 +5,7 @@
  * drains, a second one ends the process at once.
  */
 #include "commands.h"
+#include "demo.h"
 #include "notify.h"
 
 #include "../server/server.h"
@@ -27,11 +28,13 @@ typedef struct pulse {
     int64_t steps, failures;
     int64_t moved_us;
 } pulse;
+#define DEMO_RATE 20 /* events a second */
 
 typedef struct serving {
     cli *c;
     ef_supervisor *supervisor;
     ef__server *server;
+    cli_demo *demo; /* NULL: none was asked for */
     char tokens[PATH_MAX];
     int listen_fd; /* a service manager's; 0: none */
     int64_t watchdog_us, beat_us, status_us;
@@ -237,6 +240,28 @@ static void reload(serving *s)
     cli_notify("READY=1\nSTATUS=serves at %s", ef__server_url(s->server));
 }
 
+/* The demo has a data directory of its own, unless it was given one. */
+static ef_status choose_data(cli *c, ef_error *err)
+{
+    static char data[PATH_MAX];
+    ef_status st;
+
+    if (!cli_has(c, "demo") || cli_setting(c, "data").origin != EF__ORIGIN_DEFAULT)
+        return EF_OK;
+    st = cli_demo_directory(data, err);
+    return st == EF_OK ? cli_data_use(c, data, err) : st;
+}
+
+static ef_status open_demo(serving *s, ef_error *err)
+{
+    int64_t rate = DEMO_RATE;
+    ef_status st = cli_number(s->c, "demo-rate", 1, 10000, &rate, err);
+
+    if (st != EF_OK || !cli_has(s->c, "demo"))
+        return st;
+    return cli_demo_open(s->c, rate, &s->demo, err);
+}
+
 static void serve_on(serving *s)
 {
     struct timespec slice = {.tv_nsec = STOP_SEEN_MS * 1000000};
@@ -251,6 +276,9 @@ static void serve_on(serving *s)
             reload(s);
         beat(s);
         tell_status(s);
+    if (s->demo)
+        cli_demo_say(s->c, ef__server_url(s->server));
+    while (!cli_stopped())
         (void)nanosleep(&slice, NULL);
     }
     cli_notify("STOPPING=1\nSTATUS=finishing requests in hand");
@@ -268,9 +296,13 @@ static int run_serve(cli *c)
     (void)signal(SIGPIPE, SIG_IGN);
     (void)sigaction(SIGHUP, &(struct sigaction){.sa_handler = note_reload}, NULL);
     cli_stop_on_signals();
-    st = cli_stores_make(c, &made, &err);
+    st = choose_data(c, &err);
+    if (st == EF_OK)
+        st = cli_stores_make(c, &made, &err);
     if (st == EF_OK)
         st = deploy_all(c, cli_value(c, "projections"), &err);
+    if (st == EF_OK)
+        st = open_demo(&s, &err);
     if (st == EF_OK)
         st = start_workers(&s, &err);
     if (st == EF_OK)
@@ -278,6 +310,8 @@ static int run_serve(cli *c)
     if (st == EF_OK)
         serve_on(&s);
     ef__server_stop(s.server, ef__settings_int(c->settings, "server.drain"));
+    cli_demo_close(s.demo);
+    ef__server_stop(s.server, DRAIN_MS);
     ef_supervisor_stop(s.supervisor);
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
@@ -292,6 +326,8 @@ static const cli_option options[] = {
     {"workers", 0, "N", NULL, NULL, "threads that read for projections; 0: no work here"},
     {"projections", 0, "DIR", NULL, "@dir", "deploy every *.fold of this directory first"},
     {"mode", 0, "MODE", "mode", NULL, "how events reach the projections"},
+    {"demo", 0, NULL, NULL, NULL, "open a small shop: programs, a past, and customers"},
+    {"demo-rate", 0, "N", NULL, NULL, "what happens in it, events a second (default 20)"},
     {"access-log", 0, NULL, NULL, NULL, "log every request"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };

@@ -231,6 +231,15 @@ ef_status cli_settings_load(cli *c, ef_error *err)
     return st == EF_OK ? cli_mode_from_settings(c->settings, &c->mode, err) : st;
 }
 
+ef_status cli_data_use(cli *c, const char *directory, ef_error *err)
+{
+    ef_status st = ef__settings_set_flag(c->settings, "data", directory, err);
+
+    if (st == EF_OK)
+        st = journal_url(c, err);
+    return st == EF_OK ? views_url(c, err) : st;
+}
+
 /* --- values -------------------------------------------------------------------------------------
  */
 

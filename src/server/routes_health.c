@@ -101,7 +101,7 @@ static void check_posts(const ef__server *server, check *out)
         if (posts[i].stalled_us > STALLED_US) {
             out->ok = false;
             (void)snprintf(out->detail, sizeof(out->detail),
-                           "%s has got nowhere for %" PRId64 " s: %s", posts[i].name,
+                           "%.15s has got nowhere for %" PRId64 " s: %s", posts[i].name,
                            posts[i].stalled_us / 1000000,
                            ef_status_words(posts[i].last_error.status));
         }
