@@ -270,16 +270,18 @@ static void serve_on(serving *s)
     if (!ef__server_has_tokens(s->server))
         cli_say(s->c, "no token is made: only this machine is served, and may do everything");
     cli_say(s->c, "everfold serves at %s", ef__server_url(s->server));
+    if (s->demo)
+        cli_demo_say(s->c, ef__server_url(s->server));
     cli_notify("READY=1\nSTATUS=serves at %s", ef__server_url(s->server));
     while (!cli_stopped()) {
         if (reload_asked)
             reload(s);
         beat(s);
         tell_status(s);
-    if (s->demo)
-        cli_demo_say(s->c, ef__server_url(s->server));
-    while (!cli_stopped())
-        (void)nanosleep(&slice, NULL);
+        if (s->demo)
+            cli_demo_say(s->c, ef__server_url(s->server));
+        while (!cli_stopped())
+            (void)nanosleep(&slice, NULL);
     }
     cli_notify("STOPPING=1\nSTATUS=finishing requests in hand");
     cli_say(s->c, "everfold: stopping");
@@ -309,9 +311,8 @@ static int run_serve(cli *c)
         st = start_server(&s, &err);
     if (st == EF_OK)
         serve_on(&s);
-    ef__server_stop(s.server, ef__settings_int(c->settings, "server.drain"));
     cli_demo_close(s.demo);
-    ef__server_stop(s.server, DRAIN_MS);
+    ef__server_stop(s.server, ef__settings_int(c->settings, "server.drain"));
     ef_supervisor_stop(s.supervisor);
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }

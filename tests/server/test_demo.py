@@ -1,0 +1,28 @@
+"""The first day: serve --demo."""
+import re
+
+from support import Case, wait_until
+
+
+class Demo(Case):
+    arguments = ("--demo", "--demo-rate", "200")
+
+    def test_the_shop_is_open_and_says_what_to_try(self):
+        said = wait_until(lambda: "curl -N" in self.server.said() and self.server.said())
+        self.assertIn("The shop is open", said)
+        self.assertEqual(5, len(re.findall(r"^  .*(?:everfold|curl) ", said, re.MULTILINE)), said)
+
+    def test_customers_come_and_are_folded(self):
+        best = wait_until(lambda: self.get("/v1/views/customer_orders?sort=-total&limit=1")
+                          .json()["items"])
+        self.assertGreater(best[0]["data"]["total"], 0)
+        self.assertEqual("Tea", wait_until(lambda: self.get("/v1/views/products/tea").json()
+                                           .get("data"))["name"])
+        first = self.get("/v1/events?after=2000&limit=1").json()
+        wait_until(lambda: len(self.get("/v1/events?after=2010&limit=20").json()) == 20)
+        self.assertTrue(first)
+
+    def test_a_poison_order_holds_back_nobody_else(self):
+        row = wait_until(lambda: self.get("/v1/outbox?status=failed&lane=customer_orders")
+                         .json()["rows"])[0]
+        self.assertIn("a lot", row["last_error"])
