@@ -278,10 +278,7 @@ static void serve_on(serving *s)
             reload(s);
         beat(s);
         tell_status(s);
-        if (s->demo)
-            cli_demo_say(s->c, ef__server_url(s->server));
-        while (!cli_stopped())
-            (void)nanosleep(&slice, NULL);
+        (void)nanosleep(&slice, NULL);
     }
     cli_notify("STOPPING=1\nSTATUS=finishing requests in hand");
     cli_say(s->c, "everfold: stopping");
