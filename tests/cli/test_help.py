@@ -11,6 +11,8 @@ from support import Case
 from test_fold import SHOP
 
 EVENT_ID = "0190c0de-0000-7000-8000-000000000001"
+TOKEN = ('{"id":"5f0c2d9be1a7c344","scopes":"read","created_at":"2026-11-16T08:00:00Z","hash":"' +
+         "0" * 64 + '"}\n')
 
 
 class HelpExamples(Case):
@@ -27,6 +29,7 @@ class HelpExamples(Case):
         (self.made / "bin").mkdir()
         os.symlink(support.BINARY, self.made / "bin" / "everfold")
         self.init()
+        (self.data / "tokens").write_text(TOKEN)
         self.ok("projection", "deploy", SHOP / "customer_orders.fold")
         self.ok("event", "import", SHOP / "events.ndjson")
         self.ok("event", "append", "order-1", "--type", "order.note", "--data", "{}", "--id", EVENT_ID)
