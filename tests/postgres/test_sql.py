@@ -178,7 +178,9 @@ class Operations(Case):
         self.ok(self.psql(append_sql('s', {'type': 'a'})))
         self.ok(self.run_it('event', 'append', 's', '--type', 'a', '--data', '{}', url=url))
         self.ok(self.run_it('type', 'set', 'a', '--intent', 'audit_only', url=url))
-        self.ok(self.run_it('work', '--drain', '--views', f'sqlite:{self.dir}/views.db', url=url))
+        views = f'sqlite:{self.dir}/views.db'  # the role is the journal's
+        self.ok(self.run_it('init', '--views', views))
+        self.ok(self.run_it('work', '--drain', '--views', views, url=url))
         self.ok(self.run_it('outbox', 'report', url=url))
         for sql in ('DELETE FROM everfold.event', 'UPDATE everfold.event SET seq = 1',
                     'DROP TABLE everfold.event', 'TRUNCATE everfold.event'):
