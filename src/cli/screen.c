@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -25,6 +26,7 @@ static const char leave[] = "\033[?7h\033[?25h\033[?1049l";
 /* What the handler needs; written before it is installed. */
 static struct termios modes_before;
 static volatile sig_atomic_t modes_changed;
+static atomic_flag asked = ATOMIC_FLAG_INIT; /* to stop: two threads may take two signals at once */
 
 static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGABRT};
 enum { WATCHED = sizeof watched / sizeof watched[0] };
@@ -60,7 +62,7 @@ static void restore(void)
 
 static void on_signal(int number)
 {
-    bool asks_first = (number == SIGINT || number == SIGTERM) && !cli_stopped();
+    bool asks_first = (number == SIGINT || number == SIGTERM) && !atomic_flag_test_and_set(&asked);
 
     if (!asks_first)
         restore();
