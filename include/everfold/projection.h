@@ -71,7 +71,7 @@ typedef struct ef_projection {
     int32_t generation;
     bool by_log;
     bool routed;
-    ef_str state;       /* "catching_up", "live", "paused", "failed", "retired" */
+    ef_str state;       /* "catching_up", "migrating", "live", "paused", "failed", "retired" */
     int64_t position;   /* every tenant has everything up to here */
     int64_t lag_events; /* of all tenants */
     int64_t lag_us;
@@ -107,6 +107,27 @@ void ef_projection_list_release(ef_projection_list *list);
  */
 ef_status ef_projection_deploy(ef_engine *engine, const char *file_name, ef_str text,
                                ef_projection_list *out, ef_text *out_report, ef_error *err);
+
+/*
+ * Deploy a program in place: it takes over the generation that queries go to, whose views are
+ * brought to its `schema` by its `migrate` blocks, instead of being built beside from position 1.
+ * The name, the order and the indexes stay; the version and the schema are higher. All views are
+ * migrated once without keeping anything, so that none is found later that cannot be. Then a worker
+ * rewrites them in small commits, and the projection goes on with what came meanwhile. Until then
+ * ef_view_get migrates what it reads, and queries and exports wait as long as they may, or answer
+ * EF_BUSY. There is no way back to the old program but another deployment. The same text again is
+ * harmless.
+ * EF_BAD_INPUT    the program has a mistake (out_report says where), or does not follow: the same
+ *                 or a lower version or schema, no migrate from the schema there is, another
+ *                 order; or it cannot migrate a view, which err names. Nothing is changed
+ * EF_UNSUPPORTED  the indexes are others, or the projection is written in C: deploy it beside
+ * EF_CONFLICT     the version is there with another text; or the projection is paused, has failed,
+ *                 is being migrated, or a run of it is open
+ * EF_NOT_FOUND    there is no such projection yet
+ */
+ef_status ef_projection_deploy_in_place(ef_engine *engine, const char *file_name, ef_str text,
+                                        ef_projection_list *out, ef_text *out_report,
+                                        ef_error *err);
 
 /* "" lists all, routed ones first for each name. EF_NOT_FOUND for an unknown name. */
 ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *out, ef_error *err);

@@ -1,5 +1,5 @@
 /*
- * cmd_projection_deploy.c - everfold projection deploy FILE…
+ * cmd_projection_deploy.c - everfold projection deploy [--in-place] FILE…
  *
  * All files are checked before the first is deployed: a mistake in the last leaves nothing half
  * done.
@@ -30,7 +30,7 @@ static int refuse(cli *c, const char *path, const ef_text *report, const ef_erro
 {
     if (report->len > 0)
         cli_lines_say((ef_str){report->ptr, report->len});
-    if (err->status == EF_CONFLICT) {
+    if (err->status == EF_CONFLICT && !cli_has(c, "in-place")) {
         ef__buf hint = EF__BUF_INIT(8192);
         ef__buf_printf(&hint,
                        "raise the version in the program's first line, then run: "
@@ -65,7 +65,10 @@ static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
     ef_status st = cli_file_read(path, text, &err);
     int rc;
 
-    if (st == EF_OK)
+    if (st == EF_OK && cli_has(c, "in-place"))
+        st = ef_projection_deploy_in_place(c->engine, path, ef__buf_str(text), &deployed, &report,
+                                           &err);
+    else if (st == EF_OK)
         st = ef_projection_deploy(c->engine, path, ef__buf_str(text), &deployed, &report, &err);
     rc = st == EF_OK ? 0 : refuse(c, path, &report, &err);
     if (rc == 0 && c->argument_count > 1 && c->format != CLI_TABLE) {
@@ -102,14 +105,24 @@ static const cli_argument arguments[] = {
     {NULL, false, false, NULL, NULL},
 };
 
+static const cli_option options[] = {
+    {"in-place", 0, NULL, NULL, NULL, "migrate the views there are, instead of building new ones"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
 const cli_command cli_cmd_projection_deploy = {
     .name = "projection deploy",
     .summary = "give programs to the engine; the same text again is harmless",
+    .options = options,
     .arguments = arguments,
-    .more = "A new projection, or a new version of one, catches up from the journal's first event\n"
-            "(everfold work) and then goes on with the live ones. A program with a mistake is not\n"
-            "deployed, nor is another text under a version that is there. One FILE answers an\n"
-            "object with -o json, several an array.",
+    .more =
+        "A new projection, or a new version of one, catches up from the journal's first event\n"
+        "(everfold work) and then goes on with the live ones. A program with a mistake is not\n"
+        "deployed, nor is another text under a version that is there. One FILE answers an\n"
+        "object with -o json, several an array.\n"
+        "With --in-place a program of a higher version and schema takes over the views that\n"
+        "queries see: workers migrate each by its migrate blocks, and queries are refused (exit\n"
+        "code 5) until all are.",
     .example = "everfold projection deploy shop/customer_orders.fold",
     .run = run_deploy,
 };

@@ -11,8 +11,6 @@
 #include "skip.h"
 #include "workset.h"
 
-#include "../fold/match.h"
-
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -197,27 +195,28 @@ static ef_status apply_one(work *w, size_t index, ef__applied *out, ef_error *er
 /* --- changes out
  * ----------------------------------------------------------------------------------- */
 
-static ef_status index_keys(work *w, ef__view_change *change, ef_error *err)
+ef_status ef__index_keys(const ef__program *program, ef__match *match, ef__arena *arena,
+                         ef__view_change *change, ef_error *err)
 {
-    size_t count = ef__program_index_count(w->live->program);
-    ef__index_key *keys = ef__arena_zalloc(w->arena, count + 1, sizeof *keys);
+    size_t count = ef__program_index_count(program);
+    ef__index_key *keys = ef__arena_zalloc(arena, count + 1, sizeof *keys);
     ef__buf key = EF__BUF_INIT(2 * EF__KEY_BYTES);
     ef_status st = keys ? EF_OK : no_memory(err);
 
     if (st == EF_OK && count && !change->deleted)
-        st = ef__match_row(w->match, change->view.id, change->view.last_position, change->view.data,
+        st = ef__match_row(match, change->view.id, change->view.last_position, change->view.data,
                            err);
     for (size_t i = 0; st == EF_OK && i < count && !change->deleted; i++) {
         ef__value value;
         bool cut;
         ef__buf_reset(&key);
-        st = ef__match_index(w->match, w->live->program, i, &value, err);
+        st = ef__match_index(match, program, i, &value, err);
         if (st == EF_OK)
             st = ef__sort_key(value, EF__KEY_BYTES, &key, &cut, err);
         if (st != EF_OK)
             break;
         keys[change->key_count].index = (int32_t)i;
-        keys[change->key_count].key = ef__arena_copy(w->arena, ef__buf_str(&key));
+        keys[change->key_count].key = ef__arena_copy(arena, ef__buf_str(&key));
         st = keys[change->key_count++].key.ptr ? EF_OK : no_memory(err);
     }
     change->keys = keys;
@@ -253,7 +252,7 @@ static ef_status collect_views(work *w, ef_error *err)
             return no_memory(err);
         if (v.existed)
             ef__workset_digest(w->set, v.tenant, v.view_id, c->before);
-        st = index_keys(w, c, err);
+        st = ef__index_keys(w->live->program, w->match, arena, c, err);
     }
     return st;
 }

@@ -13,6 +13,8 @@
 
 #include "engine_priv.h"
 
+#include "../fold/match.h"
+
 typedef enum ef__verdict {
     EF__VERDICT_APPLIED,
     EF__VERDICT_IGNORED,   /* no handler wants it, or it is not for folding: moves the watermark too
@@ -73,6 +75,9 @@ typedef struct ef__apply {
 ef_status ef__apply_run(ef_engine *engine, ef__apply *apply, ef_error *err);
 /* Apply to the live generations what was just appended; what they lack before it comes first. */
 ef_status ef__apply_live(ef_engine *engine, const ef_event *events, size_t count, ef_error *err);
+/* The keys of a changed view, one for each index of the program, in `arena`. */
+ef_status ef__index_keys(const ef__program *program, ef__match *match, ef__arena *arena,
+                         ef__view_change *change, ef_error *err);
 void ef__apply_release(ef__apply *apply);
 
 #endif

@@ -6,7 +6,7 @@
  * told by the position that the view carries. So following a projection costs those who follow, and
  * nothing on the way of an event.
  */
-#include "engine_priv.h"
+#include "migrate.h"
 
 #include "../fold/folder.h"
 
@@ -78,6 +78,8 @@ static ef_status load(void *context, ef_str tenant, ef_str id, ef__stored_view *
     ef__arena_reset(&c->scratch);
     st = c->engine->views->ops->view_get(c->engine->views, c->generation->id, tenant, id,
                                          &c->scratch, &view, &out->found, err);
+    if (st == EF_OK && out->found)
+        st = ef__view_migrate(c->engine, c->generation, &c->scratch, &view, err);
     if (st == EF_OK)
         st = keep(c, tenant, id, &view, out->found, err);
     out->data = view.data;

@@ -2,6 +2,7 @@
  * cursor.c - the cursor driver: generations that catch up, and those that follow the log.
  */
 #include "govern.h"
+#include "migrate.h"
 #include "run.h"
 #include "scope.h"
 #include "tenant.h"
@@ -103,9 +104,12 @@ static ef_status cursor_generation(ef_engine *e, const ef__live *live, ef_tick *
 
     if (st != EF_OK || !ready)
         return st;
-    st = live->generation->state == EF__GENERATION_FAILED
-             ? wake_failed(e, live->generation, tick, err)
-             : read_on(e, live, scope, tick, err);
+    if (live->generation->state == EF__GENERATION_FAILED)
+        st = wake_failed(e, live->generation, tick, err);
+    else if (ef__live_migrates(live))
+        st = ef__migrate_step(e, live, scope, tick, err);
+    else
+        st = read_on(e, live, scope, tick, err);
     return ef__scope_answer(scope, st);
 }
 

@@ -1,6 +1,8 @@
 /*
  * deploy.c - deploying programs, and what there is to say about projections.
  */
+#include "deploy.h"
+#include "migrate.h"
 #include "route.h"
 #include "tenant.h"
 #include "workset.h"
@@ -130,6 +132,7 @@ static ef_status describe(ef_engine *e, const ef__generation *g, ef__arena *aren
     ef__failure_list failures = {0};
     ef_head head;
     int64_t waiting = 0;
+    bool migrates = false;
     ef_status st = ef_journal_head(e->journal, &head, err);
 
     *out = (ef_projection){.name = ef__arena_copy(arena, g->name),
@@ -145,6 +148,10 @@ static ef_status describe(ef_engine *e, const ef__generation *g, ef__arena *aren
                            .no_function = ef__function_missing(e, g),
                            .program = ef__arena_copy(arena, g->program)};
     ef__hex(g->digest, sizeof g->digest, out->digest);
+    if (st == EF_OK && g->state == EF__GENERATION_CATCHING_UP)
+        st = ef__generation_migrates(e, g, &migrates, err);
+    if (migrates)
+        out->state = EF_STR("migrating");
     if (st == EF_OK)
         st = ef__engine_as_of(e, g, NULL, &out->position, err);
     if (st == EF_OK)
@@ -231,143 +238,6 @@ void ef_projection_list_release(ef_projection_list *list)
     list->count = 0;
 }
 
-/* --- deploying
- * ------------------------------------------------------------------------------------- */
-
-static uint64_t hash_of(const ef__program *program)
-{
-    return ef__xxh3(ef__program_hash(program), 0);
-}
-
-/* What is deployed under this name, and may the program join it? *out_same: it is there already. */
-static ef_status compare_deployed(ef_engine *e, const ef__program *program, bool *out_same,
-                                  bool *out_first, ef_error *err)
-{
-    ef__generation_list list = {0};
-    ef_str name = ef__program_name(program);
-    int64_t version = ef__program_version(program), newest = 0;
-    ef_status st = ef__room_ready(&list.room, err);
-
-    *out_same = false;
-    if (st == EF_OK)
-        st = e->views->ops->generation_ls(e->views, name, &list, err);
-    *out_first = list.count == 0;
-    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
-        const ef__generation *g = &list.items[i];
-        newest = g->version > newest ? g->version : newest;
-        if (g->version != version || g->state == EF__GENERATION_RETIRED)
-            continue;
-        if (g->program_hash == hash_of(program))
-            *out_same = true;
-        else
-            st = ef_fail_numbers(err, EF_CONFLICT, version, version,
-                                 "projection \"%.*s\" version %" PRId64
-                                 " is deployed with another text: write \"version %" PRId64
-                                 "\" in the program and deploy it again",
-                                 EF_STR_ARG(name), version, newest + 1);
-    }
-    ef__room_release(&list.room);
-    return st;
-}
-
-static ef_status check_lookups(ef_engine *e, const ef__program *program, ef_error *err)
-{
-    ef__live_set set;
-    const ef__program **programs;
-    size_t count = 1;
-    ef_status st = ef__live_set_read(e, false, &set, err);
-
-    if (st != EF_OK)
-        return st;
-    programs = malloc((set.count + 1) * sizeof *programs);
-    if (!programs)
-        st = ef_fail(err, EF_NO_MEMORY, "memory ran out while deploying");
-    if (st == EF_OK) {
-        programs[0] = program;
-        for (size_t i = 0; i < set.count; i++)
-            if (!ef_str_equal(set.items[i].generation->name, ef__program_name(program)))
-                programs[count++] = set.items[i].program;
-        st = ef__fold_check_cycles(programs, count, err);
-    }
-    free(programs);
-    ef__live_set_release(&set);
-    return st;
-}
-
-static ef_status add_generation(ef_engine *e, const ef__program *program, ef_str text, bool first,
-                                ef_error *err)
-{
-    ef__buf paths = EF__BUF_INIT(65536);
-    int64_t id;
-    ef_status st;
-
-    for (size_t i = 0; i < ef__program_index_count(program); i++) {
-        if (i)
-            (void)ef__buf_add_char(&paths, ',');
-        (void)ef__buf_add_str(&paths, ef__program_index(program, i));
-    }
-    st = paths.failed ? ef_fail(err, EF_NO_MEMORY, "memory ran out while deploying") : EF_OK;
-    if (st == EF_OK)
-        st = e->views->ops->generation_add(
-            e->views,
-            &(ef__generation){.name = ef__program_name(program),
-                              .version = (int32_t)ef__program_version(program),
-                              .by_log = ef__program_by_log(program),
-                              .program = text,
-                              .program_hash = hash_of(program),
-                              .index_paths = ef__buf_str(&paths),
-                              .schema = (int32_t)ef__program_schema(program),
-                              .state = EF__GENERATION_CATCHING_UP,
-                              .routed = first},
-            &id, err);
-    ef__buf_release(&paths);
-    return st;
-}
-
-ef_status ef__deploy_program(ef_engine *e, const ef__program *program, ef_str text, ef_error *err)
-{
-    bool same = false, first = false;
-    ef_status st = compare_deployed(e, program, &same, &first, err);
-
-    if (st == EF_OK && !same)
-        st = check_lookups(e, program, err);
-    if (st == EF_OK && !same)
-        st = add_generation(e, program, text, first, err);
-    ef__routes_outdate(e);
-    return st;
-}
-
-ef_status ef_projection_deploy(ef_engine *e, const char *file_name, ef_str text,
-                               ef_projection_list *out, ef_text *out_report, ef_error *err)
-{
-    ef__diagnostics *diagnostics;
-    ef__program *program = NULL;
-    ef_status st;
-
-    if (!e || !out)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
-    if (e->options.read_only)
-        return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
-    if (out_report)
-        *out_report = (ef_text){0};
-    st = out_report ? ef_program_check(file_name, text, EF_TEXT_PLAIN, out_report, err) : EF_OK;
-    diagnostics = malloc(sizeof *diagnostics);
-    if (st == EF_OK && !diagnostics)
-        st = ef_fail(err, EF_NO_MEMORY, "memory ran out while deploying");
-    if (st == EF_OK)
-        st = ef__program_compile(ef_str_from(file_name), text, &program, diagnostics, err);
-    free(diagnostics);
-    if (st == EF_OK)
-        st = ef__deploy_program(e, program, text, err);
-    if (st == EF_OK)
-        st = ef_projection_ls(e, ef__program_name(program), out, err);
-    ef__program_close(program);
-    return st;
-}
-
-/* --- pause and resume
- * ------------------------------------------------------------------------------ */
-
 /* The first position that an open failure is about, or INT64_MAX. */
 static ef_status first_failure(ef_engine *e, const ef__generation *g, int64_t *out, ef_error *err)
 {
@@ -383,14 +253,7 @@ static ef_status first_failure(ef_engine *e, const ef__generation *g, int64_t *o
     return st;
 }
 
-/*
- * Pausing stops the feed, and resuming catches up by cursor. The queue does not move the cursor, so
- * it is brought to where the generation stands before the feed stops: what lies below is applied,
- * for rows of the queue go only after the commit of the views. What failed, and anything that does
- * not add up, keeps the cursor lower; then events are read again that were applied, which changes
- * nothing. EF_CONFLICT: it is another generation than the one that was read.
- */
-static ef_status keep_place(ef_engine *e, const ef__generation *g, ef_error *err)
+ef_status ef__deploy_keep_place(ef_engine *e, const ef__generation *g, ef_error *err)
 {
     int64_t as_of, failed;
     ef_status st;
@@ -415,6 +278,160 @@ static ef_status keep_place(ef_engine *e, const ef__generation *g, ef_error *err
         err);
 }
 
+/* --- deploying
+ * ------------------------------------------------------------------------------------- */
+
+uint64_t ef__deploy_hash(const ef__program *program)
+{
+    return ef__xxh3(ef__program_hash(program), 0);
+}
+
+/* What is deployed under this name, and may the program join it? *out_same: it is there already. */
+static ef_status compare_deployed(ef_engine *e, const ef__program *program, bool *out_same,
+                                  bool *out_first, ef_error *err)
+{
+    ef__generation_list list = {0};
+    ef_str name = ef__program_name(program);
+    int64_t version = ef__program_version(program), newest = 0;
+    ef_status st = ef__room_ready(&list.room, err);
+
+    *out_same = false;
+    if (st == EF_OK)
+        st = e->views->ops->generation_ls(e->views, name, &list, err);
+    *out_first = list.count == 0;
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        const ef__generation *g = &list.items[i];
+        newest = g->version > newest ? g->version : newest;
+        if (g->version != version || g->state == EF__GENERATION_RETIRED)
+            continue;
+        if (g->program_hash == ef__deploy_hash(program))
+            *out_same = true;
+        else
+            st = ef_fail_numbers(err, EF_CONFLICT, version, version,
+                                 "projection \"%.*s\" version %" PRId64
+                                 " is deployed with another text: write \"version %" PRId64
+                                 "\" in the program and deploy it again",
+                                 EF_STR_ARG(name), version, newest + 1);
+    }
+    ef__room_release(&list.room);
+    return st;
+}
+
+ef_status ef__deploy_check_lookups(ef_engine *e, const ef__program *program, ef_error *err)
+{
+    ef__live_set set;
+    const ef__program **programs;
+    size_t count = 1;
+    ef_status st = ef__live_set_read(e, false, &set, err);
+
+    if (st != EF_OK)
+        return st;
+    programs = malloc((set.count + 1) * sizeof *programs);
+    if (!programs)
+        st = ef_fail(err, EF_NO_MEMORY, "memory ran out while deploying");
+    if (st == EF_OK) {
+        programs[0] = program;
+        for (size_t i = 0; i < set.count; i++)
+            if (!ef_str_equal(set.items[i].generation->name, ef__program_name(program)))
+                programs[count++] = set.items[i].program;
+        st = ef__fold_check_cycles(programs, count, err);
+    }
+    free(programs);
+    ef__live_set_release(&set);
+    return st;
+}
+
+ef_status ef__deploy_indexes(const ef__program *program, ef__buf *out, ef_error *err)
+{
+    for (size_t i = 0; i < ef__program_index_count(program); i++) {
+        if (i)
+            (void)ef__buf_add_char(out, ',');
+        (void)ef__buf_add_str(out, ef__program_index(program, i));
+    }
+    return out->failed ? ef_fail(err, EF_NO_MEMORY, "memory ran out while deploying") : EF_OK;
+}
+
+static ef_status add_generation(ef_engine *e, const ef__program *program, ef_str text, bool first,
+                                ef_error *err)
+{
+    ef__buf paths = EF__BUF_INIT(65536);
+    int64_t id;
+    ef_status st = ef__deploy_indexes(program, &paths, err);
+
+    if (st == EF_OK)
+        st = e->views->ops->generation_add(
+            e->views,
+            &(ef__generation){.name = ef__program_name(program),
+                              .version = (int32_t)ef__program_version(program),
+                              .by_log = ef__program_by_log(program),
+                              .program = text,
+                              .program_hash = ef__deploy_hash(program),
+                              .index_paths = ef__buf_str(&paths),
+                              .schema = (int32_t)ef__program_schema(program),
+                              .state = EF__GENERATION_CATCHING_UP,
+                              .routed = first},
+            &id, err);
+    ef__buf_release(&paths);
+    return st;
+}
+
+ef_status ef__deploy_program(ef_engine *e, const ef__program *program, ef_str text, ef_error *err)
+{
+    bool same = false, first = false;
+    ef_status st = compare_deployed(e, program, &same, &first, err);
+
+    if (st == EF_OK && !same)
+        st = ef__deploy_check_lookups(e, program, err);
+    if (st == EF_OK && !same)
+        st = add_generation(e, program, text, first, err);
+    ef__routes_outdate(e);
+    return st;
+}
+
+static ef_status deploy_text(ef_engine *e, const char *file_name, ef_str text, bool in_place,
+                             ef_projection_list *out, ef_text *out_report, ef_error *err)
+{
+    ef__diagnostics *diagnostics;
+    ef__program *program = NULL;
+    ef_status st;
+
+    if (!e || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
+    if (e->options.read_only)
+        return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
+    if (out_report)
+        *out_report = (ef_text){0};
+    st = out_report ? ef_program_check(file_name, text, EF_TEXT_PLAIN, out_report, err) : EF_OK;
+    diagnostics = malloc(sizeof *diagnostics);
+    if (st == EF_OK && !diagnostics)
+        st = ef_fail(err, EF_NO_MEMORY, "memory ran out while deploying");
+    if (st == EF_OK)
+        st = ef__program_compile(ef_str_from(file_name), text, &program, diagnostics, err);
+    free(diagnostics);
+    if (st == EF_OK)
+        st = in_place ? ef__deploy_in_place(e, program, text, err)
+                      : ef__deploy_program(e, program, text, err);
+    if (st == EF_OK)
+        st = ef_projection_ls(e, ef__program_name(program), out, err);
+    ef__program_close(program);
+    return st;
+}
+
+ef_status ef_projection_deploy(ef_engine *e, const char *file_name, ef_str text,
+                               ef_projection_list *out, ef_text *out_report, ef_error *err)
+{
+    return deploy_text(e, file_name, text, false, out, out_report, err);
+}
+
+ef_status ef_projection_deploy_in_place(ef_engine *e, const char *file_name, ef_str text,
+                                        ef_projection_list *out, ef_text *out_report, ef_error *err)
+{
+    return deploy_text(e, file_name, text, true, out, out_report, err);
+}
+
+/* --- pause and resume
+ * ------------------------------------------------------------------------------ */
+
 static ef_status set_states(ef_engine *e, const ef__generation_list *list, bool pause,
                             ef_error *err)
 {
@@ -429,7 +446,7 @@ static ef_status set_states(ef_engine *e, const ef__generation_list *list, bool 
             (pause ? g->state == EF__GENERATION_PAUSED : !stopped))
             continue;
         if (pause)
-            st = keep_place(e, g, err);
+            st = ef__deploy_keep_place(e, g, err);
         if (st == EF_OK)
             st = e->views->ops->generation_set_state(
                 e->views, g->id, g->era, pause ? EF__GENERATION_PAUSED : EF__GENERATION_CATCHING_UP,

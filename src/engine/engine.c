@@ -126,10 +126,10 @@ void ef__engine_abandon(ef_engine *e)
 /* --- programs ------------------------------------------------------------------------------------
  */
 
-static const ef__program *find_compiled(const ef_engine *e, int64_t generation)
+static const ef__program *find_compiled(const ef_engine *e, const ef__generation *g)
 {
     for (const ef__compiled *c = e->compiled; c; c = c->next)
-        if (c->generation == generation)
+        if (c->generation == g->id && c->hash == g->program_hash)
             return c->program;
     return NULL;
 }
@@ -153,6 +153,7 @@ static ef_status compile(ef_engine *e, const ef__generation *g, const ef__progra
         return st;
     }
     c->generation = g->id;
+    c->hash = g->program_hash;
     c->next = e->compiled;
     e->compiled = c;
     *out = c->program;
@@ -165,7 +166,7 @@ ef_status ef__engine_program(ef_engine *e, const ef__generation *g, const ef__pr
     ef_status st = EF_OK;
 
     pthread_mutex_lock(&e->lock);
-    *out = find_compiled(e, g->id);
+    *out = find_compiled(e, g);
     if (!*out)
         st = compile(e, g, out, err);
     pthread_mutex_unlock(&e->lock);

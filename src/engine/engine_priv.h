@@ -25,9 +25,11 @@
 #define EF__ENGINE_LIVE_LAG_MS 100
 #define EF__ENGINE_START_OVER 8 /* times an apply starts over when somebody else was quicker */
 
-/* A compiled program of a generation; kept for as long as the engine is open. */
+/* A compiled program of a generation, which may be given another; kept for as long as the engine is
+ * open, for somebody may still be folding by it. */
 typedef struct ef__compiled {
     int64_t generation;
+    uint64_t hash; /* the generation's program_hash */
     ef__program *program;
     struct ef__compiled *next;
 } ef__compiled;

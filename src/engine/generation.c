@@ -1,6 +1,7 @@
 /*
  * generation.c - which generation queries go to: switching, going back, retiring.
  */
+#include "migrate.h"
 #include "route.h"
 #include "run.h"
 
@@ -357,6 +358,10 @@ ef_status ef_projection_diff(ef_engine *e, const ef_route *left, const ef_route 
         st = choose(&list, left, &a, err);
     if (st == EF_OK)
         st = choose(&list, right, &b, err);
+    if (st == EF_OK)
+        st = ef__generation_is_whole(e, a, err);
+    if (st == EF_OK)
+        st = ef__generation_is_whole(e, b, err);
     if (st == EF_OK)
         st = ef__generations_compare(e, a->id, b->id, each, context, out, err);
     ef__generation_list_release(&list);

@@ -8,6 +8,7 @@
  *
  *     noted -> made (or cleared) -> catching up -> live -> even -> compared -> routed | removed
  */
+#include "migrate.h"
 #include "route.h"
 #include "run.h"
 #include "tenant.h"
@@ -312,7 +313,15 @@ static ef_status clean_up(ef__driven *d, const builds *b, ef_error *err)
 static ef_status step(ef__driven *d, builds *b, ef_error *err)
 {
     bool verify = d->run.mode == EF_RUN_VERIFY, in_place = d->detail.in_place;
+    bool migrates = false;
 
+    /* Its views are rewritten and its era moves on: it is looked at when that is over. */
+    if (b->routed->state == EF__GENERATION_CATCHING_UP) {
+        ef_status st = ef__generation_migrates(d->engine, b->routed, &migrates, err);
+        d->idle = migrates;
+        if (st != EF_OK || migrates)
+            return st;
+    }
     if (d->detail.built == 0)
         return note(d, b, in_place, err);
     if (verify && d->detail.compared && !b->built)

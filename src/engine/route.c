@@ -2,6 +2,7 @@
  * route.c - see route.h.
  */
 #include "route.h"
+#include "migrate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,8 @@ static ef_status read_route(ef_engine *e, ef_str name, ef__route *route, ef_erro
     ef_status st = ef__engine_routed(e, name, &route->list, &route->generation, err);
     ef_str tenant = tenant_of(route);
 
+    if (st == EF_OK)
+        st = ef__generation_migrates(e, route->generation, &route->migrates, err);
     return st == EF_OK ? ef__engine_as_of(e, route->generation, route->any_tenant ? NULL : &tenant,
                                           &route->as_of, err)
                        : st;

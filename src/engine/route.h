@@ -16,6 +16,7 @@ typedef struct ef__route {
     int64_t read_us;        /* when it was read */
     int64_t changes;        /* of the engine, then */
     const ef__generation *generation;
+    bool migrates; /* some of its views may be older than its program */
     int64_t as_of;
     ef__generation_list list; /* that owns it */
     bool any_tenant;          /* as_of is what all have */

@@ -6,6 +6,7 @@
 #include "tenant.h"
 
 #include "../base/hash.h"
+#include "../base/logger.h"
 
 #include <everfold/lease.h>
 
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 
 #define SCOPE_PARTITIONS 8 /* of the name only: a scope is never split */
+#define MIGRATE_AGAIN_MS 60000 /* views that could not be migrated: somebody has to look first */
 
 static int partition_of(ef_str tenant, ef_str projection)
 {
@@ -142,6 +144,17 @@ ef_status ef__scope_answer(ef__scope *scope, ef_status st)
     if (st == EF_LEASE_LOST)
         scope->token = 0;
     return st == EF_LEASE_LOST || st == EF_CONFLICT ? EF_OK : st;
+}
+
+ef_status ef__scope_failed(ef_engine *e, ef__scope *scope, const ef__generation *g, ef_tick *tick,
+                           ef_error *err)
+{
+    ef__log(e->options.log, EF_LOG_WARN, "a projection has failed: its views cannot be migrated",
+            EF_LOG_TEXT_FIELD("scope", ef_str_from(scope->name)),
+            EF_LOG_TEXT_FIELD("error", ef_str_from(err ? err->text : "")));
+    scope->next_try_us = mono_us(e) + MIGRATE_AGAIN_MS * INT64_C(1000);
+    look_again(e, scope, tick);
+    return e->views->ops->generation_set_state(e->views, g->id, g->era, EF__GENERATION_FAILED, err);
 }
 
 void ef__scopes_prune(ef_engine *e, bool all)

@@ -13,6 +13,16 @@
 
 #include "apply.h"
 
+#include "../base/limits.h"
+
+/* How far the views of a generation are migrated; see migrate.h. */
+typedef struct ef__migrate_place {
+    int64_t era; /* of the generation: in another one it is worth nothing */
+    bool begun;  /* the view that was looked at last is … */
+    size_t tenant_len, id_len;
+    char tenant[EF_LIMIT_NAME_BYTES], id[EF_LIMIT_NAME_BYTES];
+} ef__migrate_place;
+
 typedef struct ef__scope {
     struct ef__scope *next;
     int64_t generation;
@@ -22,6 +32,7 @@ typedef struct ef__scope {
     int64_t until_us, renew_us; /* monotonic: the lease counts as gone, is to be renewed */
     int64_t next_try_us;        /* monotonic: somebody else has it until then, or live work */
     bool seen;                  /* in the live set of this tick */
+    ef__migrate_place place;
 } ef__scope;
 
 /* The name of a scope: a blank tenant is called default. The partition is a part of the name, made
@@ -45,6 +56,9 @@ ef_status ef__scope_apply(ef_engine *engine, const ef__scope *scope, const ef_ba
 /* What a call made under the lease has answered, for the caller's caller: that another worker has
  * it now, or was quicker, is not a failure. */
 ef_status ef__scope_answer(ef__scope *scope, ef_status st);
+/* Its views cannot be migrated, as `err` says: it fails, and is tried again when it heals. */
+ef_status ef__scope_failed(ef_engine *engine, ef__scope *scope, const ef__generation *generation,
+                           ef_tick *tick, ef_error *err);
 /* Give back the leases of scopes that are not seen any more, or of all. */
 void ef__scopes_prune(ef_engine *engine, bool all);
 void ef__scopes_release(ef_engine *engine); /* the memory only */

@@ -5,11 +5,12 @@
  * is in each stream, and with its cursor at last it is let go: what ends before that leaves a
  * generation that queries never saw, and the run's record says which, for whoever removes it.
  */
+#include "apply.h"
+#include "migrate.h"
 #include "run.h"
 
 #include "../base/json.h"
 #include "../base/limits.h"
-#include "../fold/match.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -52,34 +53,6 @@ static ef_status commit(seeding *s, const ef__generation_change *change, ef_erro
 }
 
 /* --- views ------------------------------------------------------------------------------------ */
-
-static ef_status add_keys(seeding *s, ef__view_change *change, ef_error *err)
-{
-    size_t count = ef__program_index_count(s->program);
-    ef__index_key *keys = ef__arena_zalloc(&s->arena, count + 1, sizeof *keys);
-    ef__buf key = EF__BUF_INIT(2 * EF__KEY_BYTES);
-    ef_status st = keys ? EF_OK : no_memory(err);
-
-    if (st == EF_OK && count)
-        st = ef__match_row(s->match, change->view.id, change->view.last_position, change->view.data,
-                           err);
-    for (size_t i = 0; st == EF_OK && i < count; i++) {
-        ef__value value;
-        bool cut;
-        ef__buf_reset(&key);
-        st = ef__match_index(s->match, s->program, i, &value, err);
-        if (st == EF_OK)
-            st = ef__sort_key(value, EF__KEY_BYTES, &key, &cut, err);
-        if (st != EF_OK)
-            break;
-        keys[i] = (ef__index_key){(int32_t)i, ef__arena_copy(&s->arena, ef__buf_str(&key))};
-        st = keys[i].key.ptr ? EF_OK : no_memory(err);
-    }
-    change->keys = keys;
-    change->key_count = count;
-    ef__buf_release(&key);
-    return st;
-}
 
 /* Canonical, as everything that is folded is: the digest goes by the bytes. */
 static ef_status canonical(seeding *s, ef_str data, ef_str *out, ef_error *err)
@@ -140,7 +113,7 @@ static ef_status take_view(seeding *s, const ef_seed_view *view, ef_error *err)
         return given_twice(to, err);
     st = canonical(s, view->data, &to->data, err);
     if (st == EF_OK)
-        st = add_keys(s, change, err);
+        st = ef__index_keys(s->program, s->match, &s->arena, change, err);
     s->count += st == EF_OK;
     return st;
 }
@@ -254,6 +227,8 @@ static ef_status make(seeding *s, ef__driven *d, ef_error *err)
     if (st == EF_OK && !routed)
         st = ef_fail(err, EF_NOT_FOUND, "queries for \"%.*s\" go nowhere",
                      EF_STR_ARG(s->seed->projection));
+    if (st == EF_OK)
+        st = ef__generation_is_whole(s->engine, routed, err);
     if (st != EF_OK)
         return st;
     d->detail.generation = routed->number;

@@ -1,6 +1,7 @@
 /*
  * view.c - reading views: one, many, all.
  */
+#include "migrate.h"
 #include "route.h"
 
 #include "../views/query.h"
@@ -44,10 +45,22 @@ static ef_status wanted_position(ef_engine *e, const ef_freshness *f, int64_t *o
     return st;
 }
 
-/* The routed generation once it is fresh enough. Others fold; whoever waits looks again and again.
- */
+/* Why one that is too old, or not whole, is not shown. */
+static ef_status not_fresh(ef_engine *e, const ef__route *route, int64_t wanted, ef_error *err)
+{
+    ef_str name = route->generation->name;
+
+    if (route->as_of >= wanted)
+        return ef__generation_is_whole(e, route->generation, err);
+    return ef_fail_numbers(err, EF_TIMEOUT, wanted, route->as_of,
+                           "projection \"%.*s\" is at position %" PRId64 ", not yet at %" PRId64,
+                           EF_STR_ARG(name), route->as_of, wanted);
+}
+
+/* The routed generation once it is fresh enough, and `whole` where all views are looked at. Others
+ * fold and migrate; whoever waits looks again and again. */
 static ef_status fresh_generation(ef_engine *e, ef_str name, const ef_str *tenant,
-                                  const ef_freshness *f, ef__route **out, ef_error *err)
+                                  const ef_freshness *f, bool whole, ef__route **out, ef_error *err)
 {
     static const ef_freshness any = {0};
     const ef_clock *clock = ef_clock_system();
@@ -59,13 +72,10 @@ static ef_status fresh_generation(ef_engine *e, ef_str name, const ef_str *tenan
     st = wanted_position(e, f, &wanted, err);
     while (st == EF_OK) {
         st = ef__route_take(e, name, tenant, wanted > 0, out, err);
-        if (st != EF_OK || (*out)->as_of >= wanted)
+        if (st != EF_OK || ((*out)->as_of >= wanted && !(whole && (*out)->migrates)))
             return st;
         if (clock->mono_us(clock->context) >= end_us)
-            return ef_fail_numbers(err, EF_TIMEOUT, wanted, (*out)->as_of,
-                                   "projection \"%.*s\" is at position %" PRId64
-                                   ", not yet at %" PRId64,
-                                   EF_STR_ARG(name), (*out)->as_of, wanted);
+            return not_fresh(e, *out, wanted, err);
         ef__route_give(e, *out);
         *out = NULL;
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
@@ -94,13 +104,15 @@ ef_status ef_view_get(ef_engine *e, ef_str projection, ef_str tenant, ef_str id,
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
     st = list_ready(out, err);
     if (st == EF_OK)
-        st = fresh_generation(e, projection, &tenant, freshness, &route, err);
+        st = fresh_generation(e, projection, &tenant, freshness, false, &route, err);
     if (st == EF_OK)
         st = e->views->ops->view_get(e->views, route->generation->id, tenant, id, &out->room->arena,
                                      &view, &found, err);
     if (st == EF_OK && !found)
         st = ef_fail(err, EF_NOT_FOUND, "projection \"%.*s\" has no view \"%.*s\"",
                      EF_STR_ARG(projection), EF_STR_ARG(id));
+    if (st == EF_OK)
+        st = ef__view_migrate(e, route->generation, &out->room->arena, &view, err);
     if (st == EF_OK) {
         item = ef__arena_alloc(&out->room->arena, sizeof *item);
         if (item) /* the store has put the rest there */
@@ -263,7 +275,8 @@ ef_status ef_view_find(ef_engine *e, const ef_view_query *query, ef_view_list *o
     if (st == EF_OK)
         st = compile_question(&q, query, err);
     if (st == EF_OK)
-        st = fresh_generation(e, query->projection, &query->tenant, &query->freshness, &route, err);
+        st = fresh_generation(e, query->projection, &query->tenant, &query->freshness, true, &route,
+                              err);
     if (st == EF_OK) {
         g = route->generation;
         out->as_of = route->as_of;
@@ -323,7 +336,7 @@ ef_status ef_view_export(ef_engine *e, ef_str projection, ef_str tenant, bool an
 
     if (!e || !each)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "each" : "engine");
-    st = fresh_generation(e, projection, any_tenant ? NULL : &tenant, NULL, &route, err);
+    st = fresh_generation(e, projection, any_tenant ? NULL : &tenant, NULL, true, &route, err);
     if (out_as_of)
         *out_as_of = st == EF_OK ? route->as_of : 0;
     x.generation = st == EF_OK ? route->generation : NULL;

@@ -2,6 +2,7 @@
  * workset.c - see workset.h.
  */
 #include "workset.h"
+#include "migrate.h"
 
 #include <stdlib.h>
 
@@ -109,6 +110,8 @@ static ef_status look_up(void *context, ef_str projection, ef_str tenant, ef_str
         st = get_view(set, g->id, tenant, id, &view, &out->found, err);
     else if (st == EF_NOT_FOUND)
         st = EF_OK; /* not deployed: there is nothing to see */
+    if (st == EF_OK && out->found)
+        st = ef__view_migrate(set->engine, g, &set->loaded, &view, err);
     if (st == EF_OK && out->found) {
         out->data = view.data;
         out->schema = view.schema;

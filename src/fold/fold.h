@@ -31,7 +31,9 @@ void ef__program_close(ef__program *program);
 ef_str ef__program_name(const ef__program *program);
 int64_t ef__program_version(const ef__program *program);
 int64_t ef__program_schema(const ef__program *program); /* of its views; at least 1 */
-bool ef__program_by_log(const ef__program *program);    /* order by log, else by stream */
+/* Do its migrations lead from views of this older schema to its own? */
+bool ef__program_migrates(const ef__program *program, int64_t from_schema);
+bool ef__program_by_log(const ef__program *program); /* order by log, else by stream */
 ef_str ef__program_file(const ef__program *program);
 ef_str ef__program_source(const ef__program *program);
 /* SHA-256 of the program's tokens in hexadecimal: comments, blank lines, the width of an indent and

@@ -18,7 +18,6 @@
 
 static ef_status select_view(ef__eval *ev, ef_str view_id, ef__target **out);
 static ef_status lookup_view(ef__eval *ev, ef_str projection, ef_str view_id, ef_str *out);
-static void begin_event(ef__folder *folder, const ef_event *event, ef_error *err);
 static ef_status run_program(ef__folder *folder, const ef__known_type *known, bool *out_applied);
 static ef_status run_upcasts(ef__folder *folder);
 static ef_status run_handler(ef__folder *folder, const ef__handler *handler, bool *out_applied);
@@ -116,7 +115,7 @@ ef_status ef__folder_apply(ef__folder *folder, const ef_event *event, ef__outcom
         if (!known->handlers[0])
             return EF_OK;
     }
-    begin_event(folder, event, &outcome->error);
+    ef__folder_begin(folder, event, &outcome->error);
     if (known) {
         st = run_program(folder, known, &applied);
     } else {
@@ -154,14 +153,14 @@ ef_str ef__folder_foresee(ef__folder *folder, const ef_event *event)
     ef__arena_reset(&folder->arena);
     if (!known || !known->handlers[0] || known->upcasts)
         return id;
-    begin_event(folder, event, &ignored);
+    ef__folder_begin(folder, event, &ignored);
     folder->ev.type = known->type;
     if (ef__eval_view_id(&folder->ev, folder->program->view_id, &id) != EF_OK)
         id = (ef_str){0};
     return id;
 }
 
-static void begin_event(ef__folder *folder, const ef_event *event, ef_error *err)
+void ef__folder_begin(ef__folder *folder, const ef_event *event, ef_error *err)
 {
     ef__eval *ev = &folder->ev;
 

@@ -106,6 +106,14 @@ size_t ef__folder_changed(const ef__folder *folder);
 void ef__folder_settle(ef__folder *folder);
 void ef__folder_reset(ef__folder *folder);
 
+/*
+ * A stored view as the program has it: one of an older schema is migrated. `*out_data` is canonical
+ * JSON until the next call, or the next ef__folder_next. The folder's own views are left alone.
+ * EF_BAD_INPUT  a migration cannot digest it: `err` names line, path and value
+ */
+ef_status ef__folder_migrate(ef__folder *folder, ef_str view_id, const ef__stored_view *stored,
+                             ef_str *out_data, ef_error *err);
+
 /* Memory in use for decoded views. A driver settles and resets when it has become much. */
 size_t ef__folder_bytes(const ef__folder *folder);
 

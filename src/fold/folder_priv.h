@@ -69,6 +69,8 @@ struct ef__folder {
     bool ignored; /* a C handler said so */
 };
 
+/* Budgets and places are those of a new event. */
+void ef__folder_begin(ef__folder *folder, const ef_event *event, ef_error *err);
 /* The view of that tenant and id, loaded if need be. */
 ef_status ef__folder_view(ef__folder *folder, ef_str tenant, ef_str view_id, ef__view **out);
 /* The same for the event at hand: noted, so that it can be undone. */

@@ -217,6 +217,38 @@ ef_status ef__folder_touch(ef__folder *folder, ef_str view_id, ef__view **out)
     return EF_OK;
 }
 
+/* --- migrating one for its own sake ------------------------------------------------------------
+ */
+
+ef_status ef__folder_migrate(ef__folder *folder, ef_str view_id, const ef__stored_view *stored,
+                             ef_str *out_data, ef_error *err)
+{
+    static const ef_event none = {0}; /* a migration sees no event */
+    ef_error error = EF_ERROR_INIT;
+    ef__view *view = make_view(folder, 0, EF_STR(""), view_id);
+    ef_status st;
+
+    *out_data = EF_STR("");
+    if (!view)
+        return ef_fail(err, EF_NO_MEMORY, "no memory for a view");
+    ef__folder_begin(folder, &none, &error);
+    st = decode_view(folder, view, stored);
+    if (st == EF_OK) {
+        ef__buf_reset(&folder->text);
+        st = ef__value_print(view->target.root, &folder->text, err);
+        *out_data = ef__buf_str(&folder->text);
+    } else if (folder->ev.fatal) {
+        (void)ef_fail(err, st, "%s", error.text);
+    } else {
+        st = ef_fail(err, EF_BAD_INPUT,
+                     "view \"%.*s\" cannot be migrated: line %" PRIu32 " of the program: %s",
+                     EF_STR_ARG(view_id), folder->ev.line, error.text);
+    }
+    drop_view(folder, view);
+    ef__arena_reset(&folder->arena);
+    return st;
+}
+
 /* --- types ------------------------------------------------------------------------------------ */
 
 static bool fill_type(ef__folder *folder, ef_str stored, ef__known_type *known)

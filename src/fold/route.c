@@ -148,6 +148,14 @@ int64_t ef__program_version(const ef__program *program)
     return program->version;
 }
 
+bool ef__program_migrates(const ef__program *program, int64_t from_schema)
+{
+    for (const ef__migration *m = program->migrations; m; m = m->next)
+        if (m->from == from_schema)
+            return true; /* the check has seen that there is no gap behind it */
+    return false;
+}
+
 int64_t ef__program_schema(const ef__program *program)
 {
     return program->schema;

@@ -39,7 +39,7 @@ typedef struct ef__generation {
     ef_str program; /* its text; "" for one written in C */
     uint64_t program_hash;
     ef_str index_paths; /* comma list, as the program has it; the place in it numbers the index */
-    int32_t schema;     /* of its views */
+    int32_t schema;     /* no view of it is older; below the program's while they are migrated */
     ef__generation_state state;
     bool routed;      /* queries for `name` go to this one */
     int64_t era;      /* grows at every change of state, route or clearing: an apply compares it */
@@ -273,6 +273,10 @@ struct ef__views_ops {
                                       ef__generation_state state, ef_error *err);
     /* Route the name to this generation and to no other, in one transaction; eras grow. */
     ef_status (*generation_route)(ef_views *views, int64_t id, int64_t era, ef_error *err);
+    /* Give the generation another program that keeps its name, order and indexes: version, program,
+     * program_hash, schema and state are taken from `with`; the era and the live set grow. */
+    ef_status (*generation_replace)(ef_views *views, int64_t id, int64_t era,
+                                    const ef__generation *with, ef_error *err);
     /* Clear views, index entries, watermarks, cursors, seam, counters, failures and digest in one
      * transaction; state becomes catching up; the era grows. */
     ef_status (*generation_clear)(ef_views *views, int64_t id, int64_t era, ef_error *err);

@@ -18,6 +18,19 @@ on counted
   n += 12 / data.by
 """
 
+MOVED = """\
+projection counter version 2
+  view data.who
+  schema 2
+
+migrate from 1 to 2
+  sum.n = n
+  unset n
+
+on counted
+  sum.n += data.by
+"""
+
 FAILURE_KEYS = ["projection", "version", "generation", "tenant", "stream", "seq", "position",
                 "event_id", "code", "message", "attempts", "open", "recorded_at", "resolved_at"]
 
@@ -144,6 +157,40 @@ class Projection(Case):
         self.ok("projection", "resume", "counter")
         self.assertIn("caught up 2 ", self.ok("work", "--drain").out)
         self.assertEqual(2, self.ok("view", "get", "counter", "ada", "-o", "json").json()["data"]["n"])
+
+    def test_in_place_takes_over_the_views(self):
+        self.deploy()
+        self.count(by=3)
+        self.ok("work", "--drain")
+        self.path.write_text(MOVED)
+        taken = self.ok("projection", "deploy", "--in-place", self.path, "-o", "json").json()
+        self.assertEqual((2, 1, "migrating", 1), tuple(taken[k] for k in
+                         ("version", "generation", "state", "views")))
+        get = ("view", "get", "counter", "ada", "-o", "json")
+        self.assertEqual({"sum": {"n": 3}}, self.ok(*get).json()["data"])
+        self.refused(5, "view", "query", "counter", saying="are being migrated")
+        self.refused(5, "view", "export", "counter", saying="are being migrated")
+        self.count(by=4)
+        self.ok("work", "--drain")
+        self.assertEqual(("live", 2, 0, 0), tuple(self.show()[k] for k in
+                         ("state", "position", "lag_events", "unaccounted")))
+        self.assertEqual({"sum": {"n": 7}}, self.ok(*get).json()["data"])
+        self.assertIn('{"n":7}', self.ok("view", "query", "counter").out)
+        self.ok("projection", "verify", "counter")
+        self.ok("doctor", "--deep")
+
+    def test_in_place_refuses_what_does_not_follow_and_changes_nothing(self):
+        self.refused(3, "projection", "deploy", "--in-place", self.path,
+                     saying="deploy it without --in-place")
+        before = self.deploy()
+        self.path.write_text(COUNTER.replace("version 1", "version 2"))
+        self.refused(2, "projection", "deploy", "--in-place", self.path,
+                     saying="in place the schema grows")
+        self.path.write_text(MOVED.replace("version 2", "version 1"))
+        answer = self.refused(4, "projection", "deploy", "--in-place", self.path,
+                              saying="give the program a new version")
+        self.assertNotIn("then run: everfold projection deploy", answer.err)
+        self.assertEqual([before], self.ok("projection", "ls", "-o", "json").json())
 
     def test_wait_returns_once_it_is_there(self):
         self.deploy()

@@ -59,6 +59,12 @@ static ef_status proxy_generation_route(ef_views *views, int64_t id, int64_t era
     OPERATE(generation_route, id, era, err);
 }
 
+static ef_status proxy_generation_replace(ef_views *views, int64_t id, int64_t era,
+                                          const ef__generation *with, ef_error *err)
+{
+    OPERATE(generation_replace, id, era, with, err);
+}
+
 static ef_status proxy_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error *err)
 {
     OPERATE(generation_clear, id, era, err);
@@ -267,6 +273,7 @@ const ef__views_ops proxy_views_ops = {
     .generation_ls = proxy_generation_ls,
     .generation_set_state = proxy_generation_set_state,
     .generation_route = proxy_generation_route,
+    .generation_replace = proxy_generation_replace,
     .generation_clear = proxy_generation_clear,
     .generation_remove = proxy_generation_remove,
     .commit = proxy_commit,

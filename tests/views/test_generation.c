@@ -213,6 +213,44 @@ CONTRACT(clearing_leaves_nothing_but_the_generation)
     REFUSED(EF_NOT_FOUND, t->views->ops->generation_clear(t->views, 99, 0, &t->err));
 }
 
+CONTRACT(another_program_takes_over_the_views)
+{
+    fixture *t = *state;
+    int64_t id = add_generation(t, "a", "x"), set;
+    ef__generation before, after,
+        with = {.version = 9,
+                .program = str("another text, longer than the first"),
+                .program_hash = UINT64_C(0xfffffffffffffff0),
+                .schema = 4,
+                .state = EF__GENERATION_CATCHING_UP};
+
+    fill(t, id);
+    OK(route(t, id));
+    OK(set_state(t, id, EF__GENERATION_LIVE));
+    before = generation(t, id);
+    set = live_set(t);
+    REFUSED(EF_CONFLICT,
+            t->views->ops->generation_replace(t->views, id, before.era + 1, &with, &t->err));
+    CHECK_INT(before.version, generation(t, id).version);
+    OK(t->views->ops->generation_replace(t->views, id, before.era, &with, &t->err));
+    after = generation(t, id);
+    CHECK_INT(9, after.version);
+    CHECK_STR("another text, longer than the first", after.program);
+    CHECK(after.program_hash == with.program_hash);
+    CHECK_INT(4, after.schema);
+    CHECK_INT(EF__GENERATION_CATCHING_UP, after.state);
+    CHECK_INT(before.era + 1, after.era);
+    CHECK_INT(set + 1, live_set(t));
+    CHECK(after.routed);
+    CHECK_STR("a", after.name);
+    CHECK_STR("x", after.index_paths);
+    CHECK_INT(before.position, after.position);
+    CHECK_INT(before.views, after.views);
+    CHECK(memcmp(before.digest, after.digest, sizeof after.digest) == 0);
+    CHECK_TEXT("{\"a\":1}", view_data(t, id, "", "v"));
+    REFUSED(EF_NOT_FOUND, t->views->ops->generation_replace(t->views, 99, 0, &with, &t->err));
+}
+
 CONTRACT(a_generation_is_removed_with_all_that_is_its_own)
 {
     fixture *t = *state;
@@ -333,6 +371,7 @@ CONTRACT_MAIN(CASE(a_change_of_what_somebody_else_has_changed_is_a_conflict),
               CASE(a_generation_can_be_routed_as_it_is_added),
               CASE(the_live_set_grows_when_it_changes_and_only_then),
               CASE(clearing_leaves_nothing_but_the_generation),
+              CASE(another_program_takes_over_the_views),
               CASE(a_generation_is_removed_with_all_that_is_its_own),
               CASE(a_generation_is_removed_in_slices_and_goes_with_the_last),
               CASE(a_routed_generation_is_not_removed),

@@ -164,7 +164,8 @@ static void route(mem_store *store, mem_generation *g)
     store->live_set++;
 }
 
-static mem_generation *generation_make(mem_store *store, const ef__generation *from)
+/* An empty one that has its own texts. NULL when memory ran out. */
+static mem_generation *copy_about(const ef__generation *from)
 {
     mem_generation *g =
         malloc(sizeof *g + from->name.len + from->program.len + from->index_paths.len);
@@ -176,6 +177,15 @@ static mem_generation *generation_make(mem_store *store, const ef__generation *f
     g->about.name = mem_put(&at, from->name);
     g->about.program = mem_put(&at, from->program);
     g->about.index_paths = mem_put(&at, from->index_paths);
+    return g;
+}
+
+static mem_generation *generation_make(mem_store *store, const ef__generation *from)
+{
+    mem_generation *g = copy_about(from);
+
+    if (!g)
+        return NULL;
     g->about.number = 1;
     g->about.era = 1;
     g->about.routed = false;
@@ -333,6 +343,49 @@ static ef_status mem_generation_route(ef_views *views, int64_t id, int64_t era, 
     return st;
 }
 
+/* Its texts are in its own memory, so another one takes its place. */
+static ef_status replace(mem_store *store, mem_generation *g, const ef__generation *with,
+                         ef_error *err)
+{
+    ef__generation about = g->about;
+    mem_generation *made;
+
+    about.version = with->version;
+    about.program = with->program;
+    about.program_hash = with->program_hash;
+    about.schema = with->schema;
+    about.state = with->state;
+    made = copy_about(&about);
+    if (!made)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a generation");
+    made->views = g->views;
+    made->watermarks = g->watermarks;
+    made->tenants = g->tenants;
+    made->failures = g->failures;
+    for (size_t i = 0; i < store->generations.count; i++)
+        if (store->generations.items[i] == g)
+            store->generations.items[i] = made;
+    free(g);
+    changed(store, made);
+    store->live_set++;
+    return EF_OK;
+}
+
+static ef_status mem_generation_replace(ef_views *views, int64_t id, int64_t era,
+                                        const ef__generation *with, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    mem_generation *g;
+    ef_status st;
+
+    pthread_mutex_lock(&store->lock);
+    g = find_in_era(store, id, era, &st, err);
+    if (g)
+        st = replace(store, g, with, err);
+    pthread_mutex_unlock(&store->lock);
+    return st;
+}
+
 static void release_contents(mem_generation *g)
 {
     mem_list_release(&g->views);
@@ -463,6 +516,7 @@ static const ef__views_ops OPS = {
     .generation_ls = mem_generation_ls,
     .generation_set_state = mem_generation_set_state,
     .generation_route = mem_generation_route,
+    .generation_replace = mem_generation_replace,
     .generation_clear = mem_generation_clear,
     .generation_remove = mem_generation_remove,
     .commit = mem_commit,

@@ -18,7 +18,7 @@ typedef struct change {
     vp_store *store;
     int64_t id, era;
     ef__generation_state state;       /* to set */
-    const ef__generation *generation; /* to add */
+    const ef__generation *generation; /* to add, or whose program to take */
     int64_t limit;                    /* of rows that go at a time … */
     bool more;                        /* … and whether there are others */
 } change;
@@ -272,6 +272,44 @@ ef_status vp_generation_set_state(ef_views *views, int64_t id, int64_t era,
     change c = {.store = vp_store_of(views), .id = id, .era = era, .state = state};
 
     return vp_write(c.store, false, set_state, &c, err);
+}
+
+static ef_status put_program(const change *c, ef__pg_conn *conn, ef_error *err)
+{
+    const ef__generation *with = c->generation;
+    ef__pg_params params = {0};
+
+    ef__pg_add_int(&params, c->id);
+    ef__pg_add_int(&params, with->version);
+    ef__pg_add_str(&params, with->program);
+    ef__pg_add_int(&params, (int64_t)with->program_hash);
+    ef__pg_add_int(&params, with->schema);
+    return ef__pg_send(conn, VP_GENERATION_REPLACE, &params, err);
+}
+
+static ef_status replace(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const change *c = context;
+    locked g;
+    ef_status st = vp_lock(conn, true, (int64_t[]){0, c->id}, 2, err);
+
+    if (st == EF_OK)
+        st = look_at_era(conn, c, &g, err);
+    if (st != EF_OK)
+        return st;
+    g.state = c->generation->state;
+    st = put(c->store, conn, &g, err);
+    if (st == EF_OK)
+        st = put_program(c, conn, err);
+    return st == EF_OK ? ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err) : st;
+}
+
+ef_status vp_generation_replace(ef_views *views, int64_t id, int64_t era,
+                                const ef__generation *with, ef_error *err)
+{
+    change c = {.store = vp_store_of(views), .id = id, .era = era, .generation = with};
+
+    return vp_write(c.store, false, replace, &c, err);
 }
 
 static ef_status set_route(void *context, ef__pg_conn *conn, ef_error *err)

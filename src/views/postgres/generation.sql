@@ -133,6 +133,12 @@ DELETE FROM everfold_views.generation_sum WHERE generation = $1;
 UPDATE everfold_views.generation SET routed = false, era = era + 1, updated = $2
  WHERE name = (SELECT name FROM everfold_views.generation WHERE id = $1) AND routed;
 
+-- name: generation_replace
+-- binds: 1 id, 2 version, 3 program, 4 program_hash, 5 schema
+UPDATE everfold_views.generation
+   SET version = $2, program = $3, program_hash = $4, schema = $5
+ WHERE id = $1;
+
 -- name: generation_route
 -- binds: 1 id, 2 updated
 UPDATE everfold_views.generation SET routed = true, era = era + 1, updated = $2 WHERE id = $1;

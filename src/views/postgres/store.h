@@ -59,6 +59,8 @@ ef_status vp_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
 ef_status vp_generation_set_state(ef_views *views, int64_t id, int64_t era,
                                   ef__generation_state state, ef_error *err);
 ef_status vp_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err);
+ef_status vp_generation_replace(ef_views *views, int64_t id, int64_t era,
+                                const ef__generation *with, ef_error *err);
 ef_status vp_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error *err);
 ef_status vp_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
                                bool *out_more, ef_error *err);

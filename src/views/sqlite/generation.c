@@ -273,6 +273,41 @@ ef_status vq_generation_route(ef_views *views, int64_t id, int64_t era, ef_error
     return vq_write_end(store, st, err);
 }
 
+static ef_status put_program(ef__sq_conn *conn, int64_t id, const ef__generation *with,
+                             ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, VQ_GENERATION_REPLACE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, id);
+    sqlite3_bind_int(stmt, 2, with->version);
+    ef__sq_bind_str(stmt, 3, with->program);
+    sqlite3_bind_int64(stmt, 4, (int64_t)with->program_hash);
+    sqlite3_bind_int(stmt, 5, with->schema);
+    return ef__sq_done(conn, stmt, err);
+}
+
+ef_status vq_generation_replace(ef_views *views, int64_t id, int64_t era,
+                                const ef__generation *with, ef_error *err)
+{
+    vq_store *store = vq_store_of(views);
+    vq_generation g;
+    ef_status st = begin_with(store, id, era, &g, err);
+
+    if (st != EF_OK)
+        return st;
+    g.state = with->state;
+    g.era++;
+    st = vq_generation_put(store, &g, err);
+    if (st == EF_OK)
+        st = put_program(&store->conn, id, with, err);
+    if (st == EF_OK)
+        st = ef__sq_run(&store->conn, VQ_LIVE_SET_CHANGED, err);
+    return vq_write_end(store, st, err);
+}
+
 static ef_status delete_contents(ef__sq_conn *conn, int64_t id, ef_error *err)
 {
     static const int WHICH[] = {VQ_VIEW_CLEAR, VQ_INDEX_CLEAR, VQ_WATERMARK_CLEAR, VQ_CURSOR_CLEAR,

@@ -69,6 +69,10 @@ UPDATE generation
        skipped = ?9, digest_a = ?10, digest_b = ?11, updated = ?12
  WHERE id = ?1;
 
+-- name: generation_replace
+-- binds: 1 id, 2 version, 3 program, 4 program_hash, 5 schema
+UPDATE generation SET version = ?2, program = ?3, program_hash = ?4, schema = ?5 WHERE id = ?1;
+
 -- name: generation_unroute
 -- binds: 1 id that is about to be routed, 2 updated
 UPDATE generation SET routed = 0, era = era + 1, updated = ?2
