@@ -21,13 +21,16 @@ What a kill leaves behind, step by step (the order is that of the code):
                                                 that was moved ends the run
     switch, back   act noted, route moved       the same; asked for again
     retire         out of the live ones, gone   the next retire removes what is left
+    in place       program replaced             its views are older than it: migrated by any worker
+                   page of views rewritten      all or none; what is new already is passed over
+                   live                         it goes on with what came meanwhile
     seed           paused, views, watermarks,   a generation nobody sees: the run fails, for its
                    let go                       views are gone, and takes the generation with it
 """
 import os
 import sys
 
-from apply import MORE, WORK, Scenario, journal, run_scenarios
+from apply import MORE, WORK, Scenario, draining, journal, run_scenarios
 from harness import Report, arguments, end_scratch, scratch
 from oracle import Ledger
 
@@ -103,6 +106,12 @@ def seeding(worker, directory):
     return Scenario(*drained(worker, directory), ("seed", TRAIL), (WORK,), COMMITS)
 
 
+def migrating(worker, directory):
+    """Events wait, too, while the views are rewritten."""
+    before = draining(worker, directory)
+    return Scenario(before.prepared, before.oracle, ("migrate", *WORK[1:]), (WORK,))
+
+
 SCENARIOS = [
     ("leasing, claiming, applying and giving back survives a kill anywhere", leasing, 14),
     ("a rebuild beside the live generation survives a kill anywhere", building, 8),
@@ -113,6 +122,7 @@ SCENARIOS = [
     ("a switch survives a kill anywhere", switching, 6),
     ("going back survives a kill anywhere", going_back, 5),
     ("retiring a generation survives a kill anywhere", retiring, 6),
+    ("a migration in place survives a kill anywhere", migrating, 10),
     ("seeding a generation survives a kill anywhere", seeding, 6),
 ]
 

@@ -80,6 +80,7 @@ int verb_hold(struct worker *w, const struct numbers *n);    /* LIMIT LEASE_MS *
 int verb_requeue(struct worker *w, const struct numbers *n); /* LIMIT */
 int verb_deploy(struct worker *w, const struct numbers *n);  /* HOW_MANY programs */
 int verb_upgrade(struct worker *w, const struct numbers *n); /* nothing: a second version of one */
+int verb_migrate(struct worker *w, const struct numbers *n); /* as work: another in place, first */
 int verb_work(struct worker *w, const struct numbers *n);    /* TICKS BATCH LEASING */
 int verb_skip(struct worker *w, const struct numbers *n);    /* nothing: every dead row */
 int verb_live(struct worker *w, const struct numbers *n);    /* N STREAMS BATCH SEED PAD */

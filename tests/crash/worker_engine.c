@@ -52,6 +52,19 @@ static const char STRICT_2[] = "projection strict version 2\n"
                                "  n += 2\n"
                                "  last = data.i\n";
 
+/* The same, but the views have another shape: what is there is migrated. */
+static const char TRAIL_2[] = "projection trail version 2\n"
+                              "  schema 2\n"
+                              "migrate from 1 to 2\n"
+                              "  count = n\n"
+                              "  unset n\n"
+                              "on * when data.i % 10 == 9\n"
+                              "  delete\n"
+                              "on *\n"
+                              "  count += 1\n"
+                              "  last = data.i\n"
+                              "  recent push data.i keep 3\n";
+
 ef_status open_engine(struct worker *w, const char *name, ef_engine **out)
 {
     const char *slash = strrchr(w->database, '/');
@@ -71,18 +84,25 @@ ef_status open_engine(struct worker *w, const char *name, ef_engine **out)
 /* --- deploy ------------------------------------------------------------------------------------
  */
 
-static ef_status deploy(struct worker *w, ef_engine *engine, const char *program)
+typedef ef_status deploy_fn(ef_engine *engine, const char *file_name, ef_str text,
+                            ef_projection_list *out, ef_text *out_report, ef_error *err);
+
+static ef_status deploy_by(struct worker *w, ef_engine *engine, deploy_fn *fn, const char *program)
 {
     ef_projection_list list = {0};
     ef_text text = {0};
-    ef_status st =
-        ef_projection_deploy(engine, "crash.fold", ef_str_from(program), &list, &text, &w->err);
+    ef_status st = fn(engine, "crash.fold", ef_str_from(program), &list, &text, &w->err);
 
     if (st != EF_OK && text.ptr)
         fprintf(stderr, "%s\n", text.ptr);
     ef_projection_list_release(&list);
     ef_text_release(&text);
     return st;
+}
+
+static ef_status deploy(struct worker *w, ef_engine *engine, const char *program)
+{
+    return deploy_by(w, engine, ef_projection_deploy, program);
 }
 
 static ef_status deploy_first(struct worker *w, ef_engine *engine, int64_t count)
@@ -180,6 +200,21 @@ static ef_status settle(struct worker *w, ef_engine *engine, int64_t ticks, int6
         wait_for_retry(&done);
     }
     return st;
+}
+
+/* Taken over in place, and every view rewritten. */
+int verb_migrate(struct worker *w, const struct numbers *n)
+{
+    ef_engine *engine = NULL;
+    bool settled = true;
+    ef_status st = open_engine(w, WORKER_NAME, &engine);
+
+    if (st == EF_OK)
+        st = deploy_by(w, engine, ef_projection_deploy_in_place, TRAIL_2);
+    if (st == EF_OK)
+        st = settle(w, engine, n->at[0], n->at[1], n->at[2], &settled);
+    ef_engine_close(engine);
+    return report(w, st);
 }
 
 /* Until there is nothing left to do; what fails is tried again at once, until it is dead. */
