@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SCOPE_PARTITIONS 8 /* of the name only: a scope is never split */
+#define SCOPE_PARTITIONS 8     /* of the name only: a scope is never split */
 #define MIGRATE_AGAIN_MS 60000 /* views that could not be migrated: somebody has to look first */
 
 static int partition_of(ef_str tenant, ef_str projection)
