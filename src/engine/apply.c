@@ -449,6 +449,8 @@ static ef_status commit(ef_engine *e, ef__apply *apply, const ef__generation_cha
                             .head = read_head,
                             .head_context = e->journal,
                             .out_live = &apply->went_live,
+                            .also = apply->complete,
+                            .also_context = apply->complete_context,
                             .fences = apply->fences,
                             .fence_count = apply->fence_count,
                             .generations = changes,

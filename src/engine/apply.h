@@ -44,7 +44,11 @@ typedef struct ef__apply {
     const ef__fence *fences;
     size_t fence_count;
     int64_t live_set; /* 0: does not matter */
-    bool files;       /* what waits is filed in the own lanes: no queued row will bring it */
+    /* What completes the batch in the journal, in the commit of the views: called when the outcome
+     * is known. NULL: the caller does it afterwards. */
+    ef_status (*complete)(void *context, void *connection, ef_error *err);
+    void *complete_context;
+    bool files;      /* what waits is filed in the own lanes: no queued row will bring it */
     bool looks_back; /* events may have been there before: what operators skipped is passed again */
     struct ef__workset **worksets; /* where what is in memory is kept; NULL: it is not */
     /* the cursor driver's, for one generation */

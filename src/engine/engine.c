@@ -8,6 +8,7 @@
 #include "workset.h"
 
 #include "../base/hash.h"
+#include "../journal/journal.h"
 #include "../base/logger.h"
 
 #include <inttypes.h>
@@ -34,6 +35,17 @@ static void name_worker(ef_engine *e)
     (void)snprintf(e->worker, sizeof e->worker, "%s-%ld-%s", host, (long)getpid(), id + 24);
 }
 
+/* Can a commit of the views take a mark of the journal with it? Where that is not known they are
+ * apart, which is as good: what the mark lacks is found by the watermarks. */
+static bool stores_join(ef_journal *journal, ef_views *views)
+{
+    char a[EF__JOURNAL_DATABASE_MAX], b[EF__VIEWS_DATABASE_MAX];
+
+    return journal->ops->mark_with && journal->ops->database && views->ops->database &&
+           journal->ops->database(journal, a, NULL) == EF_OK &&
+           views->ops->database(views, b, NULL) == EF_OK && a[0] && strcmp(a, b) == 0;
+}
+
 ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, ef_engine **out,
                              ef_error *err)
 {
@@ -51,6 +63,7 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
         e->options.live_lag_ms = EF__ENGINE_LIVE_LAG_MS;
     e->journal = options->journal;
     e->views = views;
+    e->joined = stores_join(options->journal, views);
     e->worksets_bytes = EF__WORKSETS_BYTES;
     e->cursor_batch = EF__ENGINE_CATCH_UP_BATCH;
     pthread_mutex_init(&e->lock, NULL);

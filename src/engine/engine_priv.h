@@ -64,6 +64,7 @@ struct ef_engine {
     ef_engine_options options; /* clock filled in */
     ef_journal *journal;
     ef_views *views;
+    bool joined; /* journal and views are in one database: an apply and its mark are one commit */
     char worker[80];
     pthread_mutex_t lock; /* of what follows */
     ef__compiled *compiled;

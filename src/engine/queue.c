@@ -5,6 +5,7 @@
 #include "workset.h"
 
 #include "../base/logger.h"
+#include "../journal/journal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,13 +20,14 @@ typedef struct pass {
     ef_taken_batch taken;
     ef__live_set set;
     ef__apply apply;
+    bool completed; /* the commit of the views took the marks with it */
     ef_tick *tick;
 } pass;
 
 /* --- settling --------------------------------------------------------------------------------- */
 
-/* Move the marks past what was taken; what waits gets its rows in the same transaction. */
-static ef_status settle(pass *p, const ef_exception *exceptions, size_t count, ef_error *err)
+/* What is held and has something taken from it, with where that ends. */
+static size_t taken_from(const pass *p, ef_holding *out)
 {
     size_t used = 0;
 
@@ -35,22 +37,43 @@ static ef_status settle(pass *p, const ef_exception *exceptions, size_t count, e
             if (p->taken.items[i].partition == p->held[h].partition)
                 upto = p->taken.items[i].event->position;
         if (upto) {
-            p->held[used] = p->held[h];
-            p->held[used++].upto = upto;
+            out[used] = p->held[h];
+            out[used++].upto = upto;
         }
     }
-    return ef_outbox_mark(p->engine->journal, EF_STR(EF_LANE_APPLY), p->held, used, exceptions,
-                          count, err);
+    return used;
 }
 
-static ef_status settle_outcomes(pass *p, ef_error *err)
+/* Move the marks past what was taken; what waits gets its rows in the same transaction: that of the
+ * views where there is a connection of theirs. */
+static ef_status settle(const pass *p, void *connection, const ef_exception *exceptions,
+                        size_t count, ef_error *err)
 {
+    ef_holding *held = malloc((p->held_count + 1) * sizeof *held);
+    ef_status st;
+
+    if (!held)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    st = ef__outbox_mark_with(p->engine->journal, connection, EF_STR(EF_LANE_APPLY), held,
+                              taken_from(p, held), exceptions, count, err);
+    free(held);
+    return st;
+}
+
+/* Settle a batch by its outcomes. */
+static ef_status complete(void *context, void *connection, ef_error *err)
+{
+    pass *p = context;
     size_t most = p->apply.event_count * p->apply.generation_count;
     ef_exception *exceptions = malloc((most + 1) * sizeof *exceptions);
     ef_status st = exceptions ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 
     if (st == EF_OK)
-        st = settle(p, exceptions, ef__exceptions_collect(p->engine, &p->apply, exceptions), err);
+        st = ef__crew_keep(p->engine, p->tick, err); /* a large batch may have taken long */
+    if (st == EF_OK)
+        st = settle(p, connection, exceptions,
+                    ef__exceptions_collect(p->engine, &p->apply, exceptions), err);
+    p->completed = st == EF_OK;
     free(exceptions);
     return st;
 }
@@ -60,6 +83,7 @@ static ef_status settle_outcomes(pass *p, ef_error *err)
 static ef_status apply_to(pass *p, const ef__fence_set *fences, const ef__apply_event *events,
                           ef_error *err)
 {
+    p->completed = false;
     p->apply = (ef__apply){.generations = p->set.items,
                            .generation_count = p->set.count,
                            .events = events,
@@ -68,6 +92,8 @@ static ef_status apply_to(pass *p, const ef__fence_set *fences, const ef__apply_
                            .fence_count = fences->count,
                            .live_set = p->set.number,
                            .worksets = &p->engine->queued,
+                           .complete = p->engine->joined ? complete : NULL,
+                           .complete_context = p,
                            .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
     return ef__apply_run(p->engine, &p->apply, err);
 }
@@ -100,10 +126,9 @@ static ef_status apply_taken(pass *p, ef_error *err)
     if (st == EF_OK) {
         p->apply.events = events;
         ef__tick_add(p->tick, &p->apply);
-        st = ef__crew_keep(p->engine, p->tick, err); /* a large batch may have taken long */
     }
-    if (st == EF_OK)
-        st = settle_outcomes(p, err);
+    if (st == EF_OK && !p->completed)
+        st = complete(p, NULL, err);
     ef__fences_release(&fences);
     free(events);
     return st;
@@ -151,7 +176,7 @@ static ef_status set_aside(pass *p, ef_error *err)
         }
     }
     if (st == EF_OK)
-        st = settle(p, exceptions, count, err);
+        st = settle(p, NULL, exceptions, count, err);
     if (st == EF_OK && count)
         ef__log(p->engine->options.log, EF_LOG_WARN, EF__CRASH_TEXT,
                 EF_LOG_TEXT_FIELD("stream", event->stream), EF_LOG_NUMBER_FIELD("seq", event->seq));

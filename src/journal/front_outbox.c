@@ -191,9 +191,20 @@ static ef_str error_cut(ef_str error, char room[EF_LIMIT_ERROR_BYTES])
     return cut;
 }
 
-static ef_status mark_cut(ef_journal *journal, ef_str lane, const ef_holding *held,
-                          size_t held_count, const ef_exception *exceptions, size_t exception_count,
-                          ef_error *err)
+/* On a connection of another store's, or by the journal itself. */
+static ef_status mark(ef_journal *journal, void *connection, ef_str lane, const ef_holding *held,
+                      size_t held_count, const ef_exception *exceptions, size_t exception_count,
+                      ef_error *err)
+{
+    if (connection)
+        return journal->ops->mark_with(journal, connection, lane, held, held_count, exceptions,
+                                       exception_count, err);
+    return journal->ops->mark(journal, lane, held, held_count, exceptions, exception_count, err);
+}
+
+static ef_status mark_cut(ef_journal *journal, void *connection, ef_str lane,
+                          const ef_holding *held, size_t held_count, const ef_exception *exceptions,
+                          size_t exception_count, ef_error *err)
 {
     ef_exception *cut = malloc(exception_count * sizeof *cut);
     char(*rooms)[EF_LIMIT_ERROR_BYTES] = malloc(exception_count * sizeof *rooms);
@@ -204,7 +215,7 @@ static ef_status mark_cut(ef_journal *journal, ef_str lane, const ef_holding *he
             cut[i] = exceptions[i];
             cut[i].error = error_cut(exceptions[i].error, rooms[i]);
         }
-        st = journal->ops->mark(journal, lane, held, held_count, cut, exception_count, err);
+        st = mark(journal, connection, lane, held, held_count, cut, exception_count, err);
     } else {
         st = ef_fail(err, EF_NO_MEMORY, "no memory to mark %zu exceptions", exception_count);
     }
@@ -229,9 +240,10 @@ static ef_status check_exceptions(const ef_exception *exceptions, size_t count, 
     return st;
 }
 
-ef_status ef_outbox_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
-                         size_t held_count, const ef_exception *exceptions, size_t exception_count,
-                         ef_error *err)
+ef_status ef__outbox_mark_with(ef_journal *journal, void *connection, ef_str lane,
+                               const ef_holding *held, size_t held_count,
+                               const ef_exception *exceptions, size_t exception_count,
+                               ef_error *err)
 {
     bool fit;
     ef_status st = ef__need_writable(journal, "ef_outbox_mark", err);
@@ -247,8 +259,17 @@ ef_status ef_outbox_mark(ef_journal *journal, ef_str lane, const ef_holding *hel
     if (held_count == 0)
         return ef_fail(err, EF_BAD_INPUT, "exceptions are marked under a lease, and none is given");
     if (!fit)
-        return mark_cut(journal, lane, held, held_count, exceptions, exception_count, err);
-    return journal->ops->mark(journal, lane, held, held_count, exceptions, exception_count, err);
+        return mark_cut(journal, connection, lane, held, held_count, exceptions, exception_count,
+                        err);
+    return mark(journal, connection, lane, held, held_count, exceptions, exception_count, err);
+}
+
+ef_status ef_outbox_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
+                         size_t held_count, const ef_exception *exceptions, size_t exception_count,
+                         ef_error *err)
+{
+    return ef__outbox_mark_with(journal, NULL, lane, held, held_count, exceptions, exception_count,
+                                err);
 }
 
 ef_status ef_outbox_file(ef_journal *journal, const ef_exception *exceptions,
@@ -266,7 +287,7 @@ ef_status ef_outbox_file(ef_journal *journal, const ef_exception *exceptions,
     if (st != EF_OK || exception_count == 0)
         return st;
     if (!fit)
-        return mark_cut(journal, lane, NULL, 0, exceptions, exception_count, err);
+        return mark_cut(journal, NULL, lane, NULL, 0, exceptions, exception_count, err);
     return journal->ops->mark(journal, lane, NULL, 0, exceptions, exception_count, err);
 }
 

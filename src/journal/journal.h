@@ -32,6 +32,8 @@ struct ef_journal {
     ef_journal_options options; /* clock, log and busy_ms filled in; url is not kept */
 };
 
+enum { EF__JOURNAL_DATABASE_MAX = 64 };
+
 enum ef__journal_caps {
     EF__JOURNAL_MANY_PROCESSES = 1, /* another process may have it open too */
     EF__JOURNAL_DURABLE = 2         /* survives the process */
@@ -75,6 +77,13 @@ struct ef__journal_ops {
     /* held_count 0: file the exceptions that have no row, leave those that have one */
     ef_status (*mark)(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
                       const ef_exception *exceptions, size_t exception_count, ef_error *err);
+    /* The same, within a transaction of another store that is in the same database, on its
+     * connection. NULL where there is no such thing. */
+    ef_status (*mark_with)(ef_journal *journal, void *connection, ef_str lane,
+                           const ef_holding *held, size_t held_count,
+                           const ef_exception *exceptions, size_t exception_count, ef_error *err);
+    /* Which database it is in, in all the world; "" when it is not known. NULL as mark_with. */
+    ef_status (*database)(ef_journal *journal, char out[EF__JOURNAL_DATABASE_MAX], ef_error *err);
     ef_status (*outbox_ls)(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
                            ef_error *err);
     ef_status (*outbox_summarise)(ef_journal *journal, const ef_outbox_query *query,
@@ -114,6 +123,12 @@ struct ef__journal_ops {
     ef_status (*run_ls)(ef_journal *journal, ef_str only, bool open_only, size_t limit,
                         ef_run_list *out, ef_error *err);
 };
+
+/* As ef_outbox_mark, on the connection of a store that shares the database. */
+ef_status ef__outbox_mark_with(ef_journal *journal, void *connection, ef_str lane,
+                               const ef_holding *held, size_t held_count,
+                               const ef_exception *exceptions, size_t exception_count,
+                               ef_error *err);
 
 /* Back ends: open behind the front. `journal->options` is filled in by the front afterwards. */
 ef_status ef__journal_memory_open(const ef_journal_options *options, ef_journal **out,

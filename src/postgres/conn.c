@@ -173,6 +173,7 @@ void ef__pg_close(ef__pg_conn *conn)
 {
     PQfinish(conn->pg);
     free(conn->prepared);
+    free(conn->guest_prepared);
     *conn = (ef__pg_conn){0};
 }
 

@@ -47,6 +47,9 @@ typedef struct ef__pg_conn {
     int sent;
     bool unsynced; /* … and the server was not asked to answer the last of it */
     bool in_transaction;
+    /* Statements of another back end that works on this connection too (ef__pg_as). */
+    const ef__pg_texts *guest_texts;
+    unsigned char *guest_prepared;
     struct ef__pg_conn *next; /* of the pool's idle ones */
 } ef__pg_conn;
 

@@ -100,7 +100,9 @@ ef_status ef__pg_migrate(ef__pg_pool *pool, const char *part, const char *const 
                                part, m.done, count);
     if (st != EF_OK || m.done == count)
         return st;
-    return ef__pg_transaction(pool, EF__PG_WRITE, migrate, &m, err);
+    /* Lost in the commit: what was done is found, and the rest is done. */
+    st = ef__pg_transaction(pool, EF__PG_WRITE, migrate, &m, err);
+    return st == EF_UNSURE ? ef__pg_transaction(pool, EF__PG_WRITE, migrate, &m, err) : st;
 }
 
 bool ef__pg_migration_text(const char *part, const char *const *migrations, int count, ef__buf *out)

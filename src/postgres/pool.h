@@ -59,6 +59,18 @@ typedef ef_status (*ef__pg_work)(void *context, ef__pg_conn *conn, ef_error *err
  */
 ef_status ef__pg_transaction(ef__pg_pool *pool, ef__pg_how how, ef__pg_work work, void *context,
                              ef_error *err);
+/*
+ * Do `work` inside a transaction of another back end, on its connection: with the statements
+ * `texts`, whose names must not be those of the other's. What was sent before is taken, and so is
+ * what the work has sent.
+ */
+ef_status ef__pg_as(ef__pg_conn *conn, const ef__pg_texts *texts, ef__pg_work work, void *context,
+                    ef_error *err);
+/* Which database it is, in all the world: stores that say the same may share a transaction. ""
+ * where the role may not know. */
+enum { EF__PG_DATABASE_MAX = 64 };
+ef_status ef__pg_database(ef__pg_pool *pool, char out[EF__PG_DATABASE_MAX], ef_error *err);
+
 /* Ask for another try from within a transaction's work: return what this returns. */
 ef_status ef__pg_try_again(ef__pg_conn *conn, const char *why, ef_error *err);
 

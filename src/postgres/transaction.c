@@ -10,6 +10,7 @@
 #include "pool_priv.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* An answer that was given survives a crash even where the server is set to synchronous_commit=off.
  * */
@@ -18,6 +19,11 @@ static const char SETTINGS[] = "SELECT set_config('lock_timeout', $1, true),"
                                " CASE WHEN $3 THEN set_config('synchronous_commit', 'off', true)"
                                "      WHEN current_setting('synchronous_commit') = 'off'"
                                "      THEN set_config('synchronous_commit', 'on', true) END";
+
+static bool writes(ef__pg_how how)
+{
+    return how == EF__PG_WRITE || how == EF__PG_WRITE_LAX;
+}
 
 static ef_status begin(ef__pg_pool *pool, ef__pg_conn *conn, ef__pg_how how, ef_error *err)
 {
@@ -33,7 +39,7 @@ static ef_status begin(ef__pg_pool *pool, ef__pg_conn *conn, ef__pg_how how, ef_
     if (st != EF_OK)
         return st;
     conn->in_transaction = true;
-    if (how != EF__PG_WRITE && how != EF__PG_WRITE_LAX)
+    if (!writes(how))
         return EF_OK;
     (void)snprintf(lock, sizeof lock, "%lld", (long long)busy_ms);
     (void)snprintf(idle, sizeof idle, "%lld", (long long)(busy_ms < 5000 ? busy_ms : 5000));
@@ -77,6 +83,8 @@ static ef_status try_once(ef__pg_pool *pool, ef__pg_how how, ef__pg_work work, v
         st = work(context, conn, err);
     if (st == EF_OK)
         st = commit(conn, err);
+    if (st == EF_UNSURE && !writes(how))
+        st = EF_OK; /* all answers are there, and there was nothing to commit */
     *out_again = st != EF_OK && st != EF_UNSURE && conn->fault != EF__PG_SOUND;
     ef__pg_pool_put(pool, conn);
     return st;
@@ -93,6 +101,72 @@ ef_status ef__pg_transaction(ef__pg_pool *pool, ef__pg_how how, ef__pg_work work
         st = try_once(pool, how, work, context, &again, err);
     while (again && ef__pg_tries_next(pool, &tries));
     return st;
+}
+
+/* --- two back ends, one transaction ----------------------------------------------------------- */
+
+static void swap_texts(ef__pg_conn *conn)
+{
+    const ef__pg_texts *texts = conn->texts;
+    unsigned char *prepared = conn->prepared;
+
+    conn->texts = conn->guest_texts;
+    conn->prepared = conn->guest_prepared;
+    conn->guest_texts = texts;
+    conn->guest_prepared = prepared;
+}
+
+ef_status ef__pg_as(ef__pg_conn *conn, const ef__pg_texts *texts, ef__pg_work work, void *context,
+                    ef_error *err)
+{
+    ef_status st = ef__pg_take_all(conn, err);
+
+    if (st != EF_OK)
+        return st;
+    if (conn->guest_texts != texts) {
+        free(conn->guest_prepared);
+        conn->guest_texts = texts;
+        conn->guest_prepared = conn->prepared ? calloc((size_t)texts->count, 1) : NULL;
+        if (conn->prepared && !conn->guest_prepared) {
+            conn->guest_texts = NULL;
+            return ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
+        }
+    }
+    swap_texts(conn);
+    st = work(context, conn, err);
+    /* Answers belong to the statements they were sent with, so they are taken before the way back.
+     */
+    if (st == EF_OK)
+        st = ef__pg_take_all(conn, err);
+    else
+        (void)ef__pg_take_all(conn, NULL);
+    swap_texts(conn);
+    return st;
+}
+
+/* A copy of a cluster has its number too; but no two servers were started in the same microsecond.
+ */
+static ef_status ask_database(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    PGresult *rows = NULL;
+    ef_status st = ef__pg_query_text(
+        conn,
+        "SELECT CASE WHEN has_function_privilege('pg_control_system()', 'execute')"
+        "       THEN (SELECT system_identifier::text FROM pg_control_system()) || '/' || oid || '/'"
+        "       || (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint END"
+        "  FROM pg_database WHERE datname = current_database()",
+        NULL, &rows, err);
+
+    if (st == EF_OK)
+        (void)snprintf(context, EF__PG_DATABASE_MAX, "%.*s", EF_STR_ARG(ef__pg_str(rows, 0, 0)));
+    PQclear(rows);
+    return st;
+}
+
+ef_status ef__pg_database(ef__pg_pool *pool, char out[EF__PG_DATABASE_MAX], ef_error *err)
+{
+    out[0] = '\0';
+    return ef__pg_on_conn(pool, ask_database, out, err);
 }
 
 ef_status ef__pg_try_again(ef__pg_conn *conn, const char *why, ef_error *err)

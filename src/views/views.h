@@ -214,6 +214,14 @@ typedef struct ef__views_commit {
     ef_status (*head)(void *context, int64_t *out_position, ef_error *err);
     void *head_context;
     bool *out_live;
+    /*
+     * What another store does in the same transaction, on this store's connection: called when
+     * everything was compared and written, before the commit, and again when that has to be tried
+     * again. Only for stores that say the same `database`. What it answers, if not EF_OK, is what
+     * commit answers, and nothing is changed.
+     */
+    ef_status (*also)(void *context, void *connection, ef_error *err);
+    void *also_context;
     const ef__fence *fences;
     size_t fence_count;
     const ef__generation_change *generations;
@@ -252,6 +260,8 @@ struct ef_views {
     const ef_log *log;
     bool read_only;
 };
+
+enum { EF__VIEWS_DATABASE_MAX = 64 };
 
 struct ef__views_ops {
     const char *name;
@@ -296,6 +306,10 @@ struct ef__views_ops {
      *                not what was read: start over
      */
     ef_status (*commit)(ef_views *views, const ef__views_commit *commit, ef_error *err);
+
+    /* Which database it is in, in all the world; "" when it is not known. NULL where no other store
+     * can take part in its commits. */
+    ef_status (*database)(ef_views *views, char out[EF__VIEWS_DATABASE_MAX], ef_error *err);
 
     /* `out` is filled in from `arena`; *out_found says whether there is one. */
     ef_status (*view_get)(ef_views *views, int64_t generation, ef_str tenant, ef_str id,

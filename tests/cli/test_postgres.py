@@ -94,6 +94,12 @@ class Pairs(Stores):
     def test_a_journal_on_sqlite_with_views_on_postgres(self):
         self.check_pair("sqlite", "postgres")
 
+    def test_a_journal_on_postgres_with_views_on_sqlite(self):
+        self.check_pair("postgres", "sqlite")
+
+    def test_both_on_postgres(self):
+        self.check_pair("postgres", "postgres")
+
 
 class Sql(Stores):
     def test_views_are_there_for_plain_sql(self):

@@ -125,7 +125,7 @@ static ef_status set_work(void *context, ef__pg_conn *conn, ef_error *err)
 
 ef_status pg_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
 {
-    return pg_write(pg_store_of(journal), set_work, (void *)lane, err);
+    return pg_write_again(pg_store_of(journal), set_work, (void *)lane, err);
 }
 
 ef_status pg_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)

@@ -339,7 +339,9 @@ ef_status pg_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
     pg_store *store = pg_store_of(journal);
     ef_error refusal = EF_ERROR_INIT;
     lease_job job = {store, calls, count, worker, heartbeat_ms, &refusal, false};
-    ef_status st = pg_write(store, many_work, &job, err);
+    /* What was renewed or taken is found under the token that the call has by now; what was given
+     * back is lost, which is as good. */
+    ef_status st = pg_write_again(store, many_work, &job, err);
 
     for (size_t i = 0; st == EF_OK && i < count; i++)
         (void)pg_refused(store, calls[i].status);

@@ -393,10 +393,11 @@ static ef_status mark_work(void *context, ef__pg_conn *conn, ef_error *err)
     return st == EF_OK ? send_marks(m, conn, err) : st;
 }
 
-ef_status pg_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
-                  const ef_exception *exceptions, size_t exception_count, ef_error *err)
+static ef_status settle_batch(pg_store *store, ef__pg_conn *conn, ef_str lane,
+                              const ef_holding *held, size_t held_count,
+                              const ef_exception *exceptions, size_t exception_count, ef_error *err)
 {
-    marking m = {.store = pg_store_of(journal),
+    marking m = {.store = store,
                  .lane_name = lane,
                  .held = held,
                  .held_count = held_count,
@@ -407,8 +408,24 @@ ef_status pg_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size
 
     pg_held_map_init(&m.map, held, held_count);
     /* A mark that is there already is passed again, and an exception written as it is. */
-    st = pg_write_again(m.store, mark_work, &m, err);
+    st = conn ? pg_write_with(store, conn, mark_work, &m, err)
+              : pg_write_again(store, mark_work, &m, err);
     PQclear(m.found);
     ef__arena_release(&m.arena);
     return st;
+}
+
+ef_status pg_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
+                  const ef_exception *exceptions, size_t exception_count, ef_error *err)
+{
+    return settle_batch(pg_store_of(journal), NULL, lane, held, held_count, exceptions,
+                        exception_count, err);
+}
+
+ef_status pg_mark_with(ef_journal *journal, void *connection, ef_str lane, const ef_holding *held,
+                       size_t held_count, const ef_exception *exceptions, size_t exception_count,
+                       ef_error *err)
+{
+    return settle_batch(pg_store_of(journal), connection, lane, held, held_count, exceptions,
+                        exception_count, err);
 }

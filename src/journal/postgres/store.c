@@ -54,6 +54,18 @@ ef_status pg_write_again(pg_store *store, ef__pg_work work, void *context, ef_er
     return st;
 }
 
+ef_status pg_write_with(pg_store *store, ef__pg_conn *conn, ef__pg_work work, void *context,
+                        ef_error *err)
+{
+    return pg_refused(store, ef__pg_as(conn, &TEXTS, work, context, err));
+}
+
+static ef_status pg_database(ef_journal *journal, char out[EF__JOURNAL_DATABASE_MAX], ef_error *err)
+{
+    _Static_assert((int)EF__JOURNAL_DATABASE_MAX == (int)EF__PG_DATABASE_MAX, "they hold the same");
+    return ef__pg_database(pg_store_of(journal)->pool, out, err);
+}
+
 ef_status pg_refused(pg_store *store, ef_status st)
 {
     if (st == EF_LEASE_LOST)
@@ -348,6 +360,8 @@ static const ef__journal_ops postgres_ops = {
     .lane_ls = pg_lane_ls,
     .take = pg_take,
     .mark = pg_mark,
+    .mark_with = pg_mark_with,
+    .database = pg_database,
     .outbox_ls = pg_outbox_ls,
     .outbox_summarise = pg_outbox_summarise,
     .requeue = pg_requeue,

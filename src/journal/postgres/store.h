@@ -66,6 +66,9 @@ void pg_saw(pg_store *store, int64_t position);
 ef_status pg_write(pg_store *store, ef__pg_work work, void *context, ef_error *err);
 /* The same for what may be done twice: done again when the connection was lost in the commit. */
 ef_status pg_write_again(pg_store *store, ef__pg_work work, void *context, ef_error *err);
+/* The same on the connection, and in the transaction, of another store. */
+ef_status pg_write_with(pg_store *store, ef__pg_conn *conn, ef__pg_work work, void *context,
+                        ef_error *err);
 /* Count a write that came too late, and pass the status on. */
 ef_status pg_refused(pg_store *store, ef_status st);
 
@@ -173,6 +176,9 @@ ef_status pg_take(ef_journal *journal, ef_str lane, bool due_exceptions, const e
                   size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
 ef_status pg_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
                   const ef_exception *exceptions, size_t exception_count, ef_error *err);
+ef_status pg_mark_with(ef_journal *journal, void *connection, ef_str lane, const ef_holding *held,
+                       size_t held_count, const ef_exception *exceptions, size_t exception_count,
+                       ef_error *err);
 ef_status pg_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
                        ef_error *err);
 ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,

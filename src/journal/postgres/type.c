@@ -58,7 +58,7 @@ static ef_status set_work(void *context, ef__pg_conn *conn, ef_error *err)
 
 ef_status pg_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
 {
-    return pg_write(pg_store_of(journal), set_work, (void *)type, err);
+    return pg_write_again(pg_store_of(journal), set_work, (void *)type, err);
 }
 
 ef_status pg_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err)

@@ -23,7 +23,7 @@ ef_status pg_worker_leave(ef_journal *journal, ef_str id, ef_error *err)
 {
     worker_job job = {.store = pg_store_of(journal), .id = id};
 
-    return pg_write(job.store, leave_work, &job, err);
+    return pg_write_again(job.store, leave_work, &job, err);
 }
 
 static ef_status purge_work(void *context, ef__pg_conn *conn, ef_error *err)
@@ -49,7 +49,7 @@ ef_status pg_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t in
 {
     worker_job job = {
         .store = pg_store_of(journal), .older_than_ms = older_than_ms, .interval_ms = interval_ms};
-    ef_status st = pg_write(job.store, purge_work, &job, err);
+    ef_status st = pg_write_again(job.store, purge_work, &job, err);
 
     *out_purged = st == EF_OK ? job.purged : 0;
     return st;

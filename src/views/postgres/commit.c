@@ -28,8 +28,8 @@ typedef struct commit_work {
     vp_sorted sorted;
     ef__fence *fences; /* those with a scope, in order */
     size_t fence_count;
-    int64_t *ids;      /* of the generations, in their order */
-    size_t lock_count; /* answers to come before those that say something */
+    int64_t *ids; /* of the generations, in their order */
+    size_t lock_count;
     int64_t now_us;
     bool any_open, live;
     struct found {
@@ -61,17 +61,6 @@ static bool is_alone(const ef__generation_change *g)
     return g->go_live || g->tenant_count > 0;
 }
 
-/* Texts that the room has sent to begin the transaction, and whose answers it leaves to us. */
-static size_t answers_before(const ef__pg_conn *conn)
-{
-    enum { TEXT = -2 };
-    size_t count = 0;
-
-    for (int i = 0; i < conn->sent; i++)
-        count += conn->queue[(conn->first + i) % EF__PG_SENT_MAX] == TEXT;
-    return count;
-}
-
 /* In their order; neighbours that are locked alike by one statement. */
 static ef_status send_locks(commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
@@ -80,7 +69,7 @@ static ef_status send_locks(commit_work *w, ef__pg_conn *conn, ef_error *err)
     size_t from = 0, count = commit->generation_count;
     ef_status st = EF_OK;
 
-    w->lock_count = answers_before(conn); /* what begins the transaction travels with them */
+    w->lock_count = 0;
     if (live || commit->live_set) {
         st = vp_lock(conn, live, (int64_t[]){0}, 1, err);
         w->lock_count++;
@@ -477,7 +466,11 @@ static ef_status write_all(void *context, ef__pg_conn *conn, ef_error *err)
     st = send_all(w, conn, err);
     if (st == EF_OK)
         st = take_all(w, conn, err);
-    return st == EF_OK ? write_rest(w, conn, err) : st;
+    if (st == EF_OK)
+        st = write_rest(w, conn, err);
+    /* Last, so that nobody waits for rows of ours while he has those of the other store. */
+    return st == EF_OK && w->commit->also ? w->commit->also(w->commit->also_context, conn, err)
+                                          : st;
 }
 
 static ef_status prepare(commit_work *w, ef_error *err)

@@ -82,6 +82,12 @@ bool ef__views_postgres_schema(ef__buf *out)
     return ef__pg_migration_text(VP_PART, vp_migrations, vp_migration_count, out);
 }
 
+static ef_status vp_database(ef_views *views, char out[EF__VIEWS_DATABASE_MAX], ef_error *err)
+{
+    _Static_assert((int)EF__VIEWS_DATABASE_MAX == (int)EF__PG_DATABASE_MAX, "they hold the same");
+    return ef__pg_database(vp_store_of(views)->pool, out, err);
+}
+
 /* --- writing ---------------------------------------------------------------------------------- */
 
 ef_status vp_write(vp_store *store, bool may_be_lost, ef__pg_work work, void *context,
@@ -120,6 +126,7 @@ static const ef__views_ops OPS = {
     .generation_clear = vp_generation_clear,
     .generation_remove = vp_generation_remove,
     .commit = vp_commit,
+    .database = vp_database,
     .view_get = vp_view_get,
     .view_scan = vp_view_scan,
     .watermark_get = vp_watermark_get,
