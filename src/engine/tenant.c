@@ -198,7 +198,15 @@ static ef_status step_tenant(ef_engine *e, const ef__live *live, const ef__scope
 {
     ef_batch batch = EF_BATCH_INIT;
     int64_t reached = item->cursor.position;
-    ef_status st = read_events(e, live->generation, item, &batch, &reached, err);
+    ef_status st;
+
+    /* The generation was read before we had the lease, and has gone on with another worker since:
+     * where it was then is no place to bring the tenant to. */
+    if (reached > live->generation->position) {
+        tick->more = true;
+        return EF_OK;
+    }
+    st = read_events(e, live->generation, item, &batch, &reached, err);
 
     /* A journal that lost its end has nothing to go on with. */
     if (st == EF_OK &&
@@ -228,7 +236,7 @@ ef_status ef__tenants_step(ef_engine *e, const ef__live *live, ef_tick *tick, ef
     else if (st == EF_OK && due < list.count)
         look_again(tick, now_us, list.items[due].cursor.due_us);
     ef__tenant_cursor_list_release(&list);
-    return ef__scope_answer(scope, st);
+    return ef__scope_answer(e, scope, st, tick);
 }
 
 /* --- all of a generation -----------------------------------------------------------------------

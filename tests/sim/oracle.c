@@ -73,38 +73,46 @@ static bool may_skip(const oracle *o, const look_generation *g, const sim_event 
     return o->may_skip[g->name + 1][e->position] || (g->by_log && e->bad && o->passes_over);
 }
 
-/* Among what was passed in one commit: how many may have been skipped. */
-static int64_t count_skippable(const oracle *o, const look_generation *before,
-                               const look_generation *now)
-{
-    int64_t count = 0;
+/* What was passed in one commit and not looked at yet. */
+typedef struct passing {
+    int64_t skips;     /* so many were skipped … */
+    int64_t skippable; /* … of those that may have been … */
+    int64_t failing;   /* … and of these, so many that have to */
+} passing;
 
-    for (int64_t p = 1; p <= o->head; p++) {
-        const sim_event *e = &o->events[p];
-        count += e->seq > before->applied_seq[e->stream] && e->seq <= now->applied_seq[e->stream] &&
-                 may_skip(o, now, e);
+static passing count_passed(const oracle *o, const oracle_generation *g, const look_generation *now)
+{
+    passing p = {.skips = now->skipped - g->skipped};
+
+    for (int64_t at = 1; at <= o->head; at++) {
+        const sim_event *e = &o->events[at];
+        if (e->seq <= g->seen.applied_seq[e->stream] || e->seq > now->applied_seq[e->stream] ||
+            !may_skip(o, now, e))
+            continue;
+        p.skippable++;
+        p.failing += rule_verdict(g->rule, e) == FOLDED_FAILED;
     }
-    return count;
+    return p;
 }
 
-/* An event that the watermark has passed. `*skips` of the events in this commit were skipped, of
- * `*skippable` that could have been: those first that fail, or whose row says so still; then as
- * they come. */
-static void pass_event(oracle *o, oracle_generation *g, const sim_event *e, int64_t *skips,
-                       int64_t *skippable)
+/* An event that the watermark has passed. Which were skipped is a guess: those that fail; then
+ * those whose row says so still, then as they come. */
+static void pass_event(oracle *o, oracle_generation *g, const sim_event *e, passing *left)
 {
-    int lane = g->seen.name + 1;
-    bool can = may_skip(o, &g->seen, e);
-    bool first = rule_verdict(g->rule, e) == FOLDED_FAILED || o->rows.at[lane][e->position].skip;
-    bool skip = can && *skips > 0 && (*skips == *skippable || first);
+    bool can = may_skip(o, &g->seen, e), fails = rule_verdict(g->rule, e) == FOLDED_FAILED;
+    bool says_so = o->rows.at[g->seen.name + 1][e->position].skip;
+    bool skip =
+        can && left->skips > 0 &&
+        (fails || left->skips == left->skippable || (says_so && left->skips > left->failing));
     folded verdict;
 
-    *skippable -= can;
+    left->skippable -= can;
+    left->failing -= can && fails;
     if (g->fate[e->position] != FATE_NONE)
         oracle_wrong(o, "G4: %s has passed position %" PRId64 " twice", name_of(&g->seen),
                      e->position);
     if (skip) {
-        --*skips;
+        left->skips--;
         g->skipped++;
         g->fate[e->position] = FATE_SKIPPED;
         return;
@@ -240,7 +248,7 @@ static void forget(oracle_generation *g)
 static void check_generation(oracle *o, oracle_generation *g, const look_generation *now,
                              const sim_deed *deed)
 {
-    int64_t skips, skippable;
+    passing left;
 
     /* An operator may have it built anew, in place. */
     if (deed->operates && now->state == LOOK_CATCHING_UP && now->position == 0 &&
@@ -249,14 +257,13 @@ static void check_generation(oracle *o, oracle_generation *g, const look_generat
     if (now->era < g->seen.era || now->position < g->seen.position)
         oracle_wrong(o, "G5: the era or the cursor of %s went back", name_of(now));
     check_watermarks(o, &g->seen, now, deed);
-    skips = now->skipped - g->skipped;
-    skippable = count_skippable(o, &g->seen, now);
+    left = count_passed(o, g, now);
     for (int64_t p = 1; p <= o->head && !o->wrong[0]; p++) {
         const sim_event *e = &o->events[p];
         if (e->seq <= g->seen.applied_seq[e->stream] || e->seq > now->applied_seq[e->stream])
             continue;
         check_fenced(o, e, deed);
-        pass_event(o, g, e, &skips, &skippable);
+        pass_event(o, g, e, &left);
     }
     if (now->by_log)
         check_log_order(o, &g->seen, now);
