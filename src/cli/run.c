@@ -161,6 +161,8 @@ static int ended(cli *c, const ef_run *run)
     if (run->state == EF_RUN_FAILED)
         cli_warn(c, "everfold: run %.*s has failed: %.*s", EF_STR_ARG(run->id),
                  EF_STR_ARG(run->error));
+    if (run->state == EF_RUN_CANCELLED)
+        cli_warn(c, "everfold: run %.*s was cancelled", EF_STR_ARG(run->id));
     return run->state == EF_RUN_COMPLETED ? 0 : 1;
 }
 

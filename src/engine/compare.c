@@ -6,7 +6,9 @@
  * lasts longer than a page.
  *
  * Views change meanwhile. Two live generations change together, in one transaction: a view that was
- * the same before and after the other side was read belongs to what was read there.
+ * the same before and after the other side was read belongs to what was read there. Those in the
+ * order of the log have a cursor each: there both must stand at the same place for the view's
+ * tenant, before and after.
  */
 #include "run.h"
 
@@ -19,6 +21,8 @@
 typedef struct comparing {
     ef_engine *engine;
     int64_t left, right;
+    ef_str name;
+    bool apart; /* each goes by a cursor of its own */
     ef__differs *each;
     void *context;
     ef_diff *out;
@@ -40,16 +44,51 @@ static bool same(bool a_found, const ef__view *a, bool b_found, const ef__view *
     return a->schema == b->schema && ef_str_equal(a->data, b->data);
 }
 
+/* Where the two are in the events of a tenant. */
+static ef_status read_places(comparing *c, ef_str tenant, int64_t out[2], ef_error *err)
+{
+    ef__generation_list list = {0};
+    ef_status st = ef__generations_read(c->engine, c->name, &list, err);
+
+    out[0] = -1;
+    out[1] = -2; /* one that is gone is nowhere */
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        const ef__generation *g = &list.items[i];
+        if (g->id == c->left || g->id == c->right)
+            st = ef__engine_as_of(c->engine, g, &tenant, &out[g->id == c->right], err);
+    }
+    ef__generation_list_release(&list);
+    return st;
+}
+
+/* Is what was read meanwhile of one moment? NULL: nothing was read yet. */
+static ef_status is_settled(comparing *c, ef_str tenant, const int64_t before[2], int64_t now[2],
+                            bool *out, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    *out = true;
+    if (!c->apart)
+        return EF_OK;
+    st = read_places(c, tenant, now, err);
+    *out = st == EF_OK && now[0] == now[1] && (!before || before[0] == now[0]);
+    return st;
+}
+
 /* Both sides of a view as of one moment. */
 static ef_status look(comparing *c, const ef__view *at, ef__view *left, bool *left_found,
                       ef__view *right, bool *right_found, ef_error *err)
 {
     ef_views *views = c->engine->views;
     ef__view again = {0};
-    bool found = false;
+    int64_t before[2], after[2];
+    bool found = false, settled = false;
     ef_status st = EF_OK;
 
     for (int i = 0; st == EF_OK && i < LOOKS; i++) {
+        st = is_settled(c, at->tenant, NULL, before, &settled, err);
+        if (st != EF_OK || !settled)
+            continue;
         ef__arena_reset(&c->arena);
         st = views->ops->view_get(views, c->left, at->tenant, at->id, &c->arena, left, left_found,
                                   err);
@@ -59,11 +98,16 @@ static ef_status look(comparing *c, const ef__view *at, ef__view *left, bool *le
         if (st == EF_OK)
             st = views->ops->view_get(views, c->left, at->tenant, at->id, &c->arena, &again, &found,
                                       err);
-        if (st == EF_OK && same(*left_found, left, found, &again) &&
+        if (st == EF_OK)
+            st = is_settled(c, at->tenant, before, after, &settled, err);
+        if (st == EF_OK && settled && same(*left_found, left, found, &again) &&
             (!found || left->last_position == again.last_position))
-            break;
+            return EF_OK;
     }
-    return st;
+    return st != EF_OK || !c->apart
+               ? st
+               : ef_fail(err, EF_BUSY, "view \"%.*s\" changes too fast to be compared; try again",
+                         EF_STR_ARG(at->id));
 }
 
 static ef_status compare_view(comparing *c, const ef__view *at, ef_error *err)
@@ -164,12 +208,20 @@ static ef_status compare_side(comparing *c, bool left_side, page *p, ef_error *e
     return st;
 }
 
-ef_status ef__generations_compare(ef_engine *e, int64_t left, int64_t right, ef__differs *each,
-                                  void *context, ef_diff *out, ef_error *err)
+static bool follows_log(const ef__generation *g)
+{
+    return g->by_log && g->state == EF__GENERATION_LIVE;
+}
+
+ef_status ef__generations_compare(ef_engine *e, const ef__generation *left,
+                                  const ef__generation *right, ef__differs *each, void *context,
+                                  ef_diff *out, ef_error *err)
 {
     comparing c = {.engine = e,
-                   .left = left,
-                   .right = right,
+                   .left = left->id,
+                   .right = right->id,
+                   .name = left->name,
+                   .apart = follows_log(left) && follows_log(right),
                    .each = each,
                    .context = context,
                    .out = out,

@@ -363,7 +363,7 @@ ef_status ef_projection_diff(ef_engine *e, const ef_route *left, const ef_route 
     if (st == EF_OK)
         st = ef__generation_is_whole(e, b, err);
     if (st == EF_OK)
-        st = ef__generations_compare(e, a->id, b->id, each, context, out, err);
+        st = ef__generations_compare(e, a, b, each, context, out, err);
     ef__generation_list_release(&list);
     return st;
 }

@@ -213,8 +213,7 @@ static ef_status compare(ef__driven *d, const builds *b, ef_error *err)
 
     x.writer = (ef__json_writer)EF__JSON_WRITER(&x.text);
     ef__json_open(&x.writer, '[');
-    st = ef__generations_compare(d->engine, b->routed->id, b->built->id, add_example, &x, &diff,
-                                 err);
+    st = ef__generations_compare(d->engine, b->routed, b->built, add_example, &x, &diff, err);
     ef__json_close(&x.writer, ']');
     if (st == EF_OK) {
         d->detail.compared = true;

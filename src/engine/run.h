@@ -107,8 +107,9 @@ ef_status ef__grace_step(ef_engine *engine, const ef__generation_list *list, ef_
 /* --- comparing (compare.c) -------------------------------------------------------------------- */
 
 typedef bool ef__differs(void *context, const ef_difference *difference);
-ef_status ef__generations_compare(ef_engine *engine, int64_t left, int64_t right, ef__differs *each,
-                                  void *context, ef_diff *out, ef_error *err);
+ef_status ef__generations_compare(ef_engine *engine, const ef__generation *left,
+                                  const ef__generation *right, ef__differs *each, void *context,
+                                  ef_diff *out, ef_error *err);
 
 /* --- gaps (gaps.c) ---------------------------------------------------------------------------- */
 

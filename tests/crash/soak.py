@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The crash tests over and over, with other seeds and every point, for as long as they are let."""
+"""The crash tests over and over, with other seeds, for as long as they are let."""
 import os
 import random
 import subprocess
@@ -10,6 +10,7 @@ import apply
 import faults
 import hammer
 import powercut
+import runs
 import sweep
 from harness import Report, arguments
 from oracle import need
@@ -43,9 +44,8 @@ def main():
         for backend in ("memory", "sqlite"):
             report.test("memory that runs out on %s is told and loses nothing" % backend, memory,
                         os.path.abspath(options.memory), backend, seed)
-        # The points are the same in every round: as many as there is time for are met in the first.
-        apply.run(worker, rounds == 1, options.keep, seed, report, until=until)
-        sweep.run(worker, rounds == 1, options.keep, seed, report, until=until)
+        for swept in (apply, runs, sweep):
+            swept.run(worker, False, options.keep, seed, report, until=until)
     print("# %d rounds, %d tests, %d failed, first seed %d" %
           (rounds, report.number, report.failed, options.seed))
     return report.end()

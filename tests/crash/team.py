@@ -29,6 +29,7 @@ class Team(Crowd):
     """Writers and workers. What is told by those that end by themselves is kept."""
 
     def __init__(self, tools, root, dice, pause_ms=4, deployed=3, lease_ms=400):
+        self.deployed = deployed
         self.worker, self.everfold = tools
         super().__init__(Place(self.worker, root), dice)
         self.lease_ms, self.env = lease_ms, {"WORKER_PAUSE_MS": str(pause_ms)}
@@ -91,9 +92,11 @@ class Team(Crowd):
         if self.rows("journal.db", "SELECT count(*) FROM outbox_queue")[0][0]:
             return False
         head = self.rows("journal.db", "SELECT max(position) FROM event")[0][0]
-        done = self.rows("views.db", "SELECT name, applied + ignored + skipped, state"
-                         " FROM generation WHERE routed")
-        return {name for name, total, state in done if (total, state) == (head, 1)} >= set(names)
+        done = self.rows("views.db", "SELECT name, applied + ignored + skipped, state, routed"
+                         " FROM generation WHERE state < 2")
+        if any(total != head or state != 1 for name, total, state, _ in done if name in names):
+            return False
+        return {name for name, _, _, routed in done if routed} >= set(names)
 
     def wait_quiet(self, seconds=QUIET_S):
         wait_until(self.is_quiet, seconds, "there is work left")
@@ -135,7 +138,7 @@ class Team(Crowd):
         for suffix in ("", "-wal", "-shm", "-lock"):
             if os.path.exists(anew.path("/views.db" + suffix)):
                 os.remove(anew.path("/views.db" + suffix))
-        anew.must("deploy", 3)
+        anew.must("deploy", self.deployed)
         anew.must("work", 1000000, 1000, 0)
         _, built = apply_oracle.look(anew.database)
         routed = {g.name: g for g in generations.values() if g.row["routed"]}
