@@ -2,6 +2,7 @@
  * apply.c - see apply.h.
  */
 #include "apply.h"
+#include "lost.h"
 #include "queue.h"
 #include "route.h"
 #include "tenant.h"
@@ -77,7 +78,8 @@ static ef_status note_failure(work *w, const ef_event *event, ef_str code, ef_st
     return EF_OK;
 }
 
-/* The last event taken is `event`, and `next` is expected. */
+/* `next` is expected. Above `event` that says that it has been taken, and the mark never goes back:
+ * it stands at the highest one. */
 static void set_mark(work *w, ef__mark *m, const ef_event *event, int64_t next)
 {
     if (m->batch != w->set->batch) {
@@ -85,7 +87,7 @@ static void set_mark(work *w, ef__mark *m, const ef_event *event, int64_t next)
         m->change = &w->marks[w->mark_count++];
         *m->change = (ef__watermark_change){event->tenant, event->stream, m->now, m->now};
     }
-    if (next > event->seq) {
+    if (next > event->seq && event->seq >= m->now.applied_seq) {
         m->now.applied_seq = event->seq;
         memcpy(m->now.hash, event->hash, sizeof m->now.hash);
     }
@@ -117,8 +119,8 @@ static ef_status fold_one(work *w, size_t index, ef__applied *out, ef_error *err
     return EF_OK;
 }
 
-/* The journal lost events that were folded, and new ones took their seqs: an alarm, never a skip.
- * It fails, and the stream is held: the watermark expects this seq again. */
+/* The journal lost events that were folded, and others take their seqs: an alarm, never a skip. It
+ * fails, and the stream is held: the watermark expects this seq again. */
 static ef_status another_event(work *w, ef__mark *m, const ef_event *event, ef__applied *out,
                                ef_error *err)
 {
@@ -126,32 +128,17 @@ static ef_status another_event(work *w, ef__mark *m, const ef_event *event, ef__
 
     (void)ef_fail(&alarm, EF_DAMAGED,
                   "stream \"%.*s\" seq %" PRId64 " is not the event that projection \"%.*s\" has "
-                  "applied: the journal was changed behind the views; rebuild the projection, or "
-                  "let the event pass by skipping it",
-                  EF_STR_ARG(event->stream), event->seq, EF_STR_ARG(w->live->generation->name));
+                  "applied: the journal lost events behind the views, up to seq %" PRId64
+                  "; rebuild the projection, or let the event pass by skipping it",
+                  EF_STR_ARG(event->stream), event->seq, EF_STR_ARG(w->live->generation->name),
+                  m->now.applied_seq);
     ef__log(w->engine->options.log, EF_LOG_ERROR, "an event is not the one that was applied",
             EF_LOG_TEXT_FIELD("error", ef_str_from(alarm.text)));
-    if (!ef__watermark_held(&m->now))
+    if (m->now.expected_next_seq != event->seq)
         set_mark(w, m, event, event->seq);
     out->verdict = EF__VERDICT_FAILED;
     out->message = keep(w, alarm.text);
     return note_failure(w, event, EF_STR("hash_mismatch"), out->message, err);
-}
-
-/* An event that was taken before, or one that claims to be it. */
-static ef_status meet_again(work *w, size_t index, ef__mark *m, ef__applied *out, ef_error *err)
-{
-    const ef__apply_event *item = &w->apply->events[index];
-    bool last = item->event->seq == m->now.applied_seq;
-    bool same = last && memcmp(item->event->hash, m->now.hash, sizeof m->now.hash) == 0;
-
-    out->verdict = EF__VERDICT_DUPLICATE;
-    if (last && !same && !item->skip)
-        return another_event(w, m, item->event, out, err);
-    /* The right one is back, or an operator has said that this one may stand for it. */
-    if (last && (!same || ef__watermark_held(&m->now)))
-        set_mark(w, m, item->event, item->event->seq + 1);
-    return EF_OK;
 }
 
 /* What an event waits for. */
@@ -166,6 +153,43 @@ static void defer(work *w, const ef__mark *m, ef__applied *out)
                    m->now.expected_next_seq);
     out->verdict = EF__VERDICT_DEFERRED;
     out->message = keep(w, text);
+}
+
+/* Has the journal what the mark stands at? Asked once in a batch. */
+static ef_status look_back(work *w, ef__mark *m, const ef_event *event, bool *out, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    *out = m->checked == w->set->batch;
+    if (!*out)
+        st = ef__lost_look(w->engine, &m->now, event, out, err);
+    if (*out)
+        m->checked = w->set->batch;
+    return st;
+}
+
+/* An event that was taken before, or one that claims to be it. */
+static ef_status meet_again(work *w, size_t index, ef__mark *m, ef__applied *out, ef_error *err)
+{
+    const ef__apply_event *item = &w->apply->events[index];
+    bool held = ef__watermark_held(&m->now), same;
+    ef_status st;
+
+    out->verdict = EF__VERDICT_DUPLICATE;
+    if (held && item->event->seq < m->now.expected_next_seq)
+        return EF_OK; /* before the alarm, or an operator has let it pass since */
+    st = look_back(w, m, item->event, &same, err);
+    if (st != EF_OK)
+        return st;
+    if (same && held) /* the right ones are back */
+        set_mark(w, m, item->event, m->now.applied_seq + 1);
+    else if (!same && held && item->event->seq > m->now.expected_next_seq)
+        defer(w, m, out);
+    else if (!same && !item->skip)
+        return another_event(w, m, item->event, out, err);
+    else if (!same) /* an operator has said that it may stand for the one that was applied */
+        set_mark(w, m, item->event, item->event->seq + 1);
+    return EF_OK;
 }
 
 /* An event that fails does not move the watermark, so what follows it in its stream is deferred. */

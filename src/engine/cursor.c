@@ -2,6 +2,7 @@
  * cursor.c - the cursor driver: generations that catch up, and those that follow the log.
  */
 #include "govern.h"
+#include "lost.h"
 #include "migrate.h"
 #include "run.h"
 #include "scope.h"
@@ -87,12 +88,34 @@ static ef_status read_on(ef_engine *e, const ef__live *live, ef__scope *scope, e
     return st;
 }
 
-/* An Everfold that had one cursor for all tenants stopped it for all of them. */
+/* The journal has it after all; or it was stopped by an Everfold that had one cursor for all
+ * tenants. */
 static ef_status wake_failed(ef_engine *e, const ef__generation *g, ef_tick *tick, ef_error *err)
 {
     tick->more = true;
     return e->views->ops->generation_set_state(e->views, g->id, g->era, EF__GENERATION_CATCHING_UP,
                                                err);
+}
+
+/* Go on from the cursor, if that is a place to go on from. A journal that is open loses nothing, so
+ * it is asked once, and of one that has failed every time: the right journal may be back. */
+static ef_status go_on(ef_engine *e, const ef__live *live, ef__scope *scope, ef_tick *tick,
+                       ef_error *err)
+{
+    const ef__generation *g = live->generation;
+    bool failed = g->state == EF__GENERATION_FAILED;
+    ef_status st = EF_OK;
+
+    if (failed || !scope->placed)
+        st = ef__lost_look_at_cursor(e, g, &scope->placed, err);
+    if (st != EF_OK)
+        return st;
+    if (!scope->placed)
+        return failed ? EF_OK : ef__lost_stop(e, g, err);
+    if (failed)
+        return wake_failed(e, g, tick, err);
+    return ef__live_migrates(live) ? ef__migrate_step(e, live, scope, tick, err)
+                                   : read_on(e, live, scope, tick, err);
 }
 
 static ef_status cursor_generation(ef_engine *e, const ef__live *live, ef_tick *tick, ef_error *err)
@@ -104,13 +127,8 @@ static ef_status cursor_generation(ef_engine *e, const ef__live *live, ef_tick *
 
     if (st != EF_OK || !ready)
         return st;
-    if (live->generation->state == EF__GENERATION_FAILED)
-        st = wake_failed(e, live->generation, tick, err);
-    else if (ef__live_migrates(live))
-        st = ef__migrate_step(e, live, scope, tick, err);
-    else
-        st = read_on(e, live, scope, tick, err);
-    return ef__scope_answer(scope, st);
+    st = go_on(e, live, scope, tick, err);
+    return ef__scope_answer(e, scope, st, tick);
 }
 
 static bool is_read(const ef__generation *g)

@@ -2,6 +2,7 @@
  * queue.c - see queue.h: what is queued.
  */
 #include "queue.h"
+#include "lost.h"
 #include "workset.h"
 
 #include "../base/logger.h"
@@ -137,17 +138,19 @@ static ef_status apply_taken(pass *p, ef_error *err)
 /* --- what was in hand when a process ended ------------------------------------------------------
  */
 
-/* Does the generation still lack the event? */
+/* Does the generation still lack the event? It may have another one of that seq. */
 static ef_status lacks(const pass *p, const ef__generation *g, const ef_event *event, bool *out,
                        ef_error *err)
 {
     ef__watermark mark = {0};
-    bool found;
+    bool found, there = true;
     ef_views *views = p->engine->views;
     ef_status st =
         views->ops->watermark_get(views, g->id, event->tenant, event->stream, &mark, &found, err);
 
-    *out = st == EF_OK && (!found || mark.applied_seq < event->seq);
+    if (st == EF_OK && mark.applied_seq >= event->seq)
+        st = ef__lost_look(p->engine, &mark, event, &there, err);
+    *out = st == EF_OK && (mark.applied_seq < event->seq || !there);
     return st;
 }
 

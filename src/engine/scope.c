@@ -139,10 +139,24 @@ ef_status ef__scope_apply(ef_engine *e, const ef__scope *scope, const ef_batch *
     return st;
 }
 
-ef_status ef__scope_answer(ef__scope *scope, ef_status st)
+/* Where the lease is still ours by the journal, the view store has seen a higher token than that
+ * gave us: one of them was restored from a copy. With every release the token grows, until it is
+ * higher than any that was seen. */
+static void lose(ef_engine *e, ef__scope *scope, ef_tick *tick)
+{
+    ef_lease_key key = lease_of(scope);
+
+    if (!e->ghost && ef_lease_release(e->journal, &key, scope->token, NULL) == EF_OK)
+        tick->more = true;
+    scope->token = 0;
+}
+
+ef_status ef__scope_answer(ef_engine *e, ef__scope *scope, ef_status st, ef_tick *tick)
 {
     if (st == EF_LEASE_LOST)
-        scope->token = 0;
+        lose(e, scope, tick);
+    if (st != EF_OK && st != EF_CONFLICT)
+        scope->placed = false; /* a store that was away may have come back as another */
     return st == EF_LEASE_LOST || st == EF_CONFLICT ? EF_OK : st;
 }
 

@@ -32,6 +32,7 @@ typedef struct ef__scope {
     int64_t until_us, renew_us; /* monotonic: the lease counts as gone, is to be renewed */
     int64_t next_try_us;        /* monotonic: somebody else has it until then, or live work */
     bool seen;                  /* in the live set of this tick */
+    bool placed;                /* the journal has what the cursor stands at */
     ef__migrate_place place;
 } ef__scope;
 
@@ -55,7 +56,7 @@ ef_status ef__scope_apply(ef_engine *engine, const ef__scope *scope, const ef_ba
                           bool skip_first, ef__apply *apply, ef_tick *tick, ef_error *err);
 /* What a call made under the lease has answered, for the caller's caller: that another worker has
  * it now, or was quicker, is not a failure. */
-ef_status ef__scope_answer(ef__scope *scope, ef_status st);
+ef_status ef__scope_answer(ef_engine *engine, ef__scope *scope, ef_status st, ef_tick *tick);
 /* Its views cannot be migrated, as `err` says: it fails, and is tried again when it heals. */
 ef_status ef__scope_failed(ef_engine *engine, ef__scope *scope, const ef__generation *generation,
                            ef_tick *tick, ef_error *err);

@@ -24,6 +24,7 @@ typedef struct ef__mark {
     ef__watermark now;
     uint64_t batch;               /* the one that moved it last … */
     ef__watermark_change *change; /* … how, while that batch lasts: in its memory */
+    uint64_t checked;             /* the one that found what it stands at in the journal */
 } ef__mark;
 
 typedef struct ef__workset {

@@ -75,12 +75,12 @@ typedef struct ef__view {
 
 typedef struct ef__watermark {
     int64_t applied_seq;         /* highest seq of the stream that was applied or ignored */
-    int64_t expected_next_seq;   /* applied + 1, or applied_seq while the stream is held */
+    int64_t expected_next_seq;   /* applied + 1; at or below applied while the stream is held */
     uint8_t hash[EF_HASH_BYTES]; /* of the event applied_seq */
 } ef__watermark;
 
-/* Another event has come under the seq that was applied last: the stream is in quarantine for this
- * generation until an operator acts. */
+/* Another event has come under a seq that was applied, and is expected from there on: the stream is
+ * in quarantine for this generation until an operator acts. */
 static inline bool ef__watermark_held(const ef__watermark *w)
 {
     return w->applied_seq > 0 && w->expected_next_seq <= w->applied_seq;
@@ -189,10 +189,10 @@ typedef struct ef__generation_change {
     size_t tenant_count;
     const ef__failure *failures; /* to open (one open per generation and event: others count up) */
     size_t failure_count;
-    /* Open failures of a stream that its watermark passes (from before.expected_next_seq up to
-     * after.applied_seq) are resolved. That of an event with another hash is at applied_seq, and
-     * the watermark expects it: it stays open until an operator lets the event pass, the right one
-     * is back, or the generation is cleared. */
+    /* Open failures of a stream that its watermark passes (from before.expected_next_seq to before
+     * after.expected_next_seq) are resolved. That of an event with another hash is at or below
+     * applied_seq, and the watermark expects it: it stays open until an operator lets the event
+     * pass, the right one is back, or the generation is cleared. */
 } ef__generation_change;
 
 typedef struct ef__views_commit {

@@ -7,12 +7,18 @@
  */
 #include "engine_fixture.h"
 
-#include "../../src/engine/engine_priv.h"
+#include "../../src/engine/scope.h"
 
 static const char COUNTS[] = "projection counts version 1\n"
                              "  view stream\n"
                              "on *\n"
                              "  n += 1\n";
+
+static const char FOLLOWS[] = "projection follows version 1\n"
+                              "  order by log\n"
+                              "  view stream\n"
+                              "on *\n"
+                              "  n += 1\n";
 
 static const char OTHERS[] = "projection others version 1\n"
                              "  view stream\n"
@@ -74,6 +80,14 @@ static void start(fixture *f)
     drain(f);
     append(f, "s", "added", "{}");
     set_mark(f, "s", (ef__watermark){1, 2, {0xab}}, 1);
+}
+
+/* "counts" has applied three events of stream s, of which the journal has lost at least the last
+ * two; one is there, or has come instead of the first. */
+static void start_ahead(fixture *f)
+{
+    start(f);
+    set_mark(f, "s", (ef__watermark){3, 4, {0xab}}, 2);
 }
 
 static void check_failures(fixture *f, size_t open, size_t all)
@@ -275,6 +289,138 @@ static void another_worker_finds_it_held(void **state)
     fixture_close(f);
 }
 
+static void events_below_the_mark_are_held_one_by_one(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start_ahead(f);
+    CHECK_INT(1, drain(f).failed);
+    for (int i = 0; i < 3; i++)
+        append(f, "s", "added", "{}");
+    drain(f);
+    CHECK_TEXT("", view_data(f, "counts", "s"));
+    CHECK_TEXT("{\"n\":4}", view_data(f, "others", "s"));
+    CHECK_INT(3, summary_of(f, "counts").pending);
+    CHECK_INT(1, summary_of(f, "counts").failed);
+    check_failures(f, 1, 1);
+    CHECK_INT(3, mark_of(f, "counts", "s").applied_seq);
+    CHECK_INT(1, mark_of(f, "counts", "s").expected_next_seq);
+    fixture_close(f);
+}
+
+/* Each of them has to be let pass; only then is there something to go on from. */
+static void skips_of_all_that_took_the_place_of_lost_ones_free_the_stream(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start_ahead(f);
+    for (int i = 0; i < 4; i++)
+        append(f, "s", "added", "{}");
+    drain(f);
+    for (int64_t seq = 1; seq <= 3; seq++) {
+        let_pass(f, seq);
+        drain(f);
+        CHECK_INT(seq < 3 ? seq + 1 : 6, mark_of(f, "counts", "s").expected_next_seq);
+    }
+    CHECK_TEXT("{\"n\":2}", view_data(f, "counts", "s"));
+    CHECK_INT(5, mark_of(f, "counts", "s").applied_seq);
+    check_failures(f, 0, 3);
+    check_accounts(f, "counts", "live", 0);
+    fixture_close(f);
+}
+
+static void events_below_the_mark_are_duplicates_when_the_right_journal_is_back(void **state)
+{
+    fixture fx, *f = &fx;
+    ef__watermark mark;
+    ef_batch batch = EF_BATCH_INIT;
+
+    (void)state;
+    start_ahead(f);
+    append(f, "s", "added", "{}");
+    append(f, "s", "added", "{}");
+    append(f, "s", "added", "{}");
+    drain(f);
+    mark = mark_of(f, "counts", "s");
+    OK(ef_journal_read_stream(f->journal, (ef_str){0}, EF_STR("s"), 3, 1, &batch, &f->err));
+    memcpy(mark.hash, batch.events[0].hash, sizeof mark.hash);
+    ef_batch_release(&batch);
+    set_mark(f, "s", mark, 0);
+    pass_time(f, 10 * SECOND);
+    drain(f);
+    CHECK_TEXT("{\"n\":1}", view_data(f, "counts", "s")); /* seq 4 */
+    CHECK_INT(0, summary_of(f, "counts").pending);
+    check_failures(f, 0, 1);
+    check_accounts(f, "counts", "live", 0);
+    fixture_close(f);
+}
+
+/* The projection has read up to `position`, and the process starts anew. */
+static void set_cursor(fixture *f, const char *name, int64_t position)
+{
+    ef_views *views = f->engine->views;
+    ef__generation_list list = {0};
+    const ef__generation *g;
+
+    OK(ef__engine_routed(f->engine, ef_str_from(name), &list, &g, &f->err));
+    OK(views->ops->commit(
+        views,
+        &(ef__views_commit){.generations = &(ef__generation_change){.generation = g->id,
+                                                                    .era = g->era,
+                                                                    .cursor_before = g->position,
+                                                                    .cursor_after = position},
+                            .generation_count = 1},
+        &f->err));
+    ef__room_release(&list.room);
+    for (ef__scope *scope = f->engine->scopes; scope; scope = scope->next)
+        scope->placed = false;
+}
+
+static void check_state(fixture *f, const char *name, const char *state)
+{
+    ef_projection_list list = {0};
+
+    OK(ef_projection_ls(f->engine, ef_str_from(name), &list, &f->err));
+    CHECK_STR(state, list.items[0].state);
+    ef_projection_list_release(&list);
+}
+
+static void a_cursor_ahead_of_the_journal_stops_and_a_rebuild_frees_it(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_failure_list list = {0};
+    ef_run_list runs = {0};
+
+    (void)state;
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, FOLLOWS);
+    append(f, "s", "added", "{}");
+    drain(f);
+    set_cursor(f, "follows", 3);
+    drain(f);
+    check_state(f, "follows", "failed");
+    for (int i = 0; i < 4; i++) /* in the places of lost ones, and beyond */
+        append(f, "s", "added", "{}");
+    drain(f);
+    check_state(f, "follows", "failed");
+    CHECK_TEXT("{\"n\":1}", view_data(f, "follows", "s"));
+    OK(ef_projection_failures(f->engine, EF_STR("follows"), false, 0, &list, &f->err));
+    CHECK_INT(1, list.count);
+    CHECK_STR("journal_lost", list.items[0].code);
+    ef_failure_list_release(&list);
+    OK(ef_projection_rebuild(f->engine,
+                             &(ef_rebuild){.projection = EF_STR("follows"), .in_place = true},
+                             &runs, &f->err));
+    ef_run_list_release(&runs);
+    for (int i = 0; i < 5; i++)
+        drain(f);
+    check_state(f, "follows", "live");
+    CHECK_TEXT("{\"n\":5}", view_data(f, "follows", "s"));
+    fixture_close(f);
+}
+
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
@@ -285,6 +431,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_right_event_frees_the_stream_when_it_is_back),
         cmocka_unit_test(a_rebuild_in_place_frees_it),
         cmocka_unit_test(another_worker_finds_it_held),
+        cmocka_unit_test(events_below_the_mark_are_held_one_by_one),
+        cmocka_unit_test(skips_of_all_that_took_the_place_of_lost_ones_free_the_stream),
+        cmocka_unit_test(events_below_the_mark_are_duplicates_when_the_right_journal_is_back),
+        cmocka_unit_test(a_cursor_ahead_of_the_journal_stops_and_a_rebuild_frees_it),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";

@@ -336,7 +336,7 @@ static void resolve(mem_store *store, mem_generation *g, const ef__watermark_cha
     for (size_t i = 0; i < g->failures.count; i++) {
         ef__failure *f = g->failures.items[i];
         if (f->open && f->seq >= change->before.expected_next_seq &&
-            f->seq <= change->after.applied_seq && ef_str_equal(f->tenant, change->tenant) &&
+            f->seq < change->after.expected_next_seq && ef_str_equal(f->tenant, change->tenant) &&
             ef_str_equal(f->stream, change->stream)) {
             f->open = false;
             f->resolved_us = mem_now_us(store);

@@ -226,7 +226,7 @@ ef_status vp_send_resolve(ef__pg_conn *conn, const vp_sorted *sorted, int64_t no
         const ef__watermark_change *w = sorted->marks[i].change;
         add_key(&c, sorted->marks[i].generation, w->tenant, w->stream);
         ef__pg_array_int(&c.arrays[3], w->before.expected_next_seq);
-        ef__pg_array_int(&c.arrays[4], w->after.applied_seq);
+        ef__pg_array_int(&c.arrays[4], w->after.expected_next_seq);
     }
     return send_columns(conn, VP_FAILURE_RESOLVE, &c, &now_us, err);
 }

@@ -84,13 +84,13 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, true, $9, 0)
 SELECT 1 FROM everfold_views.failure WHERE generation = ANY ($1::bigint[]) AND open LIMIT 1;
 
 -- name: failure_resolve
--- binds: 1 generation bigint[], 2 tenant text[], 3 stream text[], 4 seq from and 5 seq up to bigint[],
+-- binds: 1 generation bigint[], 2 tenant text[], 3 stream text[], 4 seq from and 5 seq before bigint[],
 --        6 resolved
 UPDATE everfold_views.failure f SET open = false, resolved = $6
   FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
-       AS w(generation, tenant, stream, first, upto)
+       AS w(generation, tenant, stream, first, next)
  WHERE f.generation = w.generation AND f.tenant = w.tenant AND f.stream = w.stream
-   AND f.seq >= w.first AND f.seq <= w.upto AND f.open;
+   AND f.seq >= w.first AND f.seq < w.next AND f.open;
 
 -- name: failure_newest
 -- binds: 1 generation, 2 limit

@@ -179,7 +179,7 @@ static ef_status resolve(vq_store *store, int64_t generation, const ef__watermar
     ef__sq_bind_str(stmt, 2, w->tenant);
     ef__sq_bind_str(stmt, 3, w->stream);
     sqlite3_bind_int64(stmt, 4, w->before.expected_next_seq);
-    sqlite3_bind_int64(stmt, 5, w->after.applied_seq);
+    sqlite3_bind_int64(stmt, 5, w->after.expected_next_seq);
     sqlite3_bind_int64(stmt, 6, vq_now_us(store));
     return ef__sq_done(&store->conn, stmt, err);
 }

@@ -62,9 +62,9 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, 1, ?9, 0)
 SELECT 1 FROM failure WHERE generation = ?1 AND open = 1 LIMIT 1;
 
 -- name: failure_resolve
--- binds: 1 generation, 2 tenant, 3 stream, 4 seq from, 5 seq up to, 6 resolved
+-- binds: 1 generation, 2 tenant, 3 stream, 4 seq from, 5 seq before, 6 resolved
 UPDATE failure SET open = 0, resolved = ?6
- WHERE generation = ?1 AND tenant = ?2 AND stream = ?3 AND seq >= ?4 AND seq <= ?5 AND open = 1;
+ WHERE generation = ?1 AND tenant = ?2 AND stream = ?3 AND seq >= ?4 AND seq < ?5 AND open = 1;
 
 -- name: failure_newest
 -- binds: 1 generation, 2 limit
