@@ -24,20 +24,22 @@
 
 static const char usage[] =
     "usage: bench_views catch_up [n=1000000] [streams=1000] [indexed=0] [keep=NAME]\n"
-    "       bench_views drain [n=100000] [streams=1000] [batch=1000] [projections=1] [known=0]\n"
+    "       bench_views drain [n=100000] [streams=1000] [batch=1000] [projections=1]\n"
+    "                         [known=0] [any=0]\n"
     "       bench_views find|get [views=1000000] [n=20000] [limit=20] [hand=0] [keep=NAME]\n"
     "\n"
     "catch_up and drain count events, find and get calls. Prints one line of JSON; the latencies\n"
     "are of one tick or one call; stderr has the processor time. BENCH_DIR says\n"
     "where the files go; keep leaves the stores in BENCH_DIR/NAME for the next run: to catch up\n"
     "with their journal, or to ask the same views. hand=1 asks in plain SQL, of the file that our "
-    "store made. known=1 drains one event of each stream before the clock starts; the n come\n"
-    "after them, each of any stream. All take seed=1.\n"
+    "store made. The first events make a stream each, and all after them go to any stream;\n"
+    "known=1 drains the first before the clock starts, any=1 does without them, so that a stream\n"
+    "begins when it is first picked. All take seed=1.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp bench_views catch_up streams=100000\n";
 
 typedef struct bench_run {
-    int64_t n, streams, batch, projections, indexed, views, limit, seed, hand, known;
+    int64_t n, streams, batch, projections, indexed, views, limit, seed, hand, known, any;
     const char *keep;
     bool queued; /* events get outbox rows */
     bench_dir dir;
@@ -107,6 +109,22 @@ static void fill_journal(bench_run *run, int64_t n, int64_t untouched)
     free(events);
     free(texts);
     free(places);
+}
+
+/* How many streams `n` events of any stream have begun. */
+static int64_t streams_picked(const bench_run *run)
+{
+    bench_picker picker = {.rng = {(uint64_t)run->seed}, .streams = (uint64_t)run->streams};
+    bool *begun = bench_alloc((size_t)run->streams, sizeof *begun);
+    int64_t count = 0;
+
+    for (int64_t i = 0; i < run->n; i++) {
+        uint64_t stream = bench_pick(&picker);
+        count += !begun[stream];
+        begun[stream] = true;
+    }
+    free(begun);
+    return count;
 }
 
 /* --- the engine ------------------------------------------------------------------------------- */
@@ -241,7 +259,7 @@ static void prepare_drain(bench_run *run)
         work_until_done(run, NULL);
         fill_journal(run, run->n, 0);
     } else {
-        fill_journal(run, run->n, run->streams);
+        fill_journal(run, run->n, run->any ? 0 : run->streams);
     }
     close_all(run);
 }
@@ -279,6 +297,8 @@ static void bench_fold(bench_run *run, bool drain)
 
     if (run->n < run->streams || run->projections < 1 || run->projections > PROJECTIONS_MAX)
         bench_die("n is at least streams, and projections 1 to %d", PROJECTIONS_MAX);
+    if (run->any && (!drain || run->known))
+        bench_die("any is for drain, and not with known");
     run->queued = drain;
     prepare_apart(run, drain ? prepare_drain : prepare_catch_up);
     open_journal(run);
@@ -296,11 +316,11 @@ static void bench_fold(bench_run *run, bool drain)
 
     (void)snprintf(name, sizeof name,
                    "%s streams=%" PRId64 " batch=%" PRId64 " projections=%" PRId64
-                   " indexed=%" PRId64 " known=%" PRId64,
+                   " indexed=%" PRId64 " known=%" PRId64 " any=%" PRId64,
                    drain ? "drain" : "catch_up", run->streams, run->batch, run->projections,
-                   run->indexed, run->known);
+                   run->indexed, run->known, run->any);
     bench_report("bench_views", name, (uint64_t)run->n, elapsed, &latency);
-    check_projections(run, run->streams);
+    check_projections(run, run->any ? streams_picked(run) : run->streams);
     bench_latency_release(&latency);
     close_all(run);
 }
@@ -474,7 +494,7 @@ int main(int argc, char **argv)
         {.key = "views", .number = &run.views}, {.key = "indexed", .number = &run.indexed},
         {.key = "limit", .number = &run.limit}, {.key = "seed", .number = &run.seed},
         {.key = "hand", .number = &run.hand},   {.key = "known", .number = &run.known},
-        {.key = "keep", .text = &run.keep}};
+        {.key = "any", .number = &run.any},     {.key = "keep", .text = &run.keep}};
 
     if (strcmp(what, "--help") == 0) {
         (void)fputs(usage, stdout);

@@ -26,14 +26,14 @@ static const char usage[] =
     "usage: floor_views rebuild [n=1000000] [streams=1000] [batch=10000] [coalesce=0]\n"
     "                           [sync=normal]\n"
     "       floor_views drain [n=100000] [streams=1000] [batch=1000] [rows=1] [known=0]\n"
-    "                         [sync=full]\n"
+    "                         [any=0] [sync=full]\n"
     "       floor_views find|get [views=1000000] [n=20000] [limit=20]\n"
     "\n"
     "rebuild and drain count events, find and get calls. Prints one line of JSON; the latencies "
     "are\n"
-    "of one batch or one call. known=1 drains one event of each stream before the clock starts; "
-    "the\n"
-    "n come after them, each of any stream. BENCH_DIR says where the files go. All take seed=1.\n"
+    "of one batch or one call. The first events make a stream each, and all after them go to any\n"
+    "stream; known=1 drains the first before the clock starts, any=1 does without them, so that a\n"
+    "stream begins when it is first picked. BENCH_DIR says where the files go. All take seed=1.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp floor_views rebuild streams=100000\n";
 
@@ -66,7 +66,7 @@ static const char get_sql[] =
     "select id, data, position from views where generation = 1 and tenant = '' and id = ?1";
 
 typedef struct floor_run {
-    int64_t n, streams, batch, coalesce, rows, known, views, limit, seed;
+    int64_t n, streams, batch, coalesce, rows, known, any, views, limit, seed;
     const char *sync;
     bool rebuild;
 
@@ -172,7 +172,7 @@ static void fill_journal(floor_run *f)
 {
     bench_picker picker = {.rng = {(uint64_t)f->seed},
                            .streams = (uint64_t)f->streams,
-                           .untouched = (uint64_t)f->streams};
+                           .untouched = f->any ? 0 : (uint64_t)f->streams};
     sqlite3 *db = open_file(f, "journal.db", journal_schema);
     sqlite3_stmt *event =
         prepare(db, "insert into events(pos, stream, seq, type, data, meta, ts) "
@@ -371,6 +371,8 @@ static void floor_fold(floor_run *f)
     int64_t done = 0, count = 1;
     char name[160];
 
+    if (f->any && f->known)
+        bench_die("streams are known, or begin with any event");
     if (f->n < f->streams || f->batch < 1 || (f->known && f->streams % f->batch != 0))
         bench_die("n is at least streams, batch at least 1, and known streams are whole batches");
     fill_journal(f);
@@ -392,9 +394,9 @@ static void floor_fold(floor_run *f)
         bench_die("%" PRId64 " of %" PRId64 " events were there", done, f->n);
     (void)snprintf(name, sizeof name,
                    "%s streams=%" PRId64 " batch=%" PRId64 " coalesce=%" PRId64 " rows=%" PRId64
-                   " known=%" PRId64 " sync=%s",
+                   " known=%" PRId64 " any=%" PRId64 " sync=%s",
                    f->rebuild ? "rebuild" : "drain", f->streams, f->batch, f->coalesce, f->rows,
-                   f->known, f->sync);
+                   f->known, f->any, f->sync);
     bench_report("floor_views", name, (uint64_t)done, elapsed, &latency);
     bench_latency_release(&latency);
     close_file(f->journal);
@@ -476,7 +478,8 @@ int main(int argc, char **argv)
         {.key = "batch", .number = &f.batch}, {.key = "coalesce", .number = &f.coalesce},
         {.key = "rows", .number = &f.rows},   {.key = "views", .number = &f.views},
         {.key = "limit", .number = &f.limit}, {.key = "seed", .number = &f.seed},
-        {.key = "known", .number = &f.known}, {.key = "sync", .text = &f.sync}};
+        {.key = "known", .number = &f.known}, {.key = "any", .number = &f.any},
+        {.key = "sync", .text = &f.sync}};
 
     if (strcmp(what, "--help") == 0) {
         (void)fputs(usage, stdout);
