@@ -29,7 +29,8 @@ typedef struct work {
     const bool *not_folded; /* per event: its type is not for folding */
     ef__skips *skips;       /* what it passes; NULL: none, or nothing comes again */
     ef__workset *set;
-    ef__match *match; /* for index keys */
+    ef__mark **event_marks; /* per event, of its stream; NULL: not looked up yet */
+    ef__match *match;       /* for index keys */
     ef__failure *failures;
     size_t failure_count;
     ef__view_change *changes;
@@ -196,8 +197,8 @@ static ef_status meet_again(work *w, size_t index, ef__mark *m, ef__applied *out
 static ef_status apply_one(work *w, size_t index, ef__applied *out, ef_error *err)
 {
     const ef_event *event = w->apply->events[index].event;
-    ef__mark *m;
-    ef_status st = ef__workset_mark(w->set, event, &m, err);
+    ef__mark *m = w->event_marks[index];
+    ef_status st = m ? EF_OK : ef__workset_mark(w->set, event, &m, err);
 
     if (st != EF_OK)
         return st;
@@ -289,7 +290,8 @@ static ef_status open_work(work *w, ef_error *err)
     ef_status st;
 
     w->marks = ef__arena_alloc(w->arena, (w->apply->event_count + 1) * sizeof *w->marks);
-    if (!w->marks)
+    w->event_marks = ef__arena_alloc(w->arena, (w->apply->event_count + 1) * sizeof(ef__mark *));
+    if (!w->marks || !w->event_marks)
         return no_memory(err);
     st = w->apply->worksets ? ef__workset_kept(w->engine, w->apply->worksets, w->live, &w->set, err)
                             : ef__workset_open(w->engine, w->live, &w->set, err);
@@ -353,7 +355,7 @@ static ef_status fold_generation(work *w, ef_error *err)
 {
     ef_status st = EF_OK;
 
-    st = ef__workset_fetch(w->set, w->apply->events, w->apply->event_count, err);
+    st = ef__workset_fetch(w->set, w->apply->events, w->apply->event_count, w->event_marks, err);
     for (size_t i = 0; st == EF_OK && i < w->apply->event_count && !w->apply->stopped; i++)
         st = fold_event(w, i, &w->results[i], err);
     if (st == EF_OK && w->apply->tenant && !w->apply->stopped)

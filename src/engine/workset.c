@@ -70,7 +70,7 @@ static ef_status load_view(void *context, ef_str tenant, ef_str id, ef__stored_v
                            ef_error *err)
 {
     ef__workset *set = context;
-    const ef__view *fetched = ef__pair_map_find(&set->fetched, tenant, id);
+    const ef__fetched *fetched = ef__pair_map_find(&set->fetched, tenant, id);
     ef__view view;
     bool is_new;
     uint64_t *digest;
@@ -78,8 +78,8 @@ static ef_status load_view(void *context, ef_str tenant, ef_str id, ef__stored_v
 
     if (set->whole && !has_digest(set, tenant, id))
         return EF_OK;
-    if (fetched) {
-        view = *fetched;
+    if (fetched && fetched->read) {
+        view = fetched->view;
         out->found = view.data.len > 0;
     } else {
         st = get_view(set, set->generation, tenant, id, &view, &out->found, err);
@@ -233,7 +233,7 @@ ef_status ef__workset_open(ef_engine *engine, const ef__live *live, ef__workset 
                          .marks = EF__PAIR_MAP_INIT(ef__mark, SIZE_MAX),
                          .digests = EF__PAIR_MAP_INIT(uint64_t[2], SIZE_MAX),
                          .loaded = EF__ARENA_INIT(LOADED_BYTES),
-                         .fetched = EF__PAIR_MAP_INIT(ef__view, SIZE_MAX),
+                         .fetched = EF__PAIR_MAP_INIT(ef__fetched, SIZE_MAX),
                          .fetched_arena = EF__ARENA_INIT(SIZE_MAX),
                          .ahead = {.limit_max = engine->cursor_batch, .batch = EF_BATCH_INIT}};
     st = ef__folder_open(

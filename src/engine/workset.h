@@ -27,6 +27,12 @@ typedef struct ef__mark {
     uint64_t checked;             /* the one that found what it stands at in the journal */
 } ef__mark;
 
+/* A view that was read before it is asked for. */
+typedef struct ef__fetched {
+    ef__view view; /* without data: not there */
+    bool read;     /* else there was no room for it, and it is read when it is asked for */
+} ef__fetched;
+
 typedef struct ef__workset {
     struct ef__workset *next;       /* of those that are kept … */
     struct ef__workset *const *all; /* … together, and share their memory; NULL: for one batch */
@@ -43,8 +49,7 @@ typedef struct ef__workset {
     ef__pair_map digests; /* uint64_t[2], by view: of those that the store has */
     ef__arena loaded;     /* the view that was loaded last */
     ef__ahead ahead;      /* events that come next */
-    ef__pair_map
-        fetched; /* ef__view: what was read ahead for this batch; without data: not there */
+    ef__pair_map fetched; /* ef__fetched, for this batch */
     ef__arena fetched_arena;
     ef_views *snapshot; /* what is read from, from the first read of a batch to its last */
 } ef__workset;
@@ -78,9 +83,10 @@ ef_status ef__workset_kept(ef_engine *engine, ef__workset **all, const ef__live 
 void ef__worksets_prune(ef__workset **all, const ef__live_set *live, bool by_cursor);
 void ef__worksets_release(ef__workset **all);
 
-/* Read what the batch will ask for, as far as it can be foreseen (fetch.c). */
+/* Read what the batch will ask for, as far as it can be foreseen (fetch.c). `out_marks` has room
+ * for one an event: NULL where it was not looked up. */
 ef_status ef__workset_fetch(ef__workset *set, const ef__apply_event *events, size_t count,
-                            ef_error *err);
+                            ef__mark **out_marks, ef_error *err);
 /* What a batch reads from: the store as it was at its first read. */
 ef_status ef__workset_reads_from(ef__workset *set, ef_views **out, ef_error *err);
 /* How far the generation is in the event's stream; read if need be. */

@@ -323,7 +323,8 @@ struct ef__views_ops {
                                ef__watermark *out, bool *out_found, ef_error *err);
     /*
      * Many at once: out[i] is what keys[i] asked for, all zero where there is none (a view without
-     * data). Also of snapshots. NULL where each by itself costs no more.
+     * data). Also of snapshots. Keys in their order cost least, for neighbours share pages. NULL
+     * where each by itself costs no more.
      */
     ef_status (*view_get_many)(ef_views *views, int64_t generation, const ef__view_key *keys,
                                size_t count, ef__arena *arena, ef__view *out, ef_error *err);

@@ -245,50 +245,6 @@ CONTRACT(nothing_is_missed_at_the_seam_while_the_queue_commits)
     CHECK_INT(s.head, generation(t, s.joining).applied);
 }
 
-/* --- many reads in one trip ------------------------------------------------------------------- */
-
-static void check_many(fixture *t, ef_views *from, int64_t g)
-{
-    ef__view_key keys[] = {
-        {str("t"), str("b")}, {str(""), str("none")}, {str(""), str("a")}, {str(""), str("b")}};
-    ef__view views[4];
-    ef__watermark marks[4];
-
-    OK(from->ops->view_get_many(from, g, keys, 4, &t->arena, views, &t->err));
-    CHECK_STR("3", views[0].data);
-    CHECK_STR("t", views[0].tenant);
-    CHECK(views[1].data.len == 0 && views[1].digest[0] == 0);
-    CHECK_STR("1", views[2].data);
-    CHECK_STR("a", views[2].id);
-    CHECK(views[2].digest[0] == change_of(t, g, "", "a", "1").before[0]);
-    CHECK_STR("2", views[3].data);
-    OK(from->ops->watermark_get_many(from, g, keys, 4, marks, &t->err));
-    CHECK_INT(7, marks[0].applied_seq);
-    CHECK_INT(8, marks[0].expected_next_seq);
-    CHECK_INT(8, marks[0].hash[31]);
-    CHECK_INT(0, marks[1].applied_seq);
-    OK(from->ops->view_get_many(from, g, keys, 0, &t->arena, views, &t->err));
-}
-
-CONTRACT(many_are_read_as_each_by_itself)
-{
-    fixture *t = *state;
-    int64_t g = add_generation(t, "a", ""), other = add_generation(t, "b", "");
-    ef__watermark_change mark = watermark_to(t, g, "t", "b", 7);
-    ef__generation_change change = {.generation = g, .watermarks = &mark, .watermark_count = 1};
-    ef_views *snapshot;
-
-    put_view(t, g, "", "a", "1");
-    put_view(t, g, "", "b", "2");
-    put_view(t, g, "t", "b", "3");
-    put_view(t, other, "", "none", "4");
-    OK(commit_change(t, &change));
-    check_many(t, t->views, g);
-    OK(t->views->ops->snapshot_open(t->views, &snapshot, &t->err));
-    check_many(t, snapshot, g);
-    ef__views_close(snapshot);
-}
-
 /* --- a server that drops connections ---------------------------------------------------------- */
 
 CONTRACT(a_dropped_connection_is_made_again)
@@ -408,7 +364,7 @@ CONTRACT(a_role_sees_the_tenant_that_it_has_set_and_no_other)
 
 CONTRACT_MAIN(CASE(no_update_is_lost_however_many_write_the_same_views),
               CASE(nothing_is_missed_at_the_seam_while_the_queue_commits),
-              CASE(many_are_read_as_each_by_itself), CASE(a_dropped_connection_is_made_again),
+              CASE(a_dropped_connection_is_made_again),
               CASE(a_database_without_views_is_told_from_one_with),
               CASE(the_schema_can_be_made_by_hand), CASE(a_newer_schema_is_left_alone),
               CASE(views_are_read_with_plain_sql),

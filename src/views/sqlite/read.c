@@ -63,6 +63,34 @@ ef_status vq_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str
     return st;
 }
 
+static ef_status get_views(ef__sq_conn *conn, int64_t generation, const ef__view_key *keys,
+                           size_t count, ef__arena *arena, ef__view *out, ef_error *err)
+{
+    ef_status st = EF_OK;
+    bool found;
+
+    for (size_t i = 0; st == EF_OK && i < count; i++) {
+        out[i] = (ef__view){0};
+        st = get_view(conn, generation, keys[i].tenant, keys[i].name, arena, &out[i], &found, err);
+    }
+    return st;
+}
+
+ef_status vq_view_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
+                           size_t count, ef__arena *arena, ef__view *out, ef_error *err)
+{
+    vq_store *store = vq_store_of(views);
+    vq_reader *reader;
+    ef__sq_conn *conn;
+    ef_status st = vq_read_begin(store, true, &reader, &conn, err);
+
+    if (st != EF_OK)
+        return st;
+    st = get_views(conn, generation, keys, count, arena, out, err);
+    vq_read_end(store, reader);
+    return st;
+}
+
 /* --- watermarks ------------------------------------------------------------------------------- */
 
 static ef__watermark read_watermark(sqlite3_stmt *stmt)
@@ -106,6 +134,34 @@ ef_status vq_watermark_get(ef_views *views, int64_t generation, ef_str tenant, e
     if (st != EF_OK)
         return st;
     st = get_watermark(conn, generation, tenant, stream, out, out_found, err);
+    vq_read_end(store, reader);
+    return st;
+}
+
+static ef_status get_watermarks(ef__sq_conn *conn, int64_t generation, const ef__view_key *keys,
+                                size_t count, ef__watermark *out, ef_error *err)
+{
+    ef_status st = EF_OK;
+    bool found;
+
+    for (size_t i = 0; st == EF_OK && i < count; i++) {
+        out[i] = (ef__watermark){0};
+        st = get_watermark(conn, generation, keys[i].tenant, keys[i].name, &out[i], &found, err);
+    }
+    return st;
+}
+
+ef_status vq_watermark_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
+                                size_t count, ef__watermark *out, ef_error *err)
+{
+    vq_store *store = vq_store_of(views);
+    vq_reader *reader;
+    ef__sq_conn *conn;
+    ef_status st = vq_read_begin(store, true, &reader, &conn, err);
+
+    if (st != EF_OK)
+        return st;
+    st = get_watermarks(conn, generation, keys, count, out, err);
     vq_read_end(store, reader);
     return st;
 }
@@ -238,6 +294,20 @@ static ef_status snapshot_watermark_get(ef_views *views, int64_t generation, ef_
                          err);
 }
 
+static ef_status snapshot_view_get_many(ef_views *views, int64_t generation,
+                                        const ef__view_key *keys, size_t count, ef__arena *arena,
+                                        ef__view *out, ef_error *err)
+{
+    return get_views(((vq_snapshot *)views)->conn, generation, keys, count, arena, out, err);
+}
+
+static ef_status snapshot_watermark_get_many(ef_views *views, int64_t generation,
+                                             const ef__view_key *keys, size_t count,
+                                             ef__watermark *out, ef_error *err)
+{
+    return get_watermarks(((vq_snapshot *)views)->conn, generation, keys, count, out, err);
+}
+
 static void snapshot_close(ef_views *views)
 {
     vq_snapshot *snapshot = (vq_snapshot *)views;
@@ -253,6 +323,8 @@ static const ef__views_ops SNAPSHOT_OPS = {
     .close = snapshot_close,
     .view_get = snapshot_view_get,
     .watermark_get = snapshot_watermark_get,
+    .view_get_many = snapshot_view_get_many,
+    .watermark_get_many = snapshot_watermark_get_many,
 };
 
 ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err)

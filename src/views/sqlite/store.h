@@ -118,6 +118,10 @@ ef_status vq_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_u
 ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err);
 ef_status vq_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
                       ef__arena *arena, ef__view *out, bool *out_found, ef_error *err);
+ef_status vq_view_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
+                           size_t count, ef__arena *arena, ef__view *out, ef_error *err);
+ef_status vq_watermark_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
+                                size_t count, ef__watermark *out, ef_error *err);
 ef_status vq_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
                            ef__watermark *out, bool *out_found, ef_error *err);
 ef_status vq_watermark_scan(ef_views *views, int64_t generation,
