@@ -52,7 +52,8 @@ ef_status ef_engine_append(ef_engine *engine, const ef_new_event *events, size_t
                            ef_place *out_places, ef_error *err);
 
 typedef struct ef_work_options {
-    size_t batch;     /* events at a time; default 1,000, more while there is a backlog */
+    size_t batch;     /* events at a time; default 1,000, at most 16,000; while there is a backlog
+                       * up to 16 times as many, and no more than that */
     bool no_leasing;  /* a single worker: its leases have one fixed owner, so a restart goes on at
                        * once; partitions of other workers stay theirs until they run out */
     int64_t lease_ms; /* default 10,000; renewed when a third of it has passed */

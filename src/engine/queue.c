@@ -11,7 +11,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define BATCH_GROWTH 8 /* a backlog is taken in batches of up to so many times the usual one */
+#define BATCH_GROWTH 16 /* a backlog is taken in batches of up to so many times the usual one … */
+#define BATCH_STEP 4    /* … each so many times the one before */
 
 /* A batch on its way through a pass. */
 typedef struct pass {
@@ -30,18 +31,16 @@ typedef struct pass {
 /* What is held and has something taken from it, with where that ends. */
 static size_t taken_from(const pass *p, ef_holding *out)
 {
+    int64_t upto[EF_LIMIT_PARTITIONS] = {0};
     size_t used = 0;
 
-    for (size_t h = 0; h < p->held_count; h++) {
-        int64_t upto = 0;
-        for (size_t i = 0; i < p->taken.count; i++)
-            if (p->taken.items[i].partition == p->held[h].partition)
-                upto = p->taken.items[i].event->position;
-        if (upto) {
+    for (size_t i = 0; i < p->taken.count; i++)
+        upto[p->taken.items[i].partition] = p->taken.items[i].event->position;
+    for (size_t h = 0; h < p->held_count; h++)
+        if (upto[p->held[h].partition]) {
             out[used] = p->held[h];
-            out[used++].upto = upto;
+            out[used++].upto = upto[p->held[h].partition];
         }
-    }
     return used;
 }
 
@@ -198,9 +197,11 @@ static ef_status take(pass *p, size_t limit, ef_error *err)
 /* Large batches while there is a backlog, the usual ones again when it is gone. */
 static void adapt(ef_engine *e, size_t usual, bool more)
 {
-    size_t most = usual * BATCH_GROWTH;
+    size_t most =
+        usual < EF_LIMIT_TAKE_ROWS / BATCH_GROWTH ? usual * BATCH_GROWTH : EF_LIMIT_TAKE_ROWS;
 
-    e->batch = more ? e->batch * 2 : e->batch / 2;
+    e->batch = e->batch ? e->batch : usual;
+    e->batch = more ? e->batch * BATCH_STEP : e->batch / BATCH_STEP;
     e->batch = e->batch < usual ? usual : e->batch > most ? most : e->batch;
 }
 

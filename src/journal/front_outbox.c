@@ -112,7 +112,7 @@ static ef_status take(ef_journal *journal, ef_str lane, bool due, const ef_holdi
     if (st == EF_OK)
         st = check_held(held, held_count, err);
     if (st == EF_OK)
-        st = ef__range_check("limit", (int64_t)limit, 0, EF_LIMIT_LIST_ROWS, err);
+        st = ef__range_check("limit", (int64_t)limit, 0, EF_LIMIT_TAKE_ROWS, err);
     if (st != EF_OK || limit == 0 || held_count == 0)
         return st;
     st = journal->ops->take(journal, lane, due, held, held_count, limit, out, err);

@@ -88,10 +88,7 @@ class Pairs(Stores):
         self.assertEqual(before, self.ok("projection", "show", "shop", "-o", "json").json()["digest"])
         self.ok("projection", "verify", "shop")
         self.assertEqual(self.EXPECTED, self.totals())
-        # The server of the tests does without fsync, which doctor finds, and nothing else.
-        found = [line.split()[1] for line in self.run_it("doctor", "--deep").out.splitlines()
-                 if line.startswith("FAIL")]
-        self.assertEqual(["durability"] if journal == "postgres" else [], found)
+        self.ok("doctor", "--deep")
         self.ok("status")
 
     def test_a_journal_on_sqlite_with_views_on_postgres(self):

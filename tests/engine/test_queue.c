@@ -6,6 +6,8 @@
 
 #include "../../src/engine/engine_priv.h"
 
+#include <stdlib.h>
+
 /* Fails on an event with bad set. */
 static const char COUNTS[] = "projection counts version 1\n"
                              "  view type\n"
@@ -173,6 +175,32 @@ static void a_backlog_is_taken_in_growing_batches(void **state)
         OK(ef_engine_work(f->engine, &options, &t, &f->err));
     CHECK_TEXT("{\"n\":500,\"sum\":500}", view_data(f, "sums", "a"));
     CHECK(ticks < 20);
+    fixture_close(f);
+}
+
+/* More than the outbox gives at once would be refused, in every pass from then on. */
+static void a_large_batch_grows_no_further_than_the_outbox_gives(void **state)
+{
+    enum { USUAL = 9000, QUEUED = USUAL + 2 };
+    fixture fx, *f = &fx;
+    ef_work_options options = {.batch = USUAL};
+    ef_new_event *events = calloc(QUEUED, sizeof *events);
+    ef_place *places = calloc(QUEUED, sizeof *places);
+    ef_tick t = {.more = true};
+
+    (void)state;
+    start(f);
+    for (size_t i = 0; i < QUEUED; i++)
+        events[i] = (ef_new_event){.stream = EF_STR("s"),
+                                   .type = EF_STR("added"),
+                                   .data = EF_STR(GOOD),
+                                   .expected_seq = EF_ANY_SEQ};
+    OK(ef_journal_append(f->journal, events, QUEUED, places, &f->err));
+    for (int ticks = 0; t.more && ticks < 10; ticks++)
+        OK(ef_engine_work(f->engine, &options, &t, &f->err));
+    CHECK_TEXT("{\"n\":9002,\"sum\":9002}", view_data(f, "sums", "a"));
+    free(places);
+    free(events);
     fixture_close(f);
 }
 
@@ -361,6 +389,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_skip_frees_the_stream_and_its_order_is_kept),
         cmocka_unit_test(a_requeue_tries_anew_from_no_attempts),
         cmocka_unit_test(a_backlog_is_taken_in_growing_batches),
+        cmocka_unit_test(a_large_batch_grows_no_further_than_the_outbox_gives),
         cmocka_unit_test(what_was_in_hand_is_tried_with_care_and_nothing_is_lost),
         cmocka_unit_test(
             one_that_was_alone_in_hand_counts_an_attempt_in_every_projection_that_lacks_it),
