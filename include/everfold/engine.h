@@ -30,9 +30,6 @@ typedef struct ef_engine_options {
     bool create;           /* make the view store when it is not there */
     bool read_only;
     ef_mode mode;
-    bool skip_and_record;    /* a log-ordered projection that cannot digest an event passes over it
-                              * after its tries, with a failure on record; otherwise it stops
-                              * there, for the tenant that the event belongs to */
     ef_str worker;           /* name of this worker; "" makes one */
     int64_t busy_ms;         /* default 10,000 */
     int64_t live_lag_ms;     /* what is appended is to be in its views within this time, though

@@ -240,7 +240,8 @@ typedef struct ef_act {
     int64_t at_us;
     ef_str act; /* "requeue", "skip"; "switch", "rollback": lane is the projection, seq the number
                  * of the generation that queries went to before; "skipped@3": a worker let version
-                 * 3 of the projection pass the event, which stays so in every build of it */
+                 * 3 of the projection pass the event, which stays so in every build of it;
+                 * "on_error": seq is what the projection was told (ef_on_error) */
     ef_str who;
     ef_str reason;
     ef_str lane;

@@ -83,7 +83,8 @@ typedef struct ef_projection {
     int64_t failures;                  /* open ones */
     int64_t quarantined;               /* streams parked behind a dead row */
     ef_str program;
-    bool no_function; /* written in C, and its function is not registered with this engine */
+    bool skips_errors; /* see ef_projection_on_error */
+    bool no_function;  /* written in C, and its function is not registered with this engine */
     /* One that goes by a cursor: its scopes, first that of all tenants that are level with it, then
      * those that are behind, the longest due first; up to 100 of these */
     const ef_scope *scopes;
@@ -138,6 +139,18 @@ ef_status ef_projection_as_of(ef_engine *engine, ef_str name, const ef_str *tena
 /* The scope of one tenant, in the generation that queries go to; `out` has one item. */
 ef_status ef_projection_scope(ef_engine *engine, ef_str name, ef_str tenant, ef_scope_list *out,
                               ef_error *err);
+/*
+ * What becomes of an event that the projection cannot digest, after its last attempt.
+ * Stop (so it is unless it is told): what follows in its stream waits behind it (in the order of
+ * the log: what follows of its tenant), until somebody requeues or skips it. Skip: a worker lets it
+ * pass, as by ef_outbox_skip; the failure stays on record, and every build of the version passes it
+ * again. What has stopped already is let pass too. An event that is not the one that was applied
+ * under its seq is never let pass by itself.
+ */
+typedef enum ef_on_error { EF_ON_ERROR_STOP, EF_ON_ERROR_SKIP } ef_on_error;
+/* Holds for all versions, until it is told otherwise. EF_NOT_FOUND: there is no such projection. */
+ef_status ef_projection_on_error(ef_engine *engine, ef_str name, ef_on_error what, ef_str who,
+                                 ef_str reason, ef_error *err);
 /* A paused one is read and queried as it stands. It goes on from there when it is resumed. What has
  * failed is tried again at once when it is resumed, paused or not. */
 ef_status ef_projection_pause(ef_engine *engine, ef_str name, ef_error *err);

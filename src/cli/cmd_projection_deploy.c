@@ -1,5 +1,5 @@
 /*
- * cmd_projection_deploy.c - everfold projection deploy [--in-place] FILE…
+ * cmd_projection_deploy.c - everfold projection deploy [--in-place] [--on-error stop|skip] FILE…
  *
  * All files are checked before the first is deployed: a mistake in the last leaves nothing half
  * done.
@@ -57,6 +57,29 @@ static const ef_projection *find_deployed(const ef_projection_list *list, ef_str
     return newest;
 }
 
+/* What it is told, if anything; what is printed afterwards says it too. */
+static ef_status tell(cli *c, ef_str text, ef_projection_list *deployed, ef_error *err)
+{
+    const char *word = cli_value(c, "on-error");
+    ef_str name;
+    ef_status st;
+
+    if (!word)
+        return EF_OK;
+    name = find_deployed(deployed, text)->name;
+    st = ef_projection_on_error(c->engine, name,
+                                strcmp(word, "skip") == 0 ? EF_ON_ERROR_SKIP : EF_ON_ERROR_STOP,
+                                cli_actor(c), ef_str_from(cli_value(c, "reason")), err);
+    if (st == EF_OK) {
+        ef_projection_list fresh = {0};
+        st = ef_projection_ls(c->engine, name, &fresh, err);
+        ef_projection_list_release(st == EF_OK ? deployed : &fresh);
+        if (st == EF_OK)
+            *deployed = fresh;
+    }
+    return st;
+}
+
 static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
 {
     ef_error err = EF_ERROR_INIT;
@@ -70,6 +93,8 @@ static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
                                            &err);
     else if (st == EF_OK)
         st = ef_projection_deploy(c->engine, path, ef__buf_str(text), &deployed, &report, &err);
+    if (st == EF_OK)
+        st = tell(c, ef__buf_str(text), &deployed, &err);
     rc = st == EF_OK ? 0 : refuse(c, path, &report, &err);
     if (rc == 0 && c->argument_count > 1 && c->format != CLI_TABLE) {
         ef__json_writer w = EF__JSON_WRITER(&c->out);
@@ -88,8 +113,14 @@ static int run_deploy(cli *c)
 {
     cli_list list = {.lines = c->format == CLI_NDJSON};
     ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
-    int rc = check_all(c, &text);
+    const char *word = cli_value(c, "on-error");
+    int rc;
 
+    if (word && strcmp(word, "skip") != 0 && strcmp(word, "stop") != 0)
+        return cli_usage(c, "--on-error is '%s'; it is stop or skip", word);
+    if (cli_value(c, "reason") && !word)
+        return cli_usage(c, "--reason goes with --on-error");
+    rc = check_all(c, &text);
     if (rc == 0)
         rc = cli_engine_need(c, false);
     for (size_t i = 0; rc == 0 && i < c->argument_count; i++)
@@ -107,6 +138,9 @@ static const cli_argument arguments[] = {
 
 static const cli_option options[] = {
     {"in-place", 0, NULL, NULL, NULL, "migrate the views there are, instead of building new ones"},
+    {"on-error", 0, "stop|skip", NULL, NULL,
+     "an event it cannot digest holds its stream, or is passed"},
+    {"reason", 0, "TEXT", NULL, NULL, "why, for the record (with --on-error)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
@@ -122,7 +156,11 @@ const cli_command cli_cmd_projection_deploy = {
         "object with -o json, several an array.\n"
         "With --in-place a program of a higher version and schema takes over the views that\n"
         "queries see: workers migrate each by its migrate blocks, and queries are refused (exit\n"
-        "code 5) until all are.",
+        "code 5) until all are.\n"
+        "An event that a program cannot digest is tried again, and then stops: what follows in\n"
+        "its stream waits for an operator. With --on-error skip it is let pass instead, after its\n"
+        "last try, and stays on record (everfold projection failures --all, everfold act ls).\n"
+        "This holds for all versions, until it is deployed with --on-error stop.",
     .example = "everfold projection deploy shop/customer_orders.fold",
     .run = run_deploy,
 };

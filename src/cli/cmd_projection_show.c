@@ -84,6 +84,7 @@ static ef_status write_lines(cli *c, const ef_projection *p, ef_error *err)
     add_number(c, "generation", p->generation);
     add_line(c, "order", p->by_log ? EF_STR("log") : EF_STR("stream"));
     add_line(c, "state", p->state);
+    add_line(c, "on error", p->skips_errors ? EF_STR("skip") : EF_STR("stop"));
     if (p->no_function)
         add_line(c, "", EF_STR("its C function is not registered in this process"));
     add_number(c, "position", p->position);

@@ -321,16 +321,20 @@ static bool stops_here(const work *w, const ef__applied *result)
            (result->verdict == EF__VERDICT_FAILED || result->verdict == EF__VERDICT_DEFERRED);
 }
 
-/* The tenant stays before this event, and the reason is on record. */
+/* The tenant stays before this event, and the reason is on record. Neither an alarm nor what waits
+ * is ever let pass by itself. */
 static ef_status stop_tenant(work *w, size_t index, const ef__applied *result, ef_error *err)
 {
-    ef_status st = EF_OK;
+    ef__mark *m;
+    ef_status st = ef__workset_mark(w->set, w->apply->events[index].event, &m, err);
+    bool may_pass =
+        st == EF_OK && result->verdict == EF__VERDICT_FAILED && !ef__watermark_held(&m->now);
 
-    if (result->verdict == EF__VERDICT_DEFERRED)
+    if (st == EF_OK && result->verdict == EF__VERDICT_DEFERRED)
         st =
             note_failure(w, w->apply->events[index].event, EF_STR("seq_gap"), result->message, err);
     if (st == EF_OK)
-        st = ef__tenant_stops(w->engine, w->apply, &w->left, index, err);
+        st = ef__tenant_stops(w->engine, w->apply, &w->left, index, may_pass, err);
     w->apply->stopped = w->apply->tenant != NULL;
     return st;
 }

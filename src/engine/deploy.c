@@ -3,6 +3,7 @@
  */
 #include "deploy.h"
 #include "migrate.h"
+#include "policy.h"
 #include "route.h"
 #include "tenant.h"
 #include "workset.h"
@@ -152,6 +153,8 @@ static ef_status describe(ef_engine *e, const ef__generation *g, ef__arena *aren
         st = ef__generation_migrates(e, g, &migrates, err);
     if (migrates)
         out->state = EF_STR("migrating");
+    if (st == EF_OK)
+        st = ef__policy_skips(e, g->name, &out->skips_errors, err);
     if (st == EF_OK)
         st = ef__engine_as_of(e, g, NULL, &out->position, err);
     if (st == EF_OK)

@@ -81,7 +81,8 @@ struct ef_engine {
     pthread_mutex_t working;      /* one tick of the queue at a time; it guards … */
     ef__crew crew;                /* … what this worker holds, */
     struct ef__workset *queued;   /* what the queue keeps from tick to tick, */
-    size_t batch;                 /* and how many rows the next pass takes */
+    size_t batch;                 /* how many rows the next pass takes, */
+    int64_t policy_next_us;       /* and when to look for what is dead and may pass */
     char gaps_after[EF_CURSOR_MAX]; /* the look for gaps at the start has come so far … */
     bool gaps_looked;               /* … or is over */
     pthread_mutex_t driving;        /* one step of a run at a time; it guards … */

@@ -101,6 +101,8 @@ static const ef__applied *left_over(const attempt *a, const ef__apply *apply, si
 static void tell_dead(const attempt *a, const ef_taken *item, const ef_exception *x)
 {
     a->tick->dead++;
+    a->engine->policy_next_us = 0;
+    a->tick->more = true; /* it may be let pass */
     ef__log(a->engine->options.log, EF_LOG_WARN, "an event is dead: its stream waits behind it",
             EF_LOG_TEXT_FIELD("projection", item->lane),
             EF_LOG_TEXT_FIELD("tenant", item->event->tenant),

@@ -3,7 +3,9 @@
  */
 #include "tenant.h"
 
+#include "policy.h"
 #include "scope.h"
+#include "skip.h"
 #include "workset.h"
 
 #include "../base/logger.h"
@@ -72,19 +74,25 @@ ef_status ef__tenant_leaves_out(ef_engine *e, ef__apply *apply, ef__left_behind 
     return st;
 }
 
-/* One more failure: when it is tried again. What is passed over is so at once. */
-static void count_failure(const ef_engine *e, ef__tenant_cursor *cursor, int64_t failures)
+/* One more failure: when it is tried again. What is to be let pass is so at once. */
+static ef_status count_failure(ef_engine *e, ef_str projection, bool may_pass, int64_t failures,
+                               ef__tenant_cursor *cursor, ef_error *err)
 {
     ef__retry_step step =
         ef__retry_decide(&ef__retry_cursor, failures, EF__ERROR_PERMANENT, (uint64_t)failures);
-    int64_t wait_ms = !step.dead ? step.delay_ms : e->options.skip_and_record ? 0 : HEAL_MS;
+    int64_t wait_ms = step.dead ? HEAL_MS : step.delay_ms;
+    bool skips = false;
+    ef_status st = EF_OK;
 
+    if (step.dead && may_pass)
+        st = ef__policy_skips(e, projection, &skips, err);
     cursor->attempts = step.attempts;
-    cursor->due_us = ef__engine_now(e) + wait_ms * 1000;
+    cursor->due_us = ef__engine_now(e) + (skips ? 0 : wait_ms * 1000);
+    return st;
 }
 
 ef_status ef__tenant_stops(ef_engine *e, ef__apply *apply, ef__left_behind *left, size_t index,
-                           ef_error *err)
+                           bool may_pass, ef_error *err)
 {
     const ef_event *event = apply->events[index].event;
     ef__tenant_cursor before = {0}, after = {.waiting = 1};
@@ -99,8 +107,10 @@ ef_status ef__tenant_stops(ef_engine *e, ef__apply *apply, ef__left_behind *left
         after.waiting = before.waiting - (int64_t)index;
     }
     after.position = event->position - 1;
-    count_failure(e, &after, index == 0 ? before.attempts : 0);
-    st = add_change(apply, left, event->tenant, before, after, err);
+    st = count_failure(e, apply->generations[0].generation->name, may_pass,
+                       index == 0 ? before.attempts : 0, &after, err);
+    if (st == EF_OK)
+        st = add_change(apply, left, event->tenant, before, after, err);
     *place = left->count;
     return st;
 }
@@ -126,9 +136,8 @@ static void log_change(const ef_engine *e, ef_str projection, const ef__tenant_c
         return;
     ef__scope_format(c->tenant, projection, name);
     ef__log(e->options.log, EF_LOG_WARN,
-            !fails                       ? "a scope stops: its program cannot digest an event"
-            : e->options.skip_and_record ? "a scope passes over an event that it cannot digest"
-                                         : "a scope has failed: its cursor stays",
+            fails ? "a scope has failed: its cursor stays"
+                  : "a scope stops: its program cannot digest an event",
             EF_LOG_TEXT_FIELD("scope", ef_str_from(name)),
             EF_LOG_NUMBER_FIELD("position", c->after.position + 1));
 }
@@ -174,6 +183,30 @@ static ef_status read_events(ef_engine *e, const ef__generation *g,
     return EF_OK;
 }
 
+/* May the event that it fails on be let pass? Then it is noted, before it is. */
+static ef_status lets_pass(ef_engine *e, const ef__generation *g,
+                           const ef__tenant_cursor_item *item, const ef_batch *batch, bool *out,
+                           ef_error *err)
+{
+    bool alarm = false;
+    ef_status st = EF_OK;
+
+    *out = false;
+    if (!ef__tenant_has_failed(&item->cursor) || batch->count == 0)
+        return EF_OK;
+    const ef_event *event = &batch->events[0];
+    st = ef__policy_skips(e, g->name, out, err);
+    if (st == EF_OK && *out)
+        st = ef__policy_is_alarm(e, g, event->tenant, event->stream, &alarm, err);
+    *out = *out && !alarm;
+    if (st != EF_OK || !*out)
+        return st;
+    ef__log(e->options.log, EF_LOG_WARN, "a projection passes over an event",
+            EF_LOG_TEXT_FIELD("projection", g->name), EF_LOG_TEXT_FIELD("tenant", event->tenant),
+            EF_LOG_TEXT_FIELD("stream", event->stream), EF_LOG_NUMBER_FIELD("seq", event->seq));
+    return ef__skips_note(e, g, event, err);
+}
+
 static ef_status apply_events(ef_engine *e, const ef__live *live, const ef__scope *scope,
                               const ef__tenant_cursor_item *item, const ef_batch *batch,
                               int64_t reached, ef_tick *tick, ef_error *err)
@@ -184,9 +217,11 @@ static ef_status apply_events(ef_engine *e, const ef__live *live, const ef__scop
                        .tenant = item,
                        .cursor_after = reached,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    bool passes = e->options.skip_and_record && ef__tenant_has_failed(&item->cursor);
-    ef_status st = ef__scope_apply(e, scope, batch, passes, &apply, tick, err);
+    bool passes;
+    ef_status st = lets_pass(e, live->generation, item, batch, &passes, err);
 
+    if (st == EF_OK)
+        st = ef__scope_apply(e, scope, batch, passes, &apply, tick, err);
     if (st == EF_OK)
         tick->more = tick->more || !apply.stopped;
     ef__apply_release(&apply);

@@ -35,9 +35,10 @@ void ef__left_behind_release(ef__left_behind *left);
 /* Is this event to be left out, for its tenant goes by a cursor of its own? Then it is counted. */
 ef_status ef__tenant_leaves_out(ef_engine *engine, ef__apply *apply, ef__left_behind *left,
                                 const ef_event *event, bool *out, ef_error *err);
-/* The tenant of event number `index` stops before it. */
+/* The tenant of event number `index` stops before it. `may_pass`: after its last try it may be let
+ * pass, if that is the projection's policy. */
 ef_status ef__tenant_stops(ef_engine *engine, ef__apply *apply, ef__left_behind *left, size_t index,
-                           ef_error *err);
+                           bool may_pass, ef_error *err);
 /* The batch of a tenant with a cursor of its own went well. */
 ef_status ef__tenant_went_on(ef_engine *engine, ef__apply *apply, ef__left_behind *left,
                              ef_error *err);

@@ -89,14 +89,33 @@ static void write_mistakes(ef__request *r, ef_str text, const ef_error *err)
     ef_text_release(&report);
 }
 
+/* ?on_error=stop|skip; *out_given false: not asked for. */
+static ef_status read_on_error(ef__request *r, ef_on_error *out, bool *out_given, ef_error *err)
+{
+    ef_str word = ef__request_text(r, "on_error");
+
+    *out = ef_str_equal(word, EF_STR("skip")) ? EF_ON_ERROR_SKIP : EF_ON_ERROR_STOP;
+    *out_given = word.len > 0;
+    if (!*out_given || *out == EF_ON_ERROR_SKIP || ef_str_equal(word, EF_STR("stop")))
+        return EF_OK;
+    r->status = 400;
+    return ef_fail(err, EF_BAD_INPUT, "on_error is '%.*s'; it is stop or skip", EF_STR_ARG(word));
+}
+
 static ef_status deploy(ef__request *r, ef_error *err)
 {
     ef_projection_list deployed = {0};
+    ef_on_error on_error;
+    bool told;
     ef_text report = {0};
     ef_str text = ef__buf_str(&r->body);
     char name[256];
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st = read_on_error(r, &on_error, &told, err);
 
+    if (st == EF_OK)
+        st = ef__request_no_more(r, err);
+    if (st != EF_OK)
+        return st;
     if (st == EF_OK)
         st = ef_program_name(text, name, sizeof(name), err);
     if (st == EF_OK && !ef_str_equal(ef_str_from(name), r->parts[0]))
@@ -114,6 +133,9 @@ static ef_status deploy(ef__request *r, ef_error *err)
         write_mistakes(r, text, err);
         return EF_OK;
     }
+    if (st == EF_OK && told)
+        st = ef_projection_on_error(r->server->options.engine, r->parts[0], on_error,
+                                    ef_str_from(r->who.name), EF_STR(""), err);
     return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
 }
 
@@ -290,7 +312,7 @@ const ef__route ef__routes_projections[] = {
     {"GET", "/v1/projections/{name}", EF__SCOPE_READ, 0, show, "showProjection",
      "one projection, its program and generations", NULL, NULL, "Projection", 0},
     {"PUT", "/v1/projections/{name}", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL, deploy,
-     "deployProjection", "deploy a program (text)", NULL, "Program", "Projection", 0},
+     "deployProjection", "deploy a program (text)", "on_error:string", "Program", "Projection", 0},
     {"GET", "/v1/projections", EF__SCOPE_READ, 0, list, "listProjections", "all projections", NULL,
      NULL, "Projections", 0},
     {0},

@@ -61,6 +61,11 @@ static const char *order_word(int by_log)
     return by_log ? "log" : "stream";
 }
 
+static const char *on_error_word(int skips)
+{
+    return skips ? "skip" : "stop";
+}
+
 static const ef__field placed_fields[] = {
     FIELD(ef__placed, "stream", STR, stream),
     FIELD(ef__placed, "seq", INT64, seq),
@@ -140,6 +145,7 @@ static const ef__field projection_fields[] = {
     FIELD(ef_projection, "failures", INT64, failures),
     FIELD(ef_projection, "quarantined", INT64, quarantined),
     FIELD(ef_projection, "scopes_behind", INT64, scopes_behind),
+    CHOICE(ef_projection, "on_error", skips_errors, on_error_word),
     END,
 };
 SHAPE(projection, ef_projection);

@@ -6,7 +6,7 @@ from test_fold import COUNTER, SHOP, WRONG
 
 PROJECTION_KEYS = ["name", "version", "generation", "order", "state", "position", "lag_events",
                    "lag_seconds", "views", "digest", "unaccounted", "failures", "quarantined",
-                   "scopes_behind", "scopes"]
+                   "scopes_behind", "on_error", "scopes"]
 
 SCOPE_KEYS = ["name", "tenant", "any_tenant", "state", "position", "pending", "pending_more",
               "synced_at", "retries", "next_try_at", "error_code", "error"]
@@ -61,6 +61,20 @@ class Projection(Case):
         first = self.deploy()
         self.assertEqual(first["generation"], self.deploy()["generation"])
         self.assertEqual(1, len(self.ok("projection", "ls", "-o", "json").json()))
+
+    def test_it_is_told_to_skip_what_it_cannot_digest_and_to_stop_again(self):
+        self.assertEqual("stop", self.deploy()["on_error"])
+        told = self.ok("projection", "deploy", self.path, "--on-error", "skip", "--reason", "late is worse",
+                       "-o", "json").json()
+        self.assertEqual(("skip", 1), (told["on_error"], told["generation"]))
+        self.assertEqual("skip", self.deploy()["on_error"])
+        self.assertIn("on error    skip\n", self.ok("projection", "show", "counter").out)
+        act, = self.ok("act", "ls", "-o", "json").json()
+        self.assertEqual(("on_error", "counter", "late is worse"), (act["act"], act["lane"], act["reason"]))
+        self.ok("projection", "deploy", self.path, "--on-error", "stop")
+        self.assertEqual("stop", self.show()["on_error"])
+        self.refused(2, "projection", "deploy", self.path, "--on-error", "go", saying="stop or skip")
+        self.refused(2, "projection", "deploy", self.path, "--reason", "x", saying="--on-error")
 
     def test_several_files_answer_an_array(self):
         answer = self.ok("projection", "deploy", SHOP / "customer_orders.fold",

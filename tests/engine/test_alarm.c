@@ -165,6 +165,25 @@ static void it_fails_and_what_follows_is_held_whatever_batch_it_comes_in(void **
     fixture_close(f);
 }
 
+static void one_that_skips_what_it_cannot_digest_is_held_all_the_same(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    OK(ef_projection_on_error(f->engine, EF_STR("counts"), EF_ON_ERROR_SKIP, EF_STR("ana"),
+                              EF_STR(""), &f->err));
+    append(f, "s", "added", "{}");
+    drain(f);
+    let_it_die(f);
+    pass_time(f, 61 * SECOND);
+    drain(f);
+    CHECK_INT(1, summary_of(f, "counts").dead);
+    CHECK_TEXT("", view_data(f, "counts", "s"));
+    check_failures(f, 1, 1);
+    fixture_close(f);
+}
+
 static void a_requeue_only_tells_it_again(void **state)
 {
     fixture fx, *f = &fx;
@@ -425,6 +444,7 @@ int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
         cmocka_unit_test(it_fails_and_what_follows_is_held_whatever_batch_it_comes_in),
+        cmocka_unit_test(one_that_skips_what_it_cannot_digest_is_held_all_the_same),
         cmocka_unit_test(a_requeue_only_tells_it_again),
         cmocka_unit_test(a_skip_of_one_behind_it_frees_nothing),
         cmocka_unit_test(a_skip_lets_it_stand_for_the_one_that_was_applied),

@@ -355,7 +355,8 @@ TEST(skip_and_record_passes_over_after_the_tries)
     ef_failure_list failures = {0};
 
     start(f);
-    f->engine->options.skip_and_record = true;
+    OK(ef_projection_on_error(f->engine, EF_STR("counts"), EF_ON_ERROR_SKIP, EF_STR("ana"),
+                              EF_STR("half a truth will do"), &f->err));
     append_mixed(f);
     let_fail(f);
     drain(f);

@@ -200,6 +200,130 @@ static void the_past_of_a_view_is_told_without_what_was_skipped(void **state)
     fixture_close(f);
 }
 
+/* --- skip and record ---------------------------------------------------------------------------
+ */
+
+static void tell(fixture *f, ef_on_error what)
+{
+    OK(ef_projection_on_error(f->engine, EF_STR("sums"), what, EF_STR("ana"),
+                              EF_STR("late is worse than wrong"), &f->err));
+}
+
+/* Of stream s: 1 good, 2 bad, 3 good; time enough for all attempts at 2. */
+static void let_fail(fixture *f)
+{
+    append(f, "s", "added", GOOD);
+    append(f, "s", "added", BAD);
+    append(f, "s", "added", GOOD);
+    for (int s = 0; s < 140; s++) {
+        drain(f);
+        pass_time(f, SECOND);
+    }
+}
+
+static void check_policy(fixture *f, bool skips)
+{
+    ef_projection_list list = {0};
+
+    OK(ef_projection_ls(f->engine, EF_STR("sums"), &list, &f->err));
+    CHECK_INT(skips, list.items[0].skips_errors);
+    ef_projection_list_release(&list);
+}
+
+static void start_policy(fixture *f)
+{
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, SUMS);
+    drain(f);
+    check_policy(f, false);
+}
+
+static void a_projection_that_skips_passes_what_it_cannot_digest_after_its_last_try(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_failure_list failures = {0};
+
+    (void)state;
+    start_policy(f);
+    tell(f, EF_ON_ERROR_SKIP);
+    check_policy(f, true);
+    let_fail(f);
+    CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
+    check_generation(f, 1, 2, 1);
+    check_accounts(f, "sums", "live", 0);
+    OK(ef_projection_failures(f->engine, EF_STR("sums"), true, 0, &failures, &f->err));
+    CHECK_INT(1, failures.count);
+    CHECK_INT(8, failures.items[0].attempts);
+    CHECK(!failures.items[0].open);
+    ef_failure_list_release(&failures);
+    rebuild(f, false);
+    check_generation(f, 2, 2, 1);
+    fixture_close(f);
+}
+
+static void what_is_dead_already_passes_when_it_is_told_to_skip(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start_policy(f);
+    let_fail(f);
+    CHECK_INT(1, summary_of(f, "sums").dead);
+    tell(f, EF_ON_ERROR_SKIP);
+    drain(f);
+    CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
+    check_accounts(f, "sums", "live", 0);
+    fixture_close(f);
+}
+
+static void one_that_was_told_to_stop_again_stops(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start_policy(f);
+    tell(f, EF_ON_ERROR_SKIP);
+    tell(f, EF_ON_ERROR_STOP);
+    check_policy(f, false);
+    let_fail(f);
+    CHECK_INT(1, summary_of(f, "sums").dead);
+    CHECK_TEXT("{\"n\":1,\"sum\":1}", view_data(f, "sums", "a"));
+    fixture_close(f);
+}
+
+/* Whoever counted the last attempt died in it: the row is dead, and nobody has looked. */
+static void a_row_that_died_with_its_worker_passes_later(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start_policy(f);
+    let_fail(f);
+    CHECK_INT(1, summary_of(f, "sums").dead);
+    OK(ef_act_add(f->journal,
+                  &(ef_act){.act = EF_STR("on_error"), .lane = EF_STR("sums"), .seq = 1}, &f->err));
+    drain(f);
+    pass_time(f, 61 * SECOND);
+    drain(f);
+    CHECK_INT(0, summary_of(f, "sums").dead);
+    CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
+    fixture_close(f);
+}
+
+static void it_is_told_to_projections_that_are_there_and_in_words_it_knows(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start_policy(f);
+    REFUSED(EF_NOT_FOUND, ef_projection_on_error(f->engine, EF_STR("sons"), EF_ON_ERROR_SKIP,
+                                                 EF_STR(""), EF_STR(""), &f->err));
+    REFUSED(EF_BAD_INPUT, ef_projection_on_error(f->engine, EF_STR("sums"), (ef_on_error)2,
+                                                 EF_STR(""), EF_STR(""), &f->err));
+    check_policy(f, false);
+    fixture_close(f);
+}
+
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
@@ -209,6 +333,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_view_store_that_was_lost_is_made_anew_without_what_was_skipped),
         cmocka_unit_test(another_version_decides_for_itself),
         cmocka_unit_test(the_past_of_a_view_is_told_without_what_was_skipped),
+        cmocka_unit_test(a_projection_that_skips_passes_what_it_cannot_digest_after_its_last_try),
+        cmocka_unit_test(what_is_dead_already_passes_when_it_is_told_to_skip),
+        cmocka_unit_test(one_that_was_told_to_stop_again_stops),
+        cmocka_unit_test(a_row_that_died_with_its_worker_passes_later),
+        cmocka_unit_test(it_is_told_to_projections_that_are_there_and_in_words_it_knows),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";

@@ -24,6 +24,16 @@ class Operate(Case):
         self.assertIn("the path says", self.refused(400, "bad_input",
                                                     self.deploy("other", CUSTOMERS)))
 
+    def test_a_projection_is_told_to_skip_what_it_cannot_digest(self):
+        path = "/v1/projections/lenient"
+        text = POISON.format(1, "data.amount").replace("strict", "lenient")
+        self.assertEqual("stop", self.ask("PUT", path, text).json()["on_error"])
+        self.assertEqual("skip", self.ask("PUT", path + "?on_error=skip", text).json()["on_error"])
+        self.assertEqual("skip", self.state("lenient")["on_error"])
+        self.assertIn("stop or skip", self.refused(400, "bad_input",
+                                                   self.ask("PUT", path + "?on_error=go", text)))
+        self.assertEqual("skip", self.state("lenient")["on_error"])
+
     def test_a_poison_event_is_parked_shown_requeued_and_healed_by_a_new_version(self):
         self.assertEqual(200, self.deploy("strict", POISON.format(1, "data.amount / data.count")).status)
         wait_until(lambda: self.state("strict")["state"] == "live")

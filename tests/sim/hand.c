@@ -45,7 +45,6 @@ void hand_open(hand *h)
                                                  .mode = s->folds_inline && h->index == SIM_OPERATOR
                                                              ? EF_MODE_INLINE_THEN_OUTBOX
                                                              : EF_MODE_OUTBOX_APPLY_ONLY,
-                                                 .skip_and_record = s->passes_over,
                                                  .clock = &h->clock},
                             &h->views.base, &h->engine, &err);
     if (h->engine)

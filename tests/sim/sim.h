@@ -110,7 +110,7 @@ typedef struct sim {
     size_t batch;
     int64_t lease_ms;
     bool folds_inline; /* the operator's appends fold at once */
-    bool passes_over;  /* engines skip and record */
+    bool passes_over;  /* the ledger is to skip and record */
     int64_t wall_us, mono_us;
     ef_clock clock;
     ef_journal *journal; /* the stores themselves */

@@ -69,6 +69,13 @@ static bool begin(sim *s)
         st = ef__views_open(
             &(ef__views_options){.url = "memory:", .create = true, .clock = &s->clock}, &s->views,
             &err);
+    if (st == EF_OK && s->passes_over)
+        st = ef_act_add(s->journal,
+                        &(ef_act){.act = EF_STR("on_error"),
+                                  .who = EF_STR("sim"),
+                                  .lane = ef_str_from(rule_name(rule_name_of(RULE_LEDGER_PICKY))),
+                                  .seq = EF_ON_ERROR_SKIP},
+                        &err);
     if (st != EF_OK)
         oracle_wrong(&s->oracle, "the stores cannot be opened: %s", err.text);
     for (int i = 0; i < SIM_HANDS && st == EF_OK; i++) {
