@@ -130,6 +130,19 @@ void *ef__arena_zalloc(ef__arena *arena, size_t count, size_t size)
     return ptr;
 }
 
+void *ef__arena_grow(ef__arena *arena, void *items, size_t count, size_t size, size_t *cap)
+{
+    void *more;
+
+    if (count < *cap)
+        return items;
+    *cap = *cap ? *cap * 2 : 16;
+    more = ef__arena_zalloc(arena, *cap, size);
+    if (more && count)
+        memcpy(more, items, count * size);
+    return more;
+}
+
 ef_str ef__arena_copy(ef__arena *arena, ef_str text)
 {
     char *ptr = text.len < SIZE_MAX ? ef__arena_alloc(arena, text.len + 1) : NULL;

@@ -26,6 +26,9 @@ typedef struct ef__arena {
 void *ef__arena_alloc(ef__arena *arena, size_t bytes);
 /* The same, zeroed, for `count` things; NULL when count * size overflows. */
 void *ef__arena_zalloc(ef__arena *arena, size_t count, size_t size);
+/* Twice the room for `count` things of `size`, with them in it, when `*cap` is reached; otherwise
+ * `items` as they are. The old ones stay in the arena. NULL past the maximum. */
+void *ef__arena_grow(ef__arena *arena, void *items, size_t count, size_t size, size_t *cap);
 /* A copy with a NUL behind it (not counted). ptr is NULL only when memory ran out. */
 ef_str ef__arena_copy(ef__arena *arena, ef_str text);
 /* Empty it and keep one block for the next step. */

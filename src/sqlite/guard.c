@@ -1,12 +1,11 @@
 #include "guard.h"
 
-#include <everfold/clock.h>
+#include "../base/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BYTE_COMMIT, BYTE_GATE, BYTE_CHECKPOINTER };
@@ -32,46 +31,17 @@ void ef__sq_guard_close(ef__sq_guard *guard)
     guard->fd = -1;
 }
 
-static bool set_lock(const ef__sq_guard *guard, short kind, off_t byte)
-{
-    struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-    int rc;
-
-    do
-        rc = fcntl(guard->fd, F_OFD_SETLK, &lock);
-    while (rc < 0 && errno == EINTR);
-    return rc == 0;
-}
-
-/* Asking again in short sleeps, rather than F_OFD_SETLKW, keeps the wait bounded. */
-static bool wait_lock(const ef__sq_guard *guard, short kind, off_t byte, int64_t wait_ms)
-{
-    const ef_clock *clock = ef_clock_system();
-    int64_t end_us = 0, sleep_us = 20;
-
-    while (!set_lock(guard, kind, byte)) {
-        int64_t now_us = clock->mono_us(clock->context);
-        if (end_us == 0)
-            end_us = now_us + wait_ms * 1000;
-        if (now_us >= end_us)
-            return false;
-        nanosleep(&(struct timespec){.tv_nsec = sleep_us * 1000}, NULL);
-        sleep_us = sleep_us < 500 ? sleep_us * 2 : 500;
-    }
-    return true;
-}
-
 static ef_status take(ef__sq_guard *guard, short kind, int64_t wait_ms, ef_error *err)
 {
-    if (!wait_lock(guard, kind, BYTE_GATE, wait_ms))
+    if (!ef__lock_wait(guard->fd, kind, BYTE_GATE, wait_ms))
         return ef_fail(err, EF_BUSY, "a checkpoint kept the store for %lld ms", (long long)wait_ms);
-    if (!wait_lock(guard, kind, BYTE_COMMIT, wait_ms)) {
-        (void)set_lock(guard, F_UNLCK, BYTE_GATE);
+    if (!ef__lock_wait(guard->fd, kind, BYTE_COMMIT, wait_ms)) {
+        (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_GATE);
         return ef_fail(err, EF_BUSY, "another process kept the store for %lld ms",
                        (long long)wait_ms);
     }
     if (kind == F_RDLCK)
-        (void)set_lock(guard, F_UNLCK, BYTE_GATE);
+        (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_GATE);
     return EF_OK;
 }
 
@@ -82,7 +52,7 @@ ef_status ef__sq_guard_commit_begin(ef__sq_guard *guard, int64_t wait_ms, ef_err
 
 void ef__sq_guard_commit_end(ef__sq_guard *guard)
 {
-    (void)set_lock(guard, F_UNLCK, BYTE_COMMIT);
+    (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_COMMIT);
 }
 
 ef_status ef__sq_guard_alone_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err)
@@ -92,16 +62,16 @@ ef_status ef__sq_guard_alone_begin(ef__sq_guard *guard, int64_t wait_ms, ef_erro
 
 void ef__sq_guard_alone_end(ef__sq_guard *guard)
 {
-    (void)set_lock(guard, F_UNLCK, BYTE_COMMIT);
-    (void)set_lock(guard, F_UNLCK, BYTE_GATE);
+    (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_COMMIT);
+    (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_GATE);
 }
 
 bool ef__sq_guard_checkpointer_begin(ef__sq_guard *guard)
 {
-    return set_lock(guard, F_WRLCK, BYTE_CHECKPOINTER);
+    return ef__lock_set(guard->fd, F_WRLCK, BYTE_CHECKPOINTER);
 }
 
 void ef__sq_guard_checkpointer_end(ef__sq_guard *guard)
 {
-    (void)set_lock(guard, F_UNLCK, BYTE_CHECKPOINTER);
+    (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_CHECKPOINTER);
 }

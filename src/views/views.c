@@ -150,6 +150,17 @@ ef_status ef__tenant_cursor_moved(ef_str tenant, ef_error *err)
                    EF_STR_ARG(tenant));
 }
 
+ef_status ef__generation_missing(int64_t id, ef_error *err)
+{
+    return ef_fail_numbers(err, EF_NOT_FOUND, id, 0, "there is no generation %lld", (long long)id);
+}
+
+ef_status ef__generation_is_routed(int64_t id, ef_error *err)
+{
+    return ef_fail(err, EF_CONFLICT, "generation %lld is the one that queries go to",
+                   (long long)id);
+}
+
 ef_status ef__generation_moved(int64_t id, int64_t era, int64_t found, ef_error *err)
 {
     return ef_fail_numbers(err, EF_CONFLICT, era, found,

@@ -391,13 +391,22 @@ static inline void ef__digest_add(uint64_t sums[2], const uint64_t more[2])
     sums[1] += more[1];
 }
 
+/* As one that was read where there was no view. */
+static inline bool ef__digest_is_none(const uint64_t sums[2])
+{
+    return sums[0] == 0 && sums[1] == 0;
+}
+
 static inline void ef__digest_take(uint64_t sums[2], const uint64_t less[2])
 {
     sums[0] -= less[0];
     sums[1] -= less[1];
 }
 
-/* EF_CONFLICT: it is in another era than was read (shared by back ends). */
+/* EF_NOT_FOUND: there is no such generation; EF_CONFLICT: it is in another era than was read, or
+ * the one that queries go to (shared by back ends). */
+ef_status ef__generation_missing(int64_t id, ef_error *err);
+ef_status ef__generation_is_routed(int64_t id, ef_error *err);
 ef_status ef__generation_moved(int64_t id, int64_t era, int64_t found, ef_error *err);
 
 /* By bytes, a shorter one first: the order of every back end. */

@@ -263,6 +263,27 @@ TEST(a_batch_is_released_twice_or_never_filled_without_harm)
     ef_batch_release(&batch);
 }
 
+TEST(a_list_that_is_full_gets_twice_the_room_and_keeps_what_is_in_it)
+{
+    ef__arena arena = EF__ARENA_INIT(4096);
+    int64_t *items = NULL, *before;
+    size_t cap = 0, count = 0;
+
+    for (; count < 100; count++) {
+        before = items;
+        items = ef__arena_grow(&arena, items, count, sizeof *items, &cap);
+        assert_non_null(items);
+        CHECK((items != before) == (count == 0 || (count >= 16 && (count & (count - 1)) == 0)));
+        items[count] = (int64_t)count;
+    }
+    for (size_t i = 0; i < count; i++)
+        CHECK_INT(i, items[i]);
+    CHECK_INT(128, cap);
+    cap = count; /* full, and there is no room for so many more */
+    assert_null(ef__arena_grow(&arena, items, count, 40, &cap));
+    ef__arena_release(&arena);
+}
+
 TEST_MAIN(SANITIZER_CASES TEST_CASE(memory_of_every_size_is_aligned_and_its_own),
           TEST_CASE(large_pieces_between_small_ones_are_their_own),
           TEST_CASE(no_bytes_are_a_piece_too),
@@ -270,6 +291,7 @@ TEST_MAIN(SANITIZER_CASES TEST_CASE(memory_of_every_size_is_aligned_and_its_own)
           TEST_CASE(sizes_that_overflow_are_refused),
           TEST_CASE(zalloc_gives_zeros_even_where_something_was),
           TEST_CASE(a_copy_has_its_own_bytes_and_a_nul), TEST_CASE(a_copy_of_nothing_is_not_null),
+          TEST_CASE(a_list_that_is_full_gets_twice_the_room_and_keeps_what_is_in_it),
           TEST_CASE(reset_keeps_one_block_and_the_whole_maximum_is_free_again),
           TEST_CASE(reset_uses_the_kept_block_again),
           TEST_CASE(reset_gives_back_a_block_that_is_larger_than_steps_need),

@@ -4,6 +4,8 @@
  */
 #include "memory.h"
 
+#include "../compare.h"
+
 #include <stdlib.h>
 
 /* --- look ------------------------------------------------------------------------------------- */
@@ -12,18 +14,7 @@ static ef_status check_fence(const mem_store *store, const ef__fence *fence, ef_
 {
     const mem_fence *seen = mem_fence_find(store, fence->scope);
 
-    if (fence->scope.len == 0 || !seen || seen->token <= fence->token)
-        return EF_OK;
-    return ef_fail_numbers(err, EF_LEASE_LOST, fence->token, seen->token,
-                           "token %lld of %.*s is old: %lld has written since",
-                           (long long)fence->token, EF_STR_ARG(fence->scope),
-                           (long long)seen->token);
-}
-
-static bool same_watermark(const ef__watermark *a, const ef__watermark *b)
-{
-    return a->applied_seq == b->applied_seq && a->expected_next_seq == b->expected_next_seq &&
-           memcmp(a->hash, b->hash, sizeof a->hash) == 0;
+    return ef__fence_compare(fence, seen ? seen->token : 0, err);
 }
 
 static ef_status check_watermark(const mem_generation *g, const ef__watermark_change *change,
@@ -32,13 +23,9 @@ static ef_status check_watermark(const mem_generation *g, const ef__watermark_ch
     ef__watermark none = {0};
     bool found;
     size_t at = mem_watermark_find(g, change->tenant, change->stream, &found);
-    const ef__watermark *is =
-        found ? &((const mem_watermark *)g->watermarks.items[at])->watermark : &none;
 
-    if (same_watermark(is, &change->before))
-        return EF_OK;
-    return ef_fail(err, EF_CONFLICT, "the watermark of stream \"%.*s\" is not what was read",
-                   EF_STR_ARG(change->stream));
+    return ef__watermark_compare(
+        change, found ? &((const mem_watermark *)g->watermarks.items[at])->watermark : &none, err);
 }
 
 static ef_status check_view(const mem_generation *g, const ef__view_change *change, ef_error *err)
@@ -47,15 +34,9 @@ static ef_status check_view(const mem_generation *g, const ef__view_change *chan
     size_t at = mem_view_find(g, change->view.tenant, change->view.id, &found);
     uint64_t is[2] = {0, 0};
 
-    /* A view that comes and goes within a batch is nobody's business. */
-    if (change->deleted && change->before[0] == 0 && change->before[1] == 0)
-        return EF_OK;
     if (found)
         ef__view_digest(&((const mem_view *)g->views.items[at])->view, is);
-    if (is[0] == change->before[0] && is[1] == change->before[1])
-        return EF_OK;
-    return ef_fail(err, EF_CONFLICT, "view \"%.*s\" was changed by somebody else meanwhile",
-                   EF_STR_ARG(change->view.id));
+    return ef__view_compare(change, is, err);
 }
 
 static ef_status check_tenant(const mem_generation *g, const ef__tenant_cursor_change *change,
@@ -73,20 +54,10 @@ static ef_status check_generation(mem_store *store, const ef__generation_change 
                                   ef_error *err)
 {
     const mem_generation *g = mem_generation_find(store, change->generation);
-    ef_status st = EF_OK;
+    ef_status st = ef__era_compare(change, g != NULL, g ? g->about.era : 0, err);
 
-    if (!g)
-        return ef_fail(err, EF_CONFLICT, "generation %lld is gone", (long long)change->generation);
-    if (g->about.era != change->era)
-        return ef_fail_numbers(err, EF_CONFLICT, change->era, g->about.era,
-                               "generation %lld is in era %lld, %lld was read",
-                               (long long)g->about.id, (long long)g->about.era,
-                               (long long)change->era);
-    if (change->cursor_after != 0 && g->about.position != change->cursor_before)
-        return ef_fail_numbers(err, EF_CONFLICT, change->cursor_before, g->about.position,
-                               "the cursor of generation %lld is at %lld, %lld was read",
-                               (long long)g->about.id, (long long)g->about.position,
-                               (long long)change->cursor_before);
+    if (st == EF_OK)
+        st = ef__cursor_compare(change, g->about.position, err);
     for (size_t i = 0; st == EF_OK && i < change->watermark_count; i++)
         st = check_watermark(g, &change->watermarks[i], err);
     for (size_t i = 0; st == EF_OK && i < change->view_count; i++)
@@ -106,19 +77,13 @@ static ef_status check_all(mem_store *store, const ef__views_commit *commit, int
     *out_head = -1;
     for (size_t i = 0; st == EF_OK && i < commit->fence_count; i++)
         st = check_fence(store, &commit->fences[i], err);
-    if (st == EF_OK && commit->live_set != 0 && commit->live_set != store->live_set)
-        return ef_fail_numbers(err, EF_CONFLICT, commit->live_set, store->live_set,
-                               "the set of live generations is number %lld, %lld was read",
-                               (long long)store->live_set, (long long)commit->live_set);
+    if (st == EF_OK)
+        st = ef__live_set_compare(commit->live_set, store->live_set, err);
     for (size_t i = 0; st == EF_OK && i < commit->generation_count; i++) {
         st = check_generation(store, &commit->generations[i], err);
         wanted = wanted || commit->generations[i].go_live;
     }
-    if (st != EF_OK || !wanted)
-        return st;
-    if (!commit->head)
-        return ef_fail(err, EF_MISUSE, "a commit with go_live needs a head to ask");
-    return commit->head(commit->head_context, out_head, err);
+    return st == EF_OK && wanted ? ef__commit_head(commit, out_head, err) : st;
 }
 
 /* --- make ------------------------------------------------------------------------------------- */
@@ -283,8 +248,7 @@ static void put_view(mem_generation *g, const ef__view_change *change, made *m)
     bool found;
     size_t at = mem_view_find(g, change->view.tenant, change->view.id, &found);
 
-    /* Came and went within the batch: what is there, if anything, is somebody else's. */
-    if (change->deleted && change->before[0] == 0 && change->before[1] == 0)
+    if (ef__view_change_is_nothing(change))
         return;
     if (found)
         free(mem_list_remove(&g->views, at));

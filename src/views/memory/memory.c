@@ -137,11 +137,6 @@ mem_fence *mem_fence_find(const mem_store *store, ef_str scope)
 
 /* --- generations ------------------------------------------------------------------------------ */
 
-static ef_status not_found(int64_t id, ef_error *err)
-{
-    return ef_fail_numbers(err, EF_NOT_FOUND, id, 0, "there is no generation %lld", (long long)id);
-}
-
 static void changed(mem_store *store, mem_generation *g)
 {
     g->about.era++;
@@ -304,7 +299,7 @@ static mem_generation *find_in_era(mem_store *store, int64_t id, int64_t era, ef
 
     *out = EF_OK;
     if (!g)
-        *out = not_found(id, err);
+        *out = ef__generation_missing(id, err);
     else if (era && era != g->about.era)
         *out = ef__generation_moved(id, era, g->about.era, err);
     return *out == EF_OK ? g : NULL;
@@ -435,8 +430,7 @@ static ef_status remove_generation(mem_store *store, int64_t id, int64_t era, in
     if (!g)
         return st;
     if (g->about.routed)
-        return ef_fail(err, EF_CONFLICT, "generation %lld is the one that queries go to",
-                       (long long)id);
+        return ef__generation_is_routed(id, err);
     *out_more = cut_contents(g, limit);
     if (*out_more)
         return EF_OK;

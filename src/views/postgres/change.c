@@ -5,6 +5,8 @@
  */
 #include "store.h"
 
+#include "../compare.h"
+
 #include <stdlib.h>
 
 /* --- order ------------------------------------------------------------------------------------ */
@@ -40,18 +42,13 @@ static int by_stream(const void *a, const void *b)
     return order ? order : ef__str_compare(x->change->stream, y->change->stream);
 }
 
-static bool is_none(const uint64_t digest[2])
-{
-    return digest[0] == 0 && digest[1] == 0;
-}
-
 static void sort_into(const ef__generation_change *change, vp_sorted *out)
 {
     for (size_t i = 0; i < change->view_count; i++) {
         const ef__view_change *view = &change->views[i];
         struct vp_view_at *at = &out->views[out->view_count];
-        if (view->deleted && is_none(view->before))
-            continue; /* came and went within the batch */
+        if (ef__view_change_is_nothing(view))
+            continue;
         *at = (struct vp_view_at){.generation = change->generation, .change = view};
         if (!view->deleted) {
             ef__view_digest(&view->view, at->digest);
@@ -151,7 +148,7 @@ ef_status vp_send_views(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *er
         const struct vp_view_at *at = &sorted->views[i];
         const ef__view *view = &at->change->view;
         uint8_t digest[2 * EF__DIGEST_BYTES];
-        bool was_there = !is_none(at->change->before);
+        bool was_there = !ef__digest_is_none(at->change->before);
         ef__digest_bytes(at->digest, digest);
         ef__digest_bytes(at->change->before, digest + EF__DIGEST_BYTES);
         add_key(&c, at->generation, view->tenant, view->id);
@@ -245,7 +242,7 @@ static void add_count(columns *c, const ef__generation_change *change, int64_t s
 
     for (; *at < sorted->view_count && sorted->views[*at].generation == change->generation; ++*at) {
         const struct vp_view_at *v = &sorted->views[*at];
-        views += (v->change->deleted ? 0 : 1) - (is_none(v->change->before) ? 0 : 1);
+        views += (v->change->deleted ? 0 : 1) - (ef__digest_is_none(v->change->before) ? 0 : 1);
         ef__digest_take(digest, v->change->before);
         ef__digest_add(digest, v->digest);
     }

@@ -16,6 +16,8 @@
  */
 #include "store.h"
 
+#include "../compare.h"
+
 #include "../../base/utf8.h"
 
 #include <stdlib.h>
@@ -178,10 +180,8 @@ static ef_status take_fences(ef__pg_conn *conn, ef_error *err)
     ef_status st = ef__pg_take(conn, &rows, err);
 
     if (st == EF_OK && PQntuples(rows) > 0)
-        st = ef_fail_numbers(err, EF_LEASE_LOST, ef__pg_int(rows, 0, 1), ef__pg_int(rows, 0, 2),
-                             "token %lld of %.*s is old: %lld has written since",
-                             (long long)ef__pg_int(rows, 0, 1), EF_STR_ARG(ef__pg_str(rows, 0, 0)),
-                             (long long)ef__pg_int(rows, 0, 2));
+        st = ef__fence_passed(ef__pg_str(rows, 0, 0), ef__pg_int(rows, 0, 1),
+                              ef__pg_int(rows, 0, 2), err);
     PQclear(rows);
     return st;
 }
@@ -193,11 +193,7 @@ static ef_status take_live_set(ef__pg_conn *conn, int64_t asked, ef_error *err)
     int64_t found = st == EF_OK ? ef__pg_int(rows, 0, 0) : 0;
 
     PQclear(rows);
-    if (st != EF_OK || found == asked)
-        return st;
-    return ef_fail_numbers(err, EF_CONFLICT, asked, found,
-                           "the set of live generations is number %lld, %lld was read",
-                           (long long)found, (long long)asked);
+    return st == EF_OK ? ef__live_set_compare(asked, found, err) : st;
 }
 
 static size_t count_paths(ef_str paths)
@@ -227,19 +223,6 @@ static ef_status take_generations(commit_work *w, ef__pg_conn *conn, ef_error *e
     return st;
 }
 
-static ef_status compare_generation(const ef__generation_change *change, const struct found *found,
-                                    ef_error *err)
-{
-    if (!found->is_there)
-        return ef_fail(err, EF_CONFLICT, "generation %lld is gone", (long long)change->generation);
-    if (found->era != change->era)
-        return ef_fail_numbers(err, EF_CONFLICT, change->era, found->era,
-                               "generation %lld is in era %lld, %lld was read",
-                               (long long)change->generation, (long long)found->era,
-                               (long long)change->era);
-    return EF_OK;
-}
-
 /* The number that a statement answers has to be `wanted`: otherwise one of the rows that it was
  * about is not what was read. */
 static ef_status take_count(ef__pg_conn *conn, size_t wanted, const char *what, ef_error *err)
@@ -265,10 +248,7 @@ static ef_status take_cursor(ef__pg_conn *conn, const ef__generation_change *cha
 
     PQclear(done);
     if (st == EF_OK && !moved)
-        return ef_fail_numbers(err, EF_CONFLICT, change->cursor_before, found->position,
-                               "the cursor of generation %lld is at %lld, %lld was read",
-                               (long long)change->generation, (long long)found->position,
-                               (long long)change->cursor_before);
+        return ef__cursor_moved(change, found->position, err);
     found->position = change->cursor_after;
     return st;
 }
@@ -309,7 +289,8 @@ static ef_status take_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
     if (st == EF_OK && w->commit->generation_count) {
         st = take_generations(w, conn, err);
         for (size_t i = 0; st == EF_OK && i < w->commit->generation_count; i++)
-            st = compare_generation(w->sorted.generations[i], &w->found[i], err);
+            st = ef__era_compare(w->sorted.generations[i], w->found[i].is_there, w->found[i].era,
+                                 err);
         if (st == EF_OK)
             st = take_changes(w, conn, err);
     }
@@ -421,11 +402,8 @@ static ef_status try_go_live(commit_work *w, ef__pg_conn *conn, size_t at, ef_er
 {
     ef__pg_params params = {0};
     int64_t head = 0;
-    ef_status st;
+    ef_status st = ef__commit_head(w->commit, &head, err);
 
-    if (!w->commit->head)
-        return ef_fail(err, EF_MISUSE, "a commit with go_live needs a head to ask");
-    st = w->commit->head(w->commit->head_context, &head, err);
     if (st != EF_OK || head != w->found[at].position)
         return st;
     ef__pg_add_int(&params, w->sorted.generations[at]->generation);

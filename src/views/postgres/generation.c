@@ -48,8 +48,7 @@ static ef_status look(ef__pg_conn *conn, int64_t id, locked *out, ef_error *err)
     ef__pg_add_array(&params, &ids);
     st = ef__pg_query(conn, VP_GENERATION_GET, &params, &rows, err);
     if (st == EF_OK && PQntuples(rows) == 0)
-        st =
-            ef_fail_numbers(err, EF_NOT_FOUND, id, 0, "there is no generation %lld", (long long)id);
+        st = ef__generation_missing(id, err);
     if (st == EF_OK)
         *out = (locked){.id = id,
                         .era = ef__pg_int(rows, 0, 1),
@@ -413,8 +412,7 @@ static ef_status drop(void *context, ef__pg_conn *conn, ef_error *err)
 
     c->more = false;
     if (st == EF_OK && g.routed)
-        st = ef_fail(err, EF_CONFLICT, "generation %lld is the one that queries go to",
-                     (long long)c->id);
+        st = ef__generation_is_routed(c->id, err);
     if (st == EF_OK)
         st = cut_contents(conn, c->id, c->limit, &c->more, err);
     if (st != EF_OK || c->more)

@@ -3,72 +3,25 @@
  *
  * In the order of keys, so that neighbours share pages. A view is written by one statement that
  * compares the digest it was read with; only where the generation has indexes are its old keys read
- * first, so that entries that stay are left alone. Keys are packed beside the view:
- *
- *     idx (1 byte)  length (4 bytes, big-endian)  key       … for each
+ * first, so that entries that stay are left alone.
  */
 #include "store.h"
 
-#include "../../base/buf.h"
+#include "../compare.h"
+#include "../keys.h"
 
 #include <stdlib.h>
-
-#define PACKED_MAX (64 * 1024 * 1024) /* keys come out of one view */
-
-typedef struct packed_key {
-    int32_t index;
-    ef_str key;
-} packed_key;
-
-static void pack_keys(ef__buf *out, const ef__view_change *change)
-{
-    ef__buf_reset(out);
-    for (size_t i = 0; i < change->key_count && !change->deleted; i++) {
-        ef_str key = change->keys[i].key;
-        char head[5] = {(char)change->keys[i].index, (char)(key.len >> 24), (char)(key.len >> 16),
-                        (char)(key.len >> 8), (char)key.len};
-        ef__buf_add(out, head, sizeof head);
-        ef__buf_add_str(out, key);
-    }
-}
-
-/* The next key of `*rest`; false at its end. A cut one ends it: the deep check finds entries that
- * belong to nothing. */
-static bool next_key(ef_str *rest, packed_key *out)
-{
-    const uint8_t *p = (const uint8_t *)rest->ptr;
-    size_t len;
-
-    if (rest->len < 5)
-        return false;
-    len = (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 | p[4];
-    if (len > rest->len - 5)
-        return false;
-    *out = (packed_key){p[0], {rest->ptr + 5, len}};
-    *rest = (ef_str){rest->ptr + 5 + len, rest->len - 5 - len};
-    return true;
-}
-
-static bool has_key(ef_str packed, const packed_key *wanted)
-{
-    packed_key key;
-
-    while (next_key(&packed, &key))
-        if (key.index == wanted->index && ef_str_equal(key.key, wanted->key))
-            return true;
-    return false;
-}
 
 /* Run `which` for every key of `these` that is not in `those`. */
 static ef_status change_entries(ef__sq_conn *conn, int which, int64_t generation,
                                 const ef__view *view, ef_str these, ef_str those, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    packed_key key;
+    ef__index_key key;
     ef_status st = ef__sq_stmt(conn, which, &stmt, err);
 
-    while (st == EF_OK && next_key(&these, &key)) {
-        if (has_key(those, &key))
+    while (st == EF_OK && ef__keys_next(&these, &key)) {
+        if (ef__keys_have(those, &key))
             continue;
         sqlite3_bind_int64(stmt, 1, generation);
         ef__sq_bind_str(stmt, 2, view->tenant);
@@ -106,17 +59,12 @@ static ef_status read_old_keys(ef__sq_conn *conn, int64_t generation, const ef__
     return st;
 }
 
-static bool is_none(const uint64_t digest[2])
-{
-    return digest[0] == 0 && digest[1] == 0;
-}
-
 /* Insert, update or delete by what was there before. *out_changed is false when that is not so. */
 static ef_status write_view(ef__sq_conn *conn, int64_t generation, const ef__view_change *change,
                             const uint64_t digest[2], ef_str keys, bool *out_changed, ef_error *err)
 {
     const ef__view *view = &change->view;
-    bool is_new = is_none(change->before);
+    bool is_new = ef__digest_is_none(change->before);
     int before_at = change->deleted ? 4 : 11;
     sqlite3_stmt *stmt;
     ef_status st = ef__sq_stmt(conn,
@@ -155,11 +103,11 @@ static ef_status write_change(ef__sq_conn *conn, vq_generation *g, const ef__vie
     bool changed = false;
     ef_status st = EF_OK;
 
-    if (change->deleted && is_none(change->before))
-        return EF_OK; /* came and went within the batch */
+    if (ef__view_change_is_nothing(change))
+        return EF_OK;
     ef__buf_reset(&s->old_keys);
-    pack_keys(&s->new_keys, change);
-    if (g->indexed && !is_none(change->before))
+    ef__keys_pack(&s->new_keys, change);
+    if (g->indexed && !ef__digest_is_none(change->before))
         st = read_old_keys(conn, g->id, &change->view, &s->old_keys, err);
     if (s->new_keys.failed || s->old_keys.failed)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for the keys of a view");
@@ -168,44 +116,31 @@ static ef_status write_change(ef__sq_conn *conn, vq_generation *g, const ef__vie
     if (st == EF_OK)
         st = write_view(conn, g->id, change, digest, ef__buf_str(&s->new_keys), &changed, err);
     if (st == EF_OK && !changed)
-        return ef_fail(err, EF_CONFLICT, "view \"%.*s\" was changed by somebody else meanwhile",
-                       EF_STR_ARG(change->view.id));
+        return ef__view_moved(change->view.id, err);
     if (st == EF_OK && s->old_keys.len)
         st = change_entries(conn, VQ_INDEX_DELETE, g->id, &change->view, ef__buf_str(&s->old_keys),
                             ef__buf_str(&s->new_keys), err);
     if (st == EF_OK && s->new_keys.len)
         st = change_entries(conn, VQ_INDEX_INSERT, g->id, &change->view, ef__buf_str(&s->new_keys),
                             ef__buf_str(&s->old_keys), err);
-    g->views += (change->deleted ? 0 : 1) - (is_none(change->before) ? 0 : 1);
+    g->views += (change->deleted ? 0 : 1) - (ef__digest_is_none(change->before) ? 0 : 1);
     ef__digest_take(g->digest, change->before);
     ef__digest_add(g->digest, digest);
     return st;
 }
 
-static int by_key(const void *a, const void *b)
-{
-    const ef__view *x = &(*(const ef__view_change *const *)a)->view;
-    const ef__view *y = &(*(const ef__view_change *const *)b)->view;
-    int order = ef__str_compare(x->tenant, y->tenant);
-
-    return order ? order : ef__str_compare(x->id, y->id);
-}
-
 ef_status vq_views_write(ef__sq_conn *conn, vq_generation *generation,
                          const ef__generation_change *change, ef_error *err)
 {
-    scratch s = {EF__BUF_INIT(PACKED_MAX), EF__BUF_INIT(PACKED_MAX)};
+    scratch s = {EF__BUF_INIT(EF__PACKED_MAX), EF__BUF_INIT(EF__PACKED_MAX)};
     const ef__view_change **sorted;
     ef_status st = EF_OK;
 
     if (change->view_count == 0)
         return EF_OK;
-    sorted = malloc(change->view_count * sizeof *sorted);
+    sorted = ef__views_sorted(change);
     if (!sorted)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a commit");
-    for (size_t i = 0; i < change->view_count; i++)
-        sorted[i] = &change->views[i];
-    qsort(sorted, change->view_count, sizeof *sorted, by_key);
     for (size_t i = 0; st == EF_OK && i < change->view_count; i++)
         st = write_change(conn, generation, sorted[i], &s, err);
     free(sorted);

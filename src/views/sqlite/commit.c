@@ -4,6 +4,8 @@
  */
 #include "store.h"
 
+#include "../compare.h"
+
 #include <stdlib.h>
 
 /* --- fences ----------------------------------------------------------------------------------- */
@@ -37,11 +39,9 @@ static ef_status pass_fence(ef__sq_conn *conn, const ef__fence *fence, ef_error 
     st = find_token(conn, fence->scope, &seen, err);
     if (st != EF_OK || seen == fence->token)
         return st;
-    if (seen > fence->token)
-        return ef_fail_numbers(err, EF_LEASE_LOST, fence->token, seen,
-                               "token %lld of %.*s is old: %lld has written since",
-                               (long long)fence->token, EF_STR_ARG(fence->scope), (long long)seen);
-    st = ef__sq_stmt(conn, VQ_FENCE_PUT, &stmt, err);
+    st = ef__fence_compare(fence, seen, err);
+    if (st == EF_OK)
+        st = ef__sq_stmt(conn, VQ_FENCE_PUT, &stmt, err);
     if (st != EF_OK)
         return st;
     ef__sq_bind_str(stmt, 1, fence->scope);
@@ -72,18 +72,10 @@ static void bind_watermark(sqlite3_stmt *stmt, int at, const ef__watermark *w)
     ef__sq_bind_blob(stmt, at + 2, (ef_str){(const char *)w->hash, sizeof w->hash});
 }
 
-static bool is_none(const ef__watermark *w)
-{
-    static const uint8_t NO_HASH[EF_HASH_BYTES];
-
-    return w->applied_seq == 0 && w->expected_next_seq == 0 &&
-           memcmp(w->hash, NO_HASH, sizeof w->hash) == 0;
-}
-
 static ef_status write_watermark(ef__sq_conn *conn, int64_t generation,
                                  const ef__watermark_change *change, ef_error *err)
 {
-    bool is_new = is_none(&change->before), changed = false;
+    bool is_new = ef__watermark_is_none(&change->before), changed = false;
     sqlite3_stmt *stmt;
     ef_status st =
         ef__sq_stmt(conn, is_new ? VQ_WATERMARK_INSERT : VQ_WATERMARK_UPDATE, &stmt, err);
@@ -97,19 +89,7 @@ static ef_status write_watermark(ef__sq_conn *conn, int64_t generation,
     if (!is_new)
         bind_watermark(stmt, 7, &change->before);
     st = ef__sq_change(conn, stmt, &changed, err);
-    if (st != EF_OK || changed)
-        return st;
-    return ef_fail(err, EF_CONFLICT, "the watermark of stream \"%.*s\" is not what was read",
-                   EF_STR_ARG(change->stream));
-}
-
-static int by_stream(const void *a, const void *b)
-{
-    const ef__watermark_change *x = *(const ef__watermark_change *const *)a;
-    const ef__watermark_change *y = *(const ef__watermark_change *const *)b;
-    int order = ef__str_compare(x->tenant, y->tenant);
-
-    return order ? order : ef__str_compare(x->stream, y->stream);
+    return st != EF_OK || changed ? st : ef__watermark_moved(change->stream, err);
 }
 
 static ef_status write_watermarks(ef__sq_conn *conn, const ef__generation_change *change,
@@ -120,12 +100,9 @@ static ef_status write_watermarks(ef__sq_conn *conn, const ef__generation_change
 
     if (change->watermark_count == 0)
         return EF_OK;
-    sorted = malloc(change->watermark_count * sizeof *sorted);
+    sorted = ef__watermarks_sorted(change);
     if (!sorted)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a commit");
-    for (size_t i = 0; i < change->watermark_count; i++)
-        sorted[i] = &change->watermarks[i];
-    qsort(sorted, change->watermark_count, sizeof *sorted, by_stream);
     for (size_t i = 0; st == EF_OK && i < change->watermark_count; i++)
         st = write_watermark(conn, change->generation, sorted[i], err);
     free(sorted);
@@ -208,20 +185,9 @@ static ef_status find_unchanged(ef__sq_conn *conn, const ef__generation_change *
     bool found;
     ef_status st = vq_generation_find(conn, change->generation, out, &found, err);
 
-    if (st != EF_OK)
-        return st;
-    if (!found)
-        return ef_fail(err, EF_CONFLICT, "generation %lld is gone", (long long)change->generation);
-    if (out->era != change->era)
-        return ef_fail_numbers(err, EF_CONFLICT, change->era, out->era,
-                               "generation %lld is in era %lld, %lld was read", (long long)out->id,
-                               (long long)out->era, (long long)change->era);
-    if (change->cursor_after != 0 && out->position != change->cursor_before)
-        return ef_fail_numbers(err, EF_CONFLICT, change->cursor_before, out->position,
-                               "the cursor of generation %lld is at %lld, %lld was read",
-                               (long long)out->id, (long long)out->position,
-                               (long long)change->cursor_before);
-    return EF_OK;
+    if (st == EF_OK)
+        st = ef__era_compare(change, found, found ? out->era : 0, err);
+    return st == EF_OK ? ef__cursor_compare(change, out->position, err) : st;
 }
 
 /* The seam: live only if nothing lies behind the cursor, asked while nobody else can commit here.
@@ -230,11 +196,8 @@ static ef_status try_go_live(vq_store *store, const ef__views_commit *commit, vq
                              bool *out_live, ef_error *err)
 {
     int64_t head = 0;
-    ef_status st;
+    ef_status st = ef__commit_head(commit, &head, err);
 
-    if (!commit->head)
-        return ef_fail(err, EF_MISUSE, "a commit with go_live needs a head to ask");
-    st = commit->head(commit->head_context, &head, err);
     if (st != EF_OK || head != g->position)
         return st;
     g->state = EF__GENERATION_LIVE;
@@ -283,11 +246,7 @@ static ef_status compare_live_set(ef__sq_conn *conn, int64_t asked, ef_error *er
         return st;
     found = row ? sqlite3_column_int64(stmt, 0) : 0;
     sqlite3_reset(stmt);
-    if (found == asked)
-        return EF_OK;
-    return ef_fail_numbers(err, EF_CONFLICT, asked, found,
-                           "the set of live generations is number %lld, %lld was read",
-                           (long long)found, (long long)asked);
+    return ef__live_set_compare(asked, found, err);
 }
 
 static ef_status write_all(vq_store *store, const ef__views_commit *commit, bool *out_live,

@@ -98,19 +98,6 @@ ef_status vq_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenan
     return st;
 }
 
-/* Twice the room when it is full. The old items stay in the arena until the list goes. */
-static ef__tenant_cursor_item *grow(ef__arena *arena, const ef__tenant_cursor_item *items,
-                                    size_t count, size_t *cap)
-{
-    ef__tenant_cursor_item *more;
-
-    *cap = *cap ? *cap * 2 : 16;
-    more = ef__arena_zalloc(arena, *cap, sizeof *more);
-    if (more && count)
-        memcpy(more, items, count * sizeof *more);
-    return more;
-}
-
 static ef_status read_items(ef__sq_conn *conn, sqlite3_stmt *stmt, ef__tenant_cursor_list *out,
                             ef_error *err)
 {
@@ -121,8 +108,7 @@ static ef_status read_items(ef__sq_conn *conn, sqlite3_stmt *stmt, ef__tenant_cu
     ef_status st;
 
     while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        if (out->count == cap)
-            items = grow(arena, items, out->count, &cap);
+        items = ef__arena_grow(arena, items, out->count, sizeof *items, &cap);
         if (items)
             items[out->count] = read_item(stmt, ef__arena_copy(arena, ef__sq_column_str(stmt, 0)));
         if (!items || !items[out->count].tenant.ptr) {

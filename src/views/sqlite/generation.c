@@ -3,11 +3,6 @@
  */
 #include "store.h"
 
-static ef_status not_found(int64_t id, ef_error *err)
-{
-    return ef_fail_numbers(err, EF_NOT_FOUND, id, 0, "there is no generation %lld", (long long)id);
-}
-
 /* Run `which` with an id, and a number behind it where it has one. */
 static ef_status run_with(ef__sq_conn *conn, int which, int64_t id, int64_t second, ef_error *err)
 {
@@ -108,19 +103,6 @@ static bool read_generation(sqlite3_stmt *stmt, ef__arena *arena, ef__generation
     return g->name.ptr && g->program.ptr && g->index_paths.ptr;
 }
 
-/* Twice the room when it is full. The old items stay in the arena until the list goes. */
-static ef__generation *grow(ef__arena *arena, const ef__generation *items, size_t count,
-                            size_t *cap)
-{
-    ef__generation *more;
-
-    *cap = *cap ? *cap * 2 : 16;
-    more = ef__arena_zalloc(arena, *cap, sizeof *more);
-    if (more && count)
-        memcpy(more, items, count * sizeof *more);
-    return more;
-}
-
 static ef_status read_all(ef__sq_conn *conn, sqlite3_stmt *stmt, ef__generation_list *out,
                           ef_error *err)
 {
@@ -131,8 +113,7 @@ static ef_status read_all(ef__sq_conn *conn, sqlite3_stmt *stmt, ef__generation_
     ef_status st;
 
     while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        if (out->count == cap)
-            items = grow(arena, items, out->count, &cap);
+        items = ef__arena_grow(arena, items, out->count, sizeof *items, &cap);
         if (!items || !read_generation(stmt, arena, &items[out->count])) {
             sqlite3_reset(stmt);
             return ef__room_full(err);
@@ -235,7 +216,7 @@ static ef_status begin_with(vq_store *store, int64_t id, int64_t era, vq_generat
         return st;
     st = vq_generation_find(&store->conn, id, out, &found, err);
     if (st == EF_OK && !found)
-        st = not_found(id, err);
+        st = ef__generation_missing(id, err);
     if (st == EF_OK && era && era != out->era)
         st = ef__generation_moved(id, era, out->era, err);
     return st == EF_OK ? EF_OK : vq_write_end(store, st, err);
@@ -365,8 +346,7 @@ ef_status vq_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t
     if (st != EF_OK)
         return st;
     if (g.routed)
-        st = ef_fail(err, EF_CONFLICT, "generation %lld is the one that queries go to",
-                     (long long)id);
+        st = ef__generation_is_routed(id, err);
     if (st == EF_OK)
         st = cut_contents(&store->conn, id, limit, out_more, err);
     if (st == EF_OK && !*out_more)

@@ -216,18 +216,6 @@ static bool read_failure(sqlite3_stmt *stmt, ef__arena *arena, ef__failure *f)
     return f->tenant.ptr && f->stream.ptr && f->event_id.ptr && f->code.ptr && f->message.ptr;
 }
 
-/* Twice the room when it is full. The old items stay in the arena until the list goes. */
-static ef__failure *grow(ef__arena *arena, const ef__failure *items, size_t count, size_t *cap)
-{
-    ef__failure *more;
-
-    *cap = *cap ? *cap * 2 : 16;
-    more = ef__arena_zalloc(arena, *cap, sizeof *more);
-    if (more && count)
-        memcpy(more, items, count * sizeof *more);
-    return more;
-}
-
 static ef_status read_failures(ef__sq_conn *conn, sqlite3_stmt *stmt, ef__failure_list *out,
                                ef_error *err)
 {
@@ -237,8 +225,7 @@ static ef_status read_failures(ef__sq_conn *conn, sqlite3_stmt *stmt, ef__failur
     ef_status st;
 
     while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        if (out->count == cap)
-            items = grow(&out->room->arena, items, out->count, &cap);
+        items = ef__arena_grow(&out->room->arena, items, out->count, sizeof *items, &cap);
         if (!items || !read_failure(stmt, &out->room->arena, &items[out->count])) {
             sqlite3_reset(stmt);
             return ef__room_full(err);

@@ -1,0 +1,20 @@
+/*
+ * keys.h - the index keys of a view, packed beside it: what has to go when the view changes.
+ *
+ *     idx (1 byte)  length (4 bytes, big-endian)  key       … for each
+ */
+#ifndef EF_VIEWS_KEYS_H
+#define EF_VIEWS_KEYS_H
+
+#include "views.h"
+
+#define EF__PACKED_MAX (64 * 1024 * 1024) /* keys come out of one view */
+
+/* Those of the view as it will be: none when it goes. Look at out->failed. */
+void ef__keys_pack(ef__buf *out, const ef__view_change *change);
+/* The next key of `*rest`; false at its end. A cut one ends it: the deep check finds entries that
+ * belong to nothing. */
+bool ef__keys_next(ef_str *rest, ef__index_key *out);
+bool ef__keys_have(ef_str packed, const ef__index_key *wanted);
+
+#endif
