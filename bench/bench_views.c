@@ -23,9 +23,9 @@
 #define HAND_KEY_BYTES 16
 
 static const char usage[] =
-    "usage: bench_views catch_up [n=1000000] [streams=1000] [indexed=0] [keep=NAME]\n"
+    "usage: bench_views catch_up [n=1000000] [streams=1000] [indexed=0] [keep=NAME] [store=KIND]\n"
     "       bench_views drain [n=100000] [streams=1000] [batch=1000] [projections=1]\n"
-    "                         [known=0] [any=0]\n"
+    "                         [known=0] [any=0] [store=KIND]\n"
     "       bench_views find|get [views=1000000] [n=20000] [limit=20] [hand=0] [keep=NAME]\n"
     "\n"
     "catch_up and drain count events, find and get calls. Prints one line of JSON; the latencies\n"
@@ -34,14 +34,15 @@ static const char usage[] =
     "with their journal, or to ask the same views. hand=1 asks in plain SQL, of the file that our "
     "store made. The first events make a stream each, and all after them go to any stream;\n"
     "known=1 drains the first before the clock starts, any=1 does without them, so that a stream\n"
-    "begins when it is first picked. All take seed=1.\n"
+    "begins when it is first picked. All take seed=1. store is sqlite or lmdb.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp bench_views catch_up streams=100000\n";
 
 typedef struct bench_run {
     int64_t n, streams, batch, projections, indexed, views, limit, seed, hand, known, any;
     const char *keep;
-    bool queued; /* events get outbox rows */
+    const char *store; /* of the views */
+    bool queued;       /* events get outbox rows */
     bench_dir dir;
     ef_journal *journal;
     ef_engine *engine;
@@ -142,21 +143,30 @@ static bool is_filled(bench_run *run)
 
 static void remove_views(bench_run *run)
 {
-    static const char *const SUFFIXES[] = {"", "-wal", "-shm", "-lock"};
+    static const char *const FILES[] = {"views.db",
+                                        "views.db-wal",
+                                        "views.db-shm",
+                                        "views.db-lock",
+                                        "views.lmdb/data.mdb",
+                                        "views.lmdb/lock.mdb",
+                                        "views.lmdb/everfold.lock",
+                                        "views.lmdb"};
     char path[BENCH_PATH_BYTES + 32];
 
-    for (size_t i = 0; i < sizeof SUFFIXES / sizeof *SUFFIXES; i++) {
-        (void)snprintf(path, sizeof path, "%s/views.db%s", run->dir.path, SUFFIXES[i]);
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", run->dir.path, FILES[i]);
         (void)remove(path);
     }
 }
 
 static void open_engine(bench_run *run)
 {
+    bool lmdb = strcmp(run->store, "lmdb") == 0;
     char url[BENCH_PATH_BYTES + 32];
     ef_error err = EF_ERROR_INIT;
 
-    (void)snprintf(url, sizeof url, "sqlite:%s/views.db", run->dir.path);
+    (void)snprintf(url, sizeof url, "%s:%s/views.%s", lmdb ? "lmdb" : "sqlite", run->dir.path,
+                   lmdb ? "lmdb" : "db");
     check(ef_engine_open(
               &(ef_engine_options){.journal = run->journal, .views_url = url, .create = true},
               &run->engine, &err),
@@ -316,9 +326,9 @@ static void bench_fold(bench_run *run, bool drain)
 
     (void)snprintf(name, sizeof name,
                    "%s streams=%" PRId64 " batch=%" PRId64 " projections=%" PRId64
-                   " indexed=%" PRId64 " known=%" PRId64 " any=%" PRId64,
+                   " indexed=%" PRId64 " known=%" PRId64 " any=%" PRId64 " store=%s",
                    drain ? "drain" : "catch_up", run->streams, run->batch, run->projections,
-                   run->indexed, run->known, run->any);
+                   run->indexed, run->known, run->any, run->store);
     bench_report("bench_views", name, (uint64_t)run->n, elapsed, &latency);
     check_projections(run, run->any ? streams_picked(run) : run->streams);
     bench_latency_release(&latency);
@@ -487,6 +497,7 @@ int main(int argc, char **argv)
                      .projections = 1,
                      .views = 1000000,
                      .limit = 20,
+                     .store = "sqlite",
                      .seed = 1};
     bench_setting settings[] = {
         {.key = "n", .number = &run.n},         {.key = "streams", .number = &run.streams},
@@ -494,7 +505,8 @@ int main(int argc, char **argv)
         {.key = "views", .number = &run.views}, {.key = "indexed", .number = &run.indexed},
         {.key = "limit", .number = &run.limit}, {.key = "seed", .number = &run.seed},
         {.key = "hand", .number = &run.hand},   {.key = "known", .number = &run.known},
-        {.key = "any", .number = &run.any},     {.key = "keep", .text = &run.keep}};
+        {.key = "any", .number = &run.any},     {.key = "keep", .text = &run.keep},
+        {.key = "store", .text = &run.store}};
 
     if (strcmp(what, "--help") == 0) {
         (void)fputs(usage, stdout);
@@ -503,6 +515,8 @@ int main(int argc, char **argv)
     if (!catch_up && !drain && !find && !get)
         bench_die("%s", usage);
     bench_settings(argc - 2, argv + 2, settings, sizeof settings / sizeof *settings);
+    if (strcmp(run.store, "sqlite") != 0 && strcmp(run.store, "lmdb") != 0)
+        bench_die("store is sqlite or lmdb, not %s", run.store);
     bench_dir_open(&run.dir, drain ? NULL : run.keep);
     if (catch_up || drain)
         bench_fold(&run, drain);

@@ -26,7 +26,7 @@ typedef enum ef_mode {
 
 typedef struct ef_engine_options {
     ef_journal *journal;   /* borrowed for as long as the engine is open */
-    const char *views_url; /* "sqlite:PATH", "postgres://…" or "memory:" */
+    const char *views_url; /* "sqlite:PATH", "lmdb:FOLDER", "postgres://…" or "memory:" */
     bool create;           /* make the view store when it is not there */
     bool read_only;
     ef_mode mode;

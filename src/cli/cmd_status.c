@@ -104,9 +104,12 @@ static void write_text(cli *c, const cli_overview *o)
     ef__buf_printf(out, "durability  %s\n", o->facts.durability);
     ef__buf_printf(out, "mode        %s\n", cli_mode_name(c->mode));
     write_crew(c, o);
-    if (o->views_error.status != EF_OK) {
-        ef__buf_printf(out, "views       %sunreadable:%s ", cli_colour(c, CLI_RED),
-                       cli_colour(c, CLI_PLAIN));
+    ef__buf_add_text(out, "views       ");
+    if (o->views_error.status == EF_OK) {
+        cli_escape(out, ef_str_from(c->views_shown));
+        ef__buf_add_char(out, '\n');
+    } else {
+        ef__buf_printf(out, "%sunreadable:%s ", cli_colour(c, CLI_RED), cli_colour(c, CLI_PLAIN));
         cli_escape(out, ef_str_from(o->views_error.text));
         ef__buf_add_text(out, "\n            see: everfold doctor\n");
     }
@@ -206,6 +209,7 @@ static void write_json(cli *c, const cli_overview *o)
         ef__json_str(&w, ef_str_from(o->views_error.text));
     else
         ef__json_null(&w);
+    add_text(&w, "views_url", c->views_shown);
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
 }

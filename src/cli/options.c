@@ -22,7 +22,7 @@ const cli_option cli_common_options[] = {
     {"data", 0, "DIR", "data", "@dir", "the data directory (default ./everfold-data)"},
     {"journal", 0, "URL", "journal",
      "sqlite:,postgres:,memory:", "the journal's store (default sqlite:DATA/journal.db)"},
-    {"views", 0, "URL", "views", "sqlite:,postgres:,memory:",
+    {"views", 0, "URL", "views", "sqlite:,lmdb:,postgres:,memory:",
      "the views' store (default sqlite:DATA/views.db, or beside the journal on a server)"},
     {"server", 0, "URL", NULL, NULL, "work through a running server (not in this version)"},
     {"tenant", 0, "T", "tenant", NULL, "the tenant (default \"\")"},

@@ -23,7 +23,7 @@ static const ef__setting_spec specs[] = {
     {"journal", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
      "the journal's store: sqlite:PATH, postgres://HOST/DATABASE or memory:"},
     {"views", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "the views' store: sqlite:PATH, postgres://HOST/DATABASE or memory:"},
+     "the views' store: sqlite:PATH, lmdb:FOLDER, postgres://HOST/DATABASE or memory:"},
     {"tenant", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "the tenant"},
     {"output", EF__SETTING_CHOICE, "table", 0, 0, "table,json,ndjson", NULL,
      "how answers are printed"},

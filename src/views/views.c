@@ -5,7 +5,7 @@
 
 #include "../base/hash.h"
 
-#define KNOWN_URLS "\"sqlite:PATH\", \"postgres://…\" or \"memory:\""
+#define KNOWN_URLS "\"sqlite:PATH\", \"lmdb:FOLDER\", \"postgres://…\" or \"memory:\""
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -27,6 +27,14 @@ static ef_status open_sqlite(const ef__views_options *options, const char *path,
     return ef__views_sqlite_open(options, path, out, err);
 }
 
+static ef_status open_lmdb(const ef__views_options *options, const char *folder, ef_views **out,
+                           ef_error *err)
+{
+    if (folder[0] == '\0')
+        return ef_fail(err, EF_BAD_INPUT, "url \"lmdb:\" names no folder: write lmdb:FOLDER");
+    return ef__views_lmdb_open(options, folder, out, err);
+}
+
 ef_status ef__views_open(const ef__views_options *options, ef_views **out, ef_error *err)
 {
     ef__views_options taken = *options;
@@ -46,6 +54,8 @@ ef_status ef__views_open(const ef__views_options *options, ef_views **out, ef_er
         return ef__views_memory_open(&taken, out, err);
     if (has_prefix(url, "sqlite:"))
         return open_sqlite(&taken, url + strlen("sqlite:"), out, err);
+    if (has_prefix(url, "lmdb:"))
+        return open_lmdb(&taken, url + strlen("lmdb:"), out, err);
     if (is_postgres(url))
         return ef__views_postgres_open(&taken, out, err);
     return ef_fail(err, EF_BAD_INPUT,

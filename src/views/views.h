@@ -356,7 +356,7 @@ struct ef__views_ops {
 };
 
 typedef struct ef__views_options {
-    const char *url; /* "sqlite:PATH", "postgres://…" or "memory:" */
+    const char *url; /* "sqlite:PATH", "lmdb:FOLDER", "postgres://…" or "memory:" */
     bool create;
     bool read_only;
     int64_t busy_ms;
@@ -371,6 +371,10 @@ void ef__views_close(ef_views *views); /* NULL is fine */
 ef_status ef__views_memory_open(const ef__views_options *options, ef_views **out, ef_error *err);
 ef_status ef__views_sqlite_open(const ef__views_options *options, const char *path, ef_views **out,
                                 ef_error *err);
+
+/* The folder is made where it is not; the one above it is not. */
+ef_status ef__views_lmdb_open(const ef__views_options *options, const char *folder, ef_views **out,
+                              ef_error *err);
 
 ef_status ef__views_postgres_open(const ef__views_options *options, ef_views **out, ef_error *err);
 /* What makes and migrates its schema, as text, for those who do it by hand. */

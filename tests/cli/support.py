@@ -95,6 +95,42 @@ class Case(unittest.TestCase):
         return done.stdout
 
 
+class Shop(Case):
+    """A dozen events folded into three views: the same answers whatever the stores are."""
+    PROGRAM = """projection shop version 1
+  view data.who
+  index total
+
+on bought
+  n += 1
+  total += data.price
+"""
+    EXPECTED = [("w2", 4, 26), ("w1", 4, 22), ("w0", 4, 18)]
+
+    def fold_some(self):
+        self.ok("init")
+        self.ok("projection", "deploy", self.write("shop.fold", self.PROGRAM))
+        for i in range(12):
+            self.append(f"s{i % 4}", "bought", json.dumps({"who": f"w{i % 3}", "price": i}))
+        self.ok("work", "--drain", "--silent")
+
+    def totals(self, *more):
+        rows = self.ok("view", "query", "shop", "--sort", "-total", "-o", "ndjson", *more).lines()
+        return [(r["view_id"], r["data"]["n"], r["data"]["total"]) for r in rows]
+
+    def check_shop(self):
+        self.fold_some()
+        self.assertEqual(self.EXPECTED, self.totals())
+        self.assertEqual(self.EXPECTED[:1], self.totals("--where", "total > 22"))
+        self.assertIn("index", self.ok("view", "query", "shop", "--where", "total > 22",
+                                       "--explain").out)
+        before = self.ok("projection", "show", "shop", "-o", "json").json()["digest"]
+        self.ok("projection", "rebuild", "shop", "--in-place", "--wait")
+        self.assertEqual(before, self.ok("projection", "show", "shop", "-o", "json").json()["digest"])
+        self.ok("projection", "verify", "shop")
+        self.assertEqual(self.EXPECTED, self.totals())
+
+
 def interrupt(process, number=signal.SIGINT):
     process.send_signal(number)
     out, err = process.communicate(timeout=TIME_LIMIT_S)

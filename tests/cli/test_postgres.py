@@ -1,5 +1,4 @@
 """Stores on PostgreSQL: the same commands and answers, whatever the pair of back ends."""
-import json
 import os
 import subprocess
 import sys
@@ -8,16 +7,8 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import postgres_server  # noqa: E402
 
-from support import Case  # noqa: E402
+from support import Shop  # noqa: E402
 
-PROGRAM = """projection shop version 1
-  view data.who
-  index total
-
-on bought
-  n += 1
-  total += data.price
-"""
 SERVER = None
 
 
@@ -41,7 +32,7 @@ def psql(url, sql):
     return done.stdout.strip()
 
 
-class Stores(Case):
+class Stores(Shop):
     """A database of its own for each test."""
     count = 0
 
@@ -61,33 +52,11 @@ class Stores(Case):
         if views == "sqlite":
             self.stores["EVERFOLD_VIEWS"] = f"sqlite:{self.data}/views.db"
 
-    def fold_some(self):
-        self.ok("init")
-        self.ok("projection", "deploy", self.write("shop.fold", PROGRAM))
-        for i in range(12):
-            self.append(f"s{i % 4}", "bought", json.dumps({"who": f"w{i % 3}", "price": i}))
-        self.ok("work", "--drain", "--silent")
-
-    def totals(self, *more):
-        rows = self.ok("view", "query", "shop", "--sort", "-total", "-o", "ndjson", *more).lines()
-        return [(r["view_id"], r["data"]["n"], r["data"]["total"]) for r in rows]
-
 
 class Pairs(Stores):
-    EXPECTED = [("w2", 4, 26), ("w1", 4, 22), ("w0", 4, 18)]
-
     def check_pair(self, journal, views):
         self.use(journal, views)
-        self.fold_some()
-        self.assertEqual(self.EXPECTED, self.totals())
-        self.assertEqual(self.EXPECTED[:1], self.totals("--where", "total > 22"))
-        self.assertIn("index", self.ok("view", "query", "shop", "--where", "total > 22",
-                                       "--explain").out)
-        before = self.ok("projection", "show", "shop", "-o", "json").json()["digest"]
-        self.ok("projection", "rebuild", "shop", "--in-place", "--wait")
-        self.assertEqual(before, self.ok("projection", "show", "shop", "-o", "json").json()["digest"])
-        self.ok("projection", "verify", "shop")
-        self.assertEqual(self.EXPECTED, self.totals())
+        self.check_shop()
         self.ok("doctor", "--deep")
         self.ok("status")
 
@@ -113,7 +82,7 @@ class Sql(Stores):
         psql(self.url, self.ok("init", "--sql").out)
         self.assertEqual("1", psql(self.url, "SELECT live_set FROM everfold_views.state"))
         self.fold_some()
-        self.assertEqual(Pairs.EXPECTED, self.totals())
+        self.assertEqual(self.EXPECTED, self.totals())
 
     def test_there_is_no_sql_for_files(self):
         self.refused(2, "init", "--sql", saying="neither")

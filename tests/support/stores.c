@@ -89,6 +89,8 @@ void store_url(char *out, size_t size, const char *backend, const char *folder, 
         n = snprintf(out, size, "memory:");
     else if (is_kind(backend, what, "postgres"))
         n = database_url(out, size, folder, what);
+    else if (is_kind(backend, what, "lmdb"))
+        n = snprintf(out, size, "lmdb:%s/%s.lmdb", folder, what);
     else
         n = snprintf(out, size, "sqlite:%s/%s.db", folder, what);
     CHECK(n > 0 && (size_t)n < size);

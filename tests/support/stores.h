@@ -5,6 +5,7 @@
  *     sqlite             both in files of the test's folder
  *     postgres           both in one database
  *     sqlite+postgres    the journal, and then everything else
+ *     sqlite+lmdb
  *
  * A database is named after the folder, on the server that the test was started with
  * (postgres_server.py). It is made when it is asked for first, and the one before it goes if nobody

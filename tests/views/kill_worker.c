@@ -1,9 +1,9 @@
 /*
  * kill_worker.c - commits without end until it is killed; or looks at what is left.
  *
- *     kill_worker write PATH     every commit moves all counters, the cursor and a watermark by one
- *     kill_worker check PATH     prints where they are; fails unless all are at the same number
- *     kill_worker synced PATH    20 such commits; lazy: 20 that may be lost in a power cut
+ *     kill_worker write URL     every commit moves all counters, the cursor and a watermark by one
+ *     kill_worker check URL     prints where they are; fails unless all are at the same number
+ *     kill_worker synced URL    20 such commits; lazy: 20 that may be lost in a power cut
  */
 #include "../../src/views/views.h"
 
@@ -17,7 +17,7 @@ static char ids[VIEWS][24], data[VIEWS][64], keys[VIEWS][24];
 
 static int fail(const char *what, const ef_error *err)
 {
-    fprintf(stderr, "%s: %s\n", what, err->text);
+    fprintf(stderr, "%s: %s: %s\n", what, ef_status_name(err->status), err->text);
     return 1;
 }
 
@@ -161,14 +161,12 @@ int main(int argc, char **argv)
 {
     ef_error err = EF_ERROR_INIT;
     ef_views *views = NULL;
-    char url[1024];
     const char *what = argc > 1 ? argv[1] : "";
     int rc;
 
     if (argc != 3)
         return 2;
-    (void)snprintf(url, sizeof url, "sqlite:%s", argv[2]);
-    if (ef__views_open(&(ef__views_options){.url = url, .create = true}, &views, &err) != EF_OK)
+    if (ef__views_open(&(ef__views_options){.url = argv[2], .create = true}, &views, &err) != EF_OK)
         return fail("open", &err);
     if (strcmp(what, "write") == 0)
         rc = write_on(views, INT64_MAX / 2, false);

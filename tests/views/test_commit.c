@@ -174,6 +174,27 @@ CONTRACT(an_empty_scope_needs_no_fence)
     CHECK_INT(0, token_of(t, ""));
 }
 
+CONTRACT(scopes_as_long_as_the_name_of_a_lease_are_told_apart)
+{
+    fixture *t = *state;
+    char one[601], other[601];
+    ef__fence fence = {.token = 5};
+    ef__views_commit commit = {.fences = &fence, .fence_count = 1};
+
+    memset(one, 'x', sizeof one);
+    memset(other, 'x', sizeof other);
+    one[600] = other[600] = '\0';
+    other[599] = 'y';
+    fence.scope = str(one);
+    OK(commit_all(t, &commit));
+    CHECK_INT(5, token_of(t, one));
+    CHECK_INT(0, token_of(t, other));
+    fence.token = 4;
+    REFUSED(EF_LEASE_LOST, commit_all(t, &commit));
+    fence.scope = str(other);
+    OK(commit_all(t, &commit));
+}
+
 CONTRACT(a_lost_lease_leaves_no_view)
 {
     fixture *t = *state;
@@ -574,8 +595,10 @@ CONTRACT(a_snapshot_stands_still_while_somebody_else_writes)
 CONTRACT_MAIN(CASE(a_view_is_read_as_it_was_written), CASE(a_view_is_changed_and_deleted),
               CASE(a_view_that_somebody_else_wrote_is_a_conflict), CASE(a_commit_is_all_or_nothing),
               CASE(a_fence_refuses_a_lower_token_and_keeps_the_highest),
-              CASE(an_empty_scope_needs_no_fence), CASE(a_lost_lease_leaves_no_view),
-              CASE(another_era_is_a_conflict), CASE(another_live_set_is_a_conflict),
+              CASE(an_empty_scope_needs_no_fence),
+              CASE(scopes_as_long_as_the_name_of_a_lease_are_told_apart),
+              CASE(a_lost_lease_leaves_no_view), CASE(another_era_is_a_conflict),
+              CASE(another_live_set_is_a_conflict),
               CASE(a_cursor_moves_only_from_where_it_was_read),
               CASE(a_watermark_moves_only_from_where_it_was_read),
               CASE(watermarks_are_listed_by_tenant_and_stream),

@@ -351,9 +351,199 @@ TEST(random_acts_leave_the_same_store_on_both)
         run(i * 7919, 600);
 }
 
+/* --- long keys and names ---------------------------------------------------------------------- */
+
+/*
+ * Keys that agree in nearly all of their bytes, around the place where a back end may have to cut
+ * them; ids and tenants up to the longest. Bytes are those that are easily mistaken for an end.
+ */
+enum { LONG_VIEWS = 120, LONG_TENANTS = 3, LONG_NAME = 255 };
+
+typedef struct long_text {
+    size_t len;
+    char bytes[EF__KEY_BYTES];
+} long_text;
+
+static ef_str long_str(const long_text *text)
+{
+    return (ef_str){text->bytes, text->len};
+}
+
+/* Bytes of `all`; `agree` of the same kind first, then a few at random. */
+static long_text long_roll(dice *d, const char *all, size_t kinds, const size_t *agree,
+                           size_t agrees, size_t max)
+{
+    long_text text = {.len = agree[roll(d, (uint32_t)agrees)]};
+
+    memset(text.bytes, all[0], text.len);
+    for (size_t n = roll(d, 5); n > 0 && text.len < max; n--)
+        text.bytes[text.len++] = all[roll(d, (uint32_t)kinds)];
+    return text;
+}
+
+static long_text roll_key(dice *d)
+{
+    static const size_t AGREE[] = {0, 1, 494, 495, 496, 497, 500, 508, 511, 512};
+
+    return long_roll(d, "a\0\xff\1", 4, AGREE, 10, EF__KEY_BYTES);
+}
+
+static long_text roll_name(dice *d)
+{
+    static const size_t AGREE[] = {0, 1, 3, 251, 254, 255};
+
+    return long_roll(d, "x/\x7f-\xc3", 4, AGREE, 6, LONG_NAME);
+}
+
+typedef struct long_plan {
+    long_text tenants[LONG_TENANTS], ids[LONG_VIEWS], keys[LONG_VIEWS];
+    ef__index_key index_keys[LONG_VIEWS];
+    ef__view_change views[LONG_VIEWS];
+    ef__watermark_change marks[LONG_VIEWS];
+} long_plan;
+
+static bool is_there(const long_plan *l, size_t count, ef_str tenant, ef_str id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ef_str_equal(l->views[i].view.tenant, tenant) && ef_str_equal(l->views[i].view.id, id))
+            return true;
+    return false;
+}
+
+static void fill_long(pair *p, long_plan *l, int64_t g)
+{
+    ef__generation_change change = {.generation = g, .views = l->views, .watermarks = l->marks};
+
+    for (size_t i = 0; i < LONG_TENANTS; i++)
+        l->tenants[i] = roll_name(&p->dice);
+    for (size_t i = 0; change.view_count < LONG_VIEWS && i < 10 * LONG_VIEWS; i++) {
+        size_t at = change.view_count;
+        ef_str tenant = long_str(&l->tenants[roll(&p->dice, LONG_TENANTS)]);
+        l->ids[at] = roll_name(&p->dice);
+        if (is_there(l, at, tenant, long_str(&l->ids[at])))
+            continue;
+        l->keys[at] = roll_key(&p->dice);
+        l->index_keys[at] = (ef__index_key){0, long_str(&l->keys[at])};
+        l->views[at] = (ef__view_change){
+            .view = {.tenant = tenant, .id = long_str(&l->ids[at]), .data = str("1"), .schema = 1},
+            .keys = &l->index_keys[at],
+            .key_count = 1};
+        l->marks[at] = (ef__watermark_change){
+            .tenant = tenant, .stream = long_str(&l->ids[at]), .after = {1, 2, {0}}};
+        change.view_count++;
+    }
+    change.watermark_count = change.view_count;
+    CHECK(change.view_count > LONG_VIEWS / 2);
+    CHECK_STATUS(EF_OK, commit_change(&p->memory, &change), &p->memory.err);
+    CHECK_STATUS(EF_OK, commit_change(&p->other, &change), &p->other.err);
+}
+
+typedef struct long_answer {
+    ef__buf text;
+    size_t left;
+} long_answer;
+
+static bool add_answer(void *context, ef_str key, const ef__view *v)
+{
+    long_answer *a = context;
+
+    ef__buf_printf(&a->text, "%zu %zu %zu ", key.len, v->tenant.len, v->id.len);
+    ef__buf_add_str(&a->text, key);
+    ef__buf_add_str(&a->text, v->tenant);
+    ef__buf_add_str(&a->text, v->id);
+    return --a->left > 0;
+}
+
+static bool add_mark(void *context, ef_str tenant, ef_str stream, const ef__watermark *w)
+{
+    return add_answer(context, (ef_str){"", 0}, &(ef__view){.tenant = tenant, .id = stream});
+}
+
+static void ask_long(pair *p, const ef__view_scan *scan, size_t limit)
+{
+    fixture *both[2] = {&p->memory, &p->other};
+    long_answer answers[2];
+
+    for (int i = 0; i < 2; i++) {
+        fixture *t = both[i];
+        answers[i] = (long_answer){EF__BUF_INIT(1024 * 1024), limit};
+        if (scan)
+            OK(t->views->ops->view_scan(t->views, scan, add_answer, &answers[i], &t->err));
+        else
+            OK(t->views->ops->watermark_scan(t->views, 1, add_mark, &answers[i], &t->err));
+        CHECK(!answers[i].text.failed);
+    }
+    CHECK_INT(answers[0].text.len, answers[1].text.len);
+    if (answers[0].text.len)
+        assert_memory_equal(answers[0].text.ptr, answers[1].text.ptr, answers[0].text.len);
+    ef__buf_release(&answers[0].text);
+    ef__buf_release(&answers[1].text);
+}
+
+/* Bounds and places are sometimes those of a view, and sometimes near one. */
+static void ask_at_random(pair *p, const long_plan *l, int64_t g)
+{
+    dice *d = &p->dice;
+    bool by_key = roll(d, 2), of_view = roll(d, 2);
+    const ef__view_change *v = &l->views[roll(d, LONG_VIEWS / 2)];
+    const ef__view_change *w = &l->views[roll(d, LONG_VIEWS / 2)];
+    long_text low = by_key ? roll_key(d) : roll_name(d), high = by_key ? roll_key(d) : roll_name(d);
+    long_text after_key = roll_key(d), after_id = roll_name(d);
+    ef__view_scan scan = {.generation = g,
+                          .tenant = v->view.tenant,
+                          .any_tenant = !by_key && roll(d, 4) == 0,
+                          .index = by_key ? 0 : -1,
+                          .has_low = roll(d, 2),
+                          .has_high = roll(d, 2),
+                          .low_open = roll(d, 2),
+                          .high_open = roll(d, 2),
+                          .low = long_str(&low),
+                          .high = long_str(&high),
+                          .descending = roll(d, 2),
+                          .has_after = roll(d, 2),
+                          .after_key = of_view ? w->keys[0].key : long_str(&after_key),
+                          .after_tenant = w->view.tenant,
+                          .after_id = of_view ? w->view.id : long_str(&after_id)};
+
+    if (roll(d, 2)) {
+        scan.low = by_key ? v->keys[0].key : v->view.id;
+        scan.high = by_key ? w->keys[0].key : w->view.id;
+    }
+    ask_long(p, &scan, 1 + roll(d, LONG_VIEWS));
+}
+
+TEST(long_keys_and_names_are_in_the_same_order_on_both)
+{
+    pair *p = calloc(1, sizeof *p);
+    long_plan *l = calloc(1, sizeof *l);
+    int64_t g;
+
+    CHECK(p && l);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        print_message("# seed %llu\n", (unsigned long long)seed);
+        p->dice.state = seed;
+        fixture_open(&p->memory, "memory");
+        fixture_open(&p->other, backend);
+        g = add_generation(&p->memory, "p", "x");
+        CHECK_INT(g, add_generation(&p->other, "p", "x"));
+        memset(l, 0, sizeof *l);
+        fill_long(p, l, g);
+        ask_long(p, NULL, 1000);
+        for (int i = 0; i < 400; i++)
+            ask_at_random(p, l, g);
+        check_same(p);
+        fixture_close(&p->memory);
+        fixture_close(&p->other);
+    }
+    free(l);
+    free(p);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {TEST_CASE(random_acts_leave_the_same_store_on_both)};
+    const struct CMUnitTest tests[] = {
+        TEST_CASE(random_acts_leave_the_same_store_on_both),
+        TEST_CASE(long_keys_and_names_are_in_the_same_order_on_both)};
 
     if (argc > 1)
         backend = argv[1];

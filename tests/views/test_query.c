@@ -377,7 +377,7 @@ static const char *all_pages(fixture *t, ef__query query, int64_t *looked_at)
 }
 
 typedef struct both {
-    fixture memory, sqlite;
+    fixture memory, other;
     int64_t g;
     int64_t looked_at, would_look_at;
 } both;
@@ -386,7 +386,7 @@ static void ask_both(both *p, const ef__query *base, const char *words, dice *d)
 {
     ef__query query = *base, plain = *base;
     ef__query_result counted = EF__QUERY_RESULT_INIT;
-    fixture *t = &p->sqlite;
+    fixture *t = &p->other;
     const char *expected;
     size_t rows = 0;
 
@@ -396,12 +396,12 @@ static void ask_both(both *p, const ef__query *base, const char *words, dice *d)
     for (const char *c = expected; *c; c++)
         rows += *c == ' ';
     query.limit = 1 + roll(d, 40);
-    if (strcmp(expected, all_pages(&p->sqlite, query, NULL)) != 0)
+    if (strcmp(expected, all_pages(&p->other, query, NULL)) != 0)
         print_error("differs: %s\n", words);
-    CHECK_TEXT(expected, all_pages(&p->sqlite, query, NULL));
+    CHECK_TEXT(expected, all_pages(&p->other, query, NULL));
     CHECK_TEXT(expected, all_pages(&p->memory, query, NULL));
     query.limit = 1000;
-    CHECK_TEXT(expected, all_pages(&p->sqlite, query, &p->looked_at));
+    CHECK_TEXT(expected, all_pages(&p->other, query, &p->looked_at));
     query.limit = 3;
     query.count = true;
     OK(ef__query_run(t->views, &query, &counted, &t->err));
@@ -424,9 +424,9 @@ static void ask_at_random(both *p, dice *d)
     ef__query query;
 
     random_filter(d, &text, (int)roll(d, 4));
-    filter = compiled(&p->sqlite, text.ptr);
+    filter = compiled(&p->other, text.ptr);
     for (int i = 0; i < 2; i++) {
-        by[i] = compiled(&p->sqlite, BY[roll(d, sizeof BY / sizeof BY[0])]);
+        by[i] = compiled(&p->other, BY[roll(d, sizeof BY / sizeof BY[0])]);
         sorts[i] = (ef__query_sort){by[i], roll(d, 2)};
     }
     query = (ef__query){.generation = p->g,
@@ -441,7 +441,7 @@ static void ask_at_random(both *p, dice *d)
     ef__filter_close(filter);
     ef__buf_release(&text);
     ef__arena_reset(&p->memory.arena);
-    ef__arena_reset(&p->sqlite.arena);
+    ef__arena_reset(&p->other.arena);
 }
 
 static void fill_both(both *p, dice *d)
@@ -450,12 +450,12 @@ static void fill_both(both *p, dice *d)
     char id[16];
 
     p->g = add_generation(&p->memory, "p", PATHS);
-    CHECK_INT(p->g, add_generation(&p->sqlite, "p", PATHS));
+    CHECK_INT(p->g, add_generation(&p->other, "p", PATHS));
     for (unsigned i = 0; i < ROWS; i++) {
         (void)snprintf(id, sizeof id, "v%03u", i);
         random_view(d, &data);
         put_data(&p->memory, p->g, i % 7 ? "t" : "u", id, data.ptr);
-        put_data(&p->sqlite, p->g, i % 7 ? "t" : "u", id, data.ptr);
+        put_data(&p->other, p->g, i % 7 ? "t" : "u", id, data.ptr);
     }
     ef__buf_release(&data);
 }
@@ -468,13 +468,13 @@ static void run(uint64_t seed, int questions)
     CHECK(p != NULL);
     print_message("# seed %llu\n", (unsigned long long)seed);
     fixture_open(&p->memory, "memory");
-    fixture_open(&p->sqlite, "sqlite");
+    fixture_open(&p->other, strcmp(fixture_backend(), "lmdb") == 0 ? "lmdb" : "sqlite");
     fill_both(p, &d);
     for (int i = 0; i < questions; i++)
         ask_at_random(p, &d);
     CHECK(p->looked_at < p->would_look_at); /* indexes were used at all */
     fixture_close(&p->memory);
-    fixture_close(&p->sqlite);
+    fixture_close(&p->other);
     free(p);
 }
 

@@ -30,7 +30,10 @@ static void make_dir(fixture *t)
 
     CHECK(n > 0 && (size_t)n < sizeof t->dir);
     CHECK(mkdtemp(t->dir) != NULL);
-    n = snprintf(t->url, sizeof t->url, "sqlite:%s/views.db", t->dir);
+    if (strcmp(t->backend, "lmdb") == 0)
+        n = snprintf(t->url, sizeof t->url, "lmdb:%s", t->dir);
+    else
+        n = snprintf(t->url, sizeof t->url, "sqlite:%s/views.db", t->dir);
     CHECK(n > 0 && (size_t)n < sizeof t->url);
 }
 
@@ -132,6 +135,11 @@ void reopen(fixture *t)
     ef__views_close(t->views);
     t->views = NULL;
     OK(ef__views_open(&t->options, &t->views, &t->err));
+}
+
+const char *fixture_backend(void)
+{
+    return backend_asked;
 }
 
 bool survives(const fixture *t)

@@ -2,8 +2,8 @@
  * views_fixture.h - what the seam of the views promises, run on every back end.
  *
  * Each test gets a new, empty store of the back end that the program was started with (its first
- * argument): "memory", "sqlite" or "postgres". The wall clock is the test's; it stands still until
- * it is moved.
+ * argument): "memory", "sqlite", "lmdb" or "postgres". The wall clock is the test's; it stands
+ * still until it is moved.
  */
 #ifndef EF_VIEWS_FIXTURE_H
 #define EF_VIEWS_FIXTURE_H
@@ -27,6 +27,7 @@ typedef struct fixture {
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 int fixture_main(int argc, char **argv, struct CMUnitTest *tests, size_t count);
+const char *fixture_backend(void); /* as asked for */
 void fixture_open(fixture *t, const char *backend);
 void fixture_close(fixture *t);
 void reopen(fixture *t); /* a store in memory starts empty again */

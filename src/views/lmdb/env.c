@@ -1,0 +1,376 @@
+/*
+ * env.c - opening and closing: the list of what the process has open, and what kind of environment
+ * it is.
+ */
+#include "env.h"
+
+#include "row.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_READERS 510 /* slots of the lock file, for all processes */
+#define CUT_BYTES_MIN                                                                              \
+    (1 << 20) /* LMDB need not have written the last pages that it has numbered                    \
+               */
+#define FORMAT_VERSION 1
+#define PATH_BYTES 4096
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static vl_env *list; /* under list_lock, which is held while an environment is opened or closed */
+
+static const char *const TREES[VL_TREES] = {"state", "view", "index", "watermark"};
+
+/* --- the folder ------------------------------------------------------------------------------- */
+
+static bool file_of(const char *folder, const char *name, char out[PATH_BYTES])
+{
+    int n = snprintf(out, PATH_BYTES, "%s/%s", folder, name);
+
+    return n > 0 && n < PATH_BYTES;
+}
+
+/* A name that was never synced is gone after a power cut. */
+static void sync_folder(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    (void)fsync(fd);
+    (void)close(fd);
+}
+
+static ef_status make_folder(const char *folder, ef_error *err)
+{
+    char above[PATH_BYTES];
+
+    if (mkdir(folder, 0700) != 0)
+        return errno == EEXIST ? EF_OK
+                               : ef_fail(err, errno == ENOSPC ? EF_FULL : EF_IO,
+                                         "%s could not be made: %s", folder, strerror(errno));
+    if (file_of(folder, "..", above))
+        sync_folder(above);
+    return EF_OK;
+}
+
+/* The folder is there, with or without a store in it; *out_made tells. */
+static ef_status look_at_folder(const char *folder, bool create, struct stat *out, bool *out_made,
+                                ef_error *err)
+{
+    char path[PATH_BYTES];
+    struct stat file;
+    ef_status st = EF_OK;
+
+    if (!file_of(folder, "data.mdb", path))
+        return ef_fail(err, EF_BAD_INPUT, "the path of the view store is too long");
+    *out_made = stat(path, &file) == 0 && file.st_size > 0;
+    if (create && !*out_made)
+        st = make_folder(folder, err);
+    if (st != EF_OK)
+        return st;
+    if (stat(folder, out) != 0)
+        return errno == ENOENT ? ef_fail(err, EF_NOT_FOUND, "there is no view store in %s", folder)
+                               : ef_fail(err, EF_IO, "%s: %s", folder, strerror(errno));
+    if (!S_ISDIR(out->st_mode))
+        return ef_fail(err, EF_WRONG_STORE, "%s is a file; views in LMDB are in a folder", folder);
+    if (!*out_made && !create)
+        return ef_fail(err, EF_NOT_FOUND, "there is no view store in %s", folder);
+    return EF_OK;
+}
+
+/* --- what it is ------------------------------------------------------------------------------- */
+
+static ef_status wrong_store(const vl_env *env, ef_error *err)
+{
+    return ef_fail(err, EF_WRONG_STORE, "%s is an LMDB environment, but no Everfold view store",
+                   env->folder);
+}
+
+static ef_status check_format(vl_txn *txn, ef_error *err)
+{
+    vl_format format;
+    ef_str value;
+    bool found;
+    ef_status st = vl_get(txn, VL_STATE, vl_key_of(VL_FORMAT), &value, &found, err);
+
+    if (st != EF_OK)
+        return st;
+    if (!found || !vl_row_read(value, &format, sizeof format) ||
+        memcmp(format.magic, VL_MAGIC, sizeof format.magic) != 0)
+        return wrong_store(txn->env, err);
+    if (format.version > FORMAT_VERSION)
+        return ef_fail_numbers(err, EF_NEWER_SCHEMA, FORMAT_VERSION, format.version,
+                               "the view store has format %" PRIu32
+                               " and this Everfold knows up to %d: use a newer Everfold",
+                               format.version, FORMAT_VERSION);
+    return EF_OK;
+}
+
+static int open_trees(vl_txn *txn, unsigned flags)
+{
+    int rc = 0;
+
+    for (int i = 0; rc == 0 && i < VL_TREES; i++)
+        rc = mdb_dbi_open(txn->mdb, TREES[i], flags | (i == VL_INDEX ? MDB_DUPSORT : 0),
+                          &txn->env->trees[i]);
+    return rc;
+}
+
+/* How many named databases, and whatever else, are in the unnamed one. */
+static int count_all(vl_txn *txn, size_t *out)
+{
+    MDB_dbi unnamed;
+    MDB_stat stat = {0};
+    int rc = mdb_dbi_open(txn->mdb, NULL, 0, &unnamed);
+
+    if (rc == 0)
+        rc = mdb_stat(txn->mdb, unnamed, &stat);
+    *out = stat.ms_entries;
+    return rc;
+}
+
+/* In a writing transaction: another process may have filled it meanwhile. */
+static ef_status fill_new(vl_txn *txn, void *context, ef_error *err)
+{
+    vl_format format = {.version = FORMAT_VERSION, .created_us = *(int64_t *)context};
+    vl_state state = {.live_set = 1};
+    size_t had;
+    int rc = count_all(txn, &had);
+    ef_status st;
+
+    if (rc == 0)
+        rc = open_trees(txn, MDB_CREATE);
+    if (rc != 0)
+        return rc == MDB_INCOMPATIBLE ? wrong_store(txn->env, err)
+                                      : vl_failed(txn, rc, "making a view store", err);
+    if (had > 0)
+        return check_format(txn, err);
+    memcpy(format.magic, VL_MAGIC, sizeof format.magic);
+    st = vl_put(txn, VL_STATE, vl_key_of(VL_FORMAT), vl_bytes(&format, sizeof format), err);
+    return st == EF_OK ? vl_state_put(txn, &state, err) : st;
+}
+
+/* *out_new: there is nothing in it yet. Handles last when the transaction that opened them is
+ * committed, also one that only reads. */
+static ef_status look_inside(vl_env *env, bool *out_new, ef_error *err)
+{
+    vl_txn txn = {.env = env};
+    size_t has = 0;
+    int rc = mdb_txn_begin(env->mdb, NULL, MDB_RDONLY, &txn.mdb);
+    ef_status st = EF_OK;
+
+    if (rc != 0)
+        return vl_failed(&txn, rc, "opening", err);
+    rc = count_all(&txn, &has);
+    *out_new = rc == 0 && has == 0;
+    if (rc == 0 && !*out_new)
+        rc = open_trees(&txn, 0);
+    if (rc == MDB_NOTFOUND || rc == MDB_INCOMPATIBLE)
+        st = wrong_store(env, err);
+    else if (rc != 0)
+        st = vl_failed(&txn, rc, "opening", err);
+    else if (!*out_new)
+        st = check_format(&txn, err);
+    if (st != EF_OK) {
+        mdb_txn_abort(txn.mdb);
+        return st;
+    }
+    rc = mdb_txn_commit(txn.mdb);
+    return rc == 0 ? EF_OK : vl_failed(&txn, rc, "opening", err);
+}
+
+/* A map that is longer than its file ends the process where it is read. */
+static ef_status check_size(vl_env *env, ef_error *err)
+{
+    MDB_envinfo info;
+    MDB_stat stat;
+    struct stat file;
+    int fd;
+    int64_t used;
+
+    if (mdb_env_info(env->mdb, &info) != 0 || mdb_env_stat(env->mdb, &stat) != 0 ||
+        mdb_env_get_fd(env->mdb, &fd) != 0 || fstat(fd, &file) != 0)
+        return ef_fail(err, EF_IO, "%s/data.mdb cannot be looked at", env->folder);
+    used = ((int64_t)info.me_last_pgno + 1) * stat.ms_psize;
+    if (file.st_size + CUT_BYTES_MIN >= used)
+        return EF_OK;
+    return ef_fail_numbers(err, EF_DAMAGED, used, file.st_size,
+                           "%s/data.mdb has %" PRId64 " bytes and %" PRId64
+                           " are in use: it was cut off. Restore a copy, or remove the folder and "
+                           "let the views be made again",
+                           env->folder, (int64_t)file.st_size, used);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static ef_status open_failed(const vl_env *env, int rc, ef_error *err)
+{
+    if (rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH || rc == MDB_CORRUPTED)
+        return ef_fail(err, EF_WRONG_STORE,
+                       "%s/data.mdb is no LMDB file that this machine can read: %s", env->folder,
+                       mdb_strerror(rc));
+    return vl_failed(&(vl_txn){.env = (vl_env *)env}, rc, "opening", err);
+}
+
+/* For writing also where it is only read, so that a writer of the same process can share it; but
+ * not where the file does not allow it. */
+static ef_status open_mdb(vl_env *env, const vl_env_options *options, bool is_new, ef_error *err)
+{
+    char path[PATH_BYTES];
+    bool readable_only;
+    int rc = mdb_env_create(&env->mdb);
+
+    (void)file_of(env->folder, "data.mdb", path); /* it was made before */
+    readable_only = options->read_only && access(path, W_OK) != 0;
+    if (rc == 0)
+        rc = mdb_env_set_maxdbs(env->mdb, VL_TREES);
+    if (rc == 0)
+        rc = mdb_env_set_maxreaders(env->mdb, MAX_READERS);
+    if (rc == 0 && is_new) /* otherwise it is as large as it was */
+        rc = mdb_env_set_mapsize(env->mdb, options->map_bytes);
+    if (rc == 0)
+        rc =
+            mdb_env_open(env->mdb, env->folder, MDB_NOTLS | (readable_only ? MDB_RDONLY : 0), 0600);
+    if (rc != 0)
+        return open_failed(env, rc, err);
+    if (readable_only)
+        return EF_OK;
+    if (!file_of(env->folder, "everfold.lock", path))
+        return ef_fail(err, EF_BAD_INPUT, "the path of the view store is too long");
+    env->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (env->lock_fd < 0 && !options->read_only)
+        return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
+    return EF_OK;
+}
+
+static ef_status open_env(vl_env *env, const vl_env_options *options, bool is_made, ef_error *err)
+{
+    int dead = 0;
+    bool is_new = false;
+    int64_t now_us = options->clock->wall_us(options->clock->context);
+    ef_status st = open_mdb(env, options, !is_made, err);
+
+    if (st == EF_OK)
+        st = check_size(env, err);
+    if (st == EF_OK)
+        st = look_inside(env, &is_new, err);
+    if (st != EF_OK)
+        return st;
+    (void)mdb_reader_check(env->mdb, &dead); /* those that were killed keep old pages */
+    if (!is_new)
+        return EF_OK;
+    if (!options->create)
+        return ef_fail(err, EF_NOT_FOUND, "there is no view store in %s", env->folder);
+    st = vl_write(env, false, options->busy_ms, fill_new, &now_us, err);
+    if (st == EF_OK)
+        sync_folder(env->folder);
+    return st;
+}
+
+static void env_release(vl_env *env)
+{
+    for (int i = 0; i < env->idle_count; i++)
+        mdb_txn_abort(env->idle[i]);
+    if (env->mdb)
+        mdb_env_close(env->mdb);
+    if (env->lock_fd >= 0)
+        (void)close(env->lock_fd);
+    (void)pthread_cond_destroy(&env->moved);
+    (void)pthread_mutex_destroy(&env->gate);
+    (void)pthread_mutex_destroy(&env->writer);
+    free(env->folder);
+    free(env);
+}
+
+static vl_env *env_make(const char *folder, const struct stat *is, const ef_log *log)
+{
+    vl_env *env = calloc(1, sizeof *env);
+    pthread_condattr_t monotonic;
+
+    if (!env || !(env->folder = strdup(folder))) {
+        free(env);
+        return NULL;
+    }
+    env->refs = 1;
+    env->pid = getpid();
+    env->device = is->st_dev;
+    env->inode = is->st_ino;
+    env->log = log;
+    env->lock_fd = -1;
+    (void)pthread_mutex_init(&env->writer, NULL); /* of the default kind: cannot fail on Linux */
+    (void)pthread_mutex_init(&env->gate, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&env->moved, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    return env;
+}
+
+static ef_status open_first(const char *folder, const struct stat *is, bool is_made,
+                            const vl_env_options *options, vl_env **out, ef_error *err)
+{
+    vl_env *env = env_make(folder, is, options->log);
+    ef_status st;
+
+    if (!env)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a view store");
+    st = open_env(env, options, is_made, err);
+    if (st != EF_OK) {
+        env_release(env);
+        return st;
+    }
+    env->next = list;
+    list = env;
+    *out = env;
+    return EF_OK;
+}
+
+ef_status vl_env_open(const char *folder, const vl_env_options *options, vl_env **out,
+                      ef_error *err)
+{
+    struct stat is;
+    bool is_made;
+    ef_status st;
+
+    *out = NULL;
+    pthread_mutex_lock(&list_lock);
+    st = look_at_folder(folder, options->create, &is, &is_made, err);
+    for (vl_env *env = list; st == EF_OK && env && !*out; env = env->next)
+        if (env->device == is.st_dev && env->inode == is.st_ino && env->pid == getpid())
+            *out = env;
+    if (*out && (*out)->lock_fd < 0 && !options->read_only)
+        st = ef_fail(err, EF_MISUSE,
+                     "%s is open read-only in this process, which may not open it a second time",
+                     folder);
+    else if (*out)
+        (*out)->refs++;
+    else if (st == EF_OK)
+        st = open_first(folder, &is, is_made, options, out, err);
+    if (st != EF_OK)
+        *out = NULL;
+    pthread_mutex_unlock(&list_lock);
+    return st;
+}
+
+void vl_env_close(vl_env *env)
+{
+    if (!env)
+        return;
+    pthread_mutex_lock(&list_lock);
+    if (--env->refs == 0) {
+        for (vl_env **at = &list; *at; at = &(*at)->next)
+            if (*at == env) {
+                *at = env->next;
+                break;
+            }
+        env_release(env);
+    }
+    pthread_mutex_unlock(&list_lock);
+}

@@ -1,0 +1,211 @@
+/*
+ * row.h - keys and values: how things are laid out, and getting at one by its key.
+ *
+ * Keys sort by their bytes. Numbers in keys are 8 bytes, big-endian, so that they sort too; names
+ * are last, or have their length before them, so that nothing is ambiguous.
+ *
+ *     state       kind (1 byte) and what vl_kind says
+ *     view        shelf, id
+ *     watermark   shelf, stream
+ *     index       shelf, idx (2 bytes), the first VL_PART_BYTES of the key; the rest of it and the
+ *                 view's id are in the value (see vl_entry)
+ *
+ * A shelf is what one tenant has in one generation; (generation, tenant) -> shelf is a row of its
+ * own. So no key is longer than LMDB's 511 bytes, however long the names are, and all of a tenant
+ * is one range. Who wants all tenants goes through the shelves, which are in the tenants' order.
+ *
+ * Values are structs with members of fixed size and no holes, followed by bytes; they are copied
+ * out and in, for LMDB aligns to 2 only. Numbers are in the machine's own byte order, as LMDB's
+ * pages are: a file moves between machines of a kind, and is refused by the others.
+ */
+#ifndef EF_VIEWS_LMDB_ROW_H
+#define EF_VIEWS_LMDB_ROW_H
+
+#include "env.h"
+
+#include "../views.h"
+
+#define VL_MAGIC "EfViews"
+#define VL_KEY_MAX 511    /* LMDB's */
+#define VL_NAME_MAX 480   /* names are shorter by far; a bound of a scan may not be */
+#define VL_PART_BYTES 496 /* of an index key, in the key */
+#define VL_REST_BYTES 17  /* what may be left of it, and one more for a place behind it */
+
+/* Kinds of rows in the tree `state`. */
+typedef enum vl_kind {
+    VL_FORMAT = 'a',       /* -> vl_format */
+    VL_STATE_ROW = 'b',    /* -> vl_state */
+    VL_GENERATION = 'g',   /* generation -> vl_generation: what commits change */
+    VL_PROGRAM = 'p',      /* generation -> vl_program and its texts */
+    VL_SHELF = 's',        /* generation, tenant -> shelf */
+    VL_CURSOR = 'c',       /* generation, tenant -> vl_cursor_row */
+    VL_DUE = 'd',          /* generation, due_us, tenant: the same in the order they are due */
+    VL_FAILURE = 'f',      /* generation, id -> vl_failure and its texts */
+    VL_FAILURE_OPEN = 'o', /* generation, id: those that are open */
+    VL_FAILURE_AT = 'e',   /* shelf, length (2 bytes), stream, seq -> id of the open one */
+    VL_FENCE = 'x',        /* scope -> token */
+    VL_FENCE_LONG = 'y'    /* SHA-256 of a scope that is too long for a key -> token */
+} vl_kind;
+
+typedef struct vl_format {
+    char magic[8];
+    uint32_t version, unused;
+    int64_t created_us;
+} vl_format;
+
+/* Numbers that are never given again, and the live set. */
+typedef struct vl_state {
+    int64_t live_set, last_generation, last_failure, last_shelf;
+} vl_state;
+
+typedef struct vl_generation {
+    int64_t era, position, seam, created_us, updated_us;
+    int64_t views, applied, ignored, skipped;
+    uint64_t digest[2];
+    uint64_t program_hash;
+    int32_t version, number, schema, state;
+    uint8_t by_log, routed, indexed, unused[5];
+} vl_generation;
+
+typedef struct vl_program {
+    uint32_t name_bytes, program_bytes, index_paths_bytes, unused;
+} vl_program;
+
+typedef struct vl_cursor_row {
+    int64_t position, waiting, attempts, due_us, updated_us;
+} vl_cursor_row;
+
+typedef struct vl_failure {
+    int64_t seq, position, recorded_us, resolved_us;
+    int32_t attempts;
+    uint32_t open;
+    uint32_t tenant_bytes, stream_bytes, event_id_bytes, code_bytes, message_bytes, unused;
+} vl_failure;
+
+/* Followed by the data, and then by its packed keys (keys.h). */
+typedef struct vl_view {
+    int64_t last_position, last_seq;
+    uint64_t digest[2];
+    int32_t schema;
+    uint32_t data_bytes;
+} vl_view;
+
+typedef struct vl_watermark {
+    int64_t applied_seq, expected_next_seq;
+    uint8_t hash[EF_HASH_BYTES];
+} vl_watermark;
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+typedef struct vl_key {
+    size_t len;
+    bool too_long;
+    uint8_t bytes[VL_KEY_MAX];
+} vl_key;
+
+void vl_key_add(vl_key *key, const void *bytes, size_t len);
+void vl_key_add_number(vl_key *key, uint64_t number);
+uint64_t vl_number_at(ef_str key, size_t at); /* 0 where it is not */
+
+vl_key vl_key_of(vl_kind kind);
+vl_key vl_key_number(vl_kind kind, int64_t number);
+vl_key vl_key_numbers(vl_kind kind, int64_t number, int64_t second);
+vl_key vl_key_name(vl_kind kind, int64_t number, ef_str name);
+vl_key vl_shelf_key(int64_t shelf, ef_str name); /* of a view or a watermark */
+
+/*
+ * An entry of an index is in the order of (key, id), exactly:
+ *
+ *     a key below VL_PART_BYTES    in LMDB's key as it is       value: 0 (1 byte), id
+ *     a longer one                 its first VL_PART_BYTES      value: the rest of it, filled up
+ *                                                               with 0; its length (1 byte); id
+ *
+ * LMDB sorts by its keys and then by the values under one of them. Keys that agree in all of their
+ * first part are sorted by their rests; of two rests that differ in zeros at the end only, the
+ * shorter one is before the other.
+ */
+typedef struct vl_entry {
+    vl_key key;
+    vl_key value;
+} vl_entry;
+
+vl_entry vl_entry_of(int64_t shelf, int32_t index, ef_str key, ef_str id);
+/* Back again: `key` is written to `room`. False when it is none. */
+bool vl_entry_read(ef_str key, ef_str value, char room[EF__KEY_BYTES + 1], ef_str *out_key,
+                   ef_str *out_id);
+
+static inline MDB_val vl_val(ef_str bytes)
+{
+    return (MDB_val){bytes.len, (void *)bytes.ptr};
+}
+
+static inline ef_str vl_str(MDB_val val)
+{
+    return (ef_str){val.mv_data, val.mv_size};
+}
+
+static inline ef_str vl_bytes(const void *bytes, size_t len)
+{
+    return (ef_str){bytes, len};
+}
+
+static inline ef_str vl_key_str(const vl_key *key)
+{
+    return (ef_str){(const char *)key->bytes, key->len};
+}
+
+static inline bool vl_has_prefix(ef_str key, const vl_key *prefix)
+{
+    return key.len >= prefix->len && memcmp(key.ptr, prefix->bytes, prefix->len) == 0;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+/* Copy the struct at the front of a value; false when it is shorter. */
+bool vl_row_read(ef_str value, void *out, size_t len);
+ef_status vl_row_damaged(vl_txn *txn, const char *what, ef_error *err);
+
+/* `*out` lives as long as the transaction, or until the next write. */
+ef_status vl_get(vl_txn *txn, vl_tree tree, vl_key key, ef_str *out, bool *out_found,
+                 ef_error *err);
+ef_status vl_put(vl_txn *txn, vl_tree tree, vl_key key, ef_str value, ef_error *err);
+ef_status vl_delete(vl_txn *txn, vl_tree tree, vl_key key, ef_error *err); /* gone is fine */
+/* The same for a value that is a struct: damage where it is shorter. */
+ef_status vl_row_get(vl_txn *txn, vl_tree tree, vl_key key, void *out, size_t len, bool *out_found,
+                     ef_error *err);
+
+ef_status vl_state_get(vl_txn *txn, vl_state *out, ef_error *err);
+ef_status vl_state_put(vl_txn *txn, const vl_state *state, ef_error *err);
+ef_status vl_live_set_grow(vl_txn *txn, ef_error *err);
+
+/* *out is 0 where the tenant has nothing in the generation. */
+ef_status vl_shelf_find(vl_txn *txn, int64_t generation, ef_str tenant, int64_t *out,
+                        ef_error *err);
+ef_status vl_shelf_make(vl_txn *txn, int64_t generation, ef_str tenant, int64_t *out,
+                        ef_error *err);
+
+/* --- walking ---------------------------------------------------------------------------------- */
+
+typedef struct vl_walk {
+    vl_txn *txn;
+    vl_tree tree;
+    MDB_cursor *mdb;
+    bool found;        /* key and value show where it stands */
+    ef_str key, value; /* live as those of vl_get */
+} vl_walk;
+
+ef_status vl_walk_open(vl_txn *txn, vl_tree tree, vl_walk *out, ef_error *err);
+void vl_walk_close(vl_walk *walk); /* also one that is zeroed */
+/* To this key, or nowhere; to the first with it or one behind it; to the last before it; on. */
+ef_status vl_walk_at(vl_walk *walk, const vl_key *key, ef_error *err);
+ef_status vl_walk_from(vl_walk *walk, const vl_key *key, ef_error *err);
+ef_status vl_walk_before(vl_walk *walk, const vl_key *key, ef_error *err);
+ef_status vl_walk_on(vl_walk *walk, bool back, ef_error *err);
+/* To the first entry of an index at this one or behind it; to the last before it. */
+ef_status vl_walk_from_entry(vl_walk *walk, const vl_entry *entry, ef_error *err);
+ef_status vl_walk_before_entry(vl_walk *walk, const vl_entry *entry, ef_error *err);
+
+/* Delete up to *limit rows whose keys begin so, and take them off the limit. */
+ef_status vl_cut(vl_txn *txn, vl_tree tree, const vl_key *prefix, int64_t *limit, ef_error *err);
+
+#endif

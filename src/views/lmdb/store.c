@@ -1,0 +1,89 @@
+/*
+ * store.c - opening and closing, and the table of what the store does.
+ */
+#include "store.h"
+
+#include <stdlib.h>
+
+/* Address space, not memory or disk: the file is as long as what is in it. */
+#define MAP_BYTES ((size_t)1 << 30)
+
+static const ef__views_ops OPS;
+
+static void vl_close(ef_views *views)
+{
+    vl_env_close(vl_store_of(views)->env);
+    free(views);
+}
+
+ef_status vl_open(const ef__views_options *options, const char *folder, size_t map_bytes,
+                  ef_views **out, ef_error *err)
+{
+    vl_env_options how = {.create = options->create,
+                          .read_only = options->read_only,
+                          .busy_ms = options->busy_ms,
+                          .map_bytes = map_bytes,
+                          .clock = options->clock,
+                          .log = options->log};
+    vl_store *store = calloc(1, sizeof *store);
+    ef_status st;
+
+    *out = NULL;
+    if (!store)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a view store");
+    store->base = (ef_views){
+        .ops = &OPS, .clock = options->clock, .log = options->log, .read_only = options->read_only};
+    store->busy_ms = options->busy_ms;
+    st = vl_env_open(folder, &how, &store->env, err);
+    if (st != EF_OK) {
+        free(store);
+        return st;
+    }
+    *out = &store->base;
+    return EF_OK;
+}
+
+ef_status ef__views_lmdb_open(const ef__views_options *options, const char *folder, ef_views **out,
+                              ef_error *err)
+{
+    return vl_open(options, folder, MAP_BYTES, out, err);
+}
+
+ef_status vl_begin(ef_views *views, vl_txn *out, ef_error *err)
+{
+    vl_store *store = vl_store_of(views);
+
+    return vl_read_begin(store->env, store->busy_ms, out, err);
+}
+
+ef_status vl_change(ef_views *views, bool lazy, vl_work *work, void *context, ef_error *err)
+{
+    vl_store *store = vl_store_of(views);
+
+    if (views->read_only)
+        return ef_fail(err, EF_MISUSE, "the view store was opened read-only");
+    return vl_write(store->env, lazy, store->busy_ms, work, context, err);
+}
+
+static const ef__views_ops OPS = {
+    .name = "lmdb",
+    .close = vl_close,
+    .generation_add = vl_generation_add,
+    .generation_ls = vl_generation_ls,
+    .generation_set_state = vl_generation_set_state,
+    .generation_route = vl_generation_route,
+    .generation_replace = vl_generation_replace,
+    .generation_clear = vl_generation_clear,
+    .generation_remove = vl_generation_remove,
+    .commit = vl_commit,
+    .view_get = vl_view_get,
+    .view_scan = vl_view_scan,
+    .watermark_get = vl_watermark_get,
+    .watermark_scan = vl_watermark_scan,
+    .tenant_cursor_get = vl_tenant_cursor_get,
+    .tenant_cursor_ls = vl_tenant_cursor_ls,
+    .failure_ls = vl_failure_ls,
+    .fence_get = vl_fence_get,
+    .live_set_get = vl_live_set_get,
+    .snapshot_open = vl_snapshot_open,
+};

@@ -1,0 +1,314 @@
+/*
+ * txn.c - transactions: the gate, growing, writing.
+ */
+#include "env.h"
+
+#include "../../base/lock.h"
+#include "../../base/logger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define GROW_STEP_MAX ((size_t)64 << 30) /* twice as large each time, up to this much more */
+#define TRIES_MAX 64                     /* no map is doubled as often as that */
+#define LOOK_EVERY 1024                  /* commits, for readers that were killed */
+
+/* Reads that this thread has open: it must not wait for the gate, which waits for it. */
+static _Thread_local int open_here;
+
+/* --- errors ----------------------------------------------------------------------------------- */
+
+static ef_status status_of(int rc)
+{
+    switch (rc) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case MDB_MAP_FULL:
+        return EF_FULL;
+    case ENOMEM:
+        return EF_NO_MEMORY;
+    case MDB_READERS_FULL:
+    case MDB_MAP_RESIZED:
+        return EF_BUSY;
+    case MDB_TXN_FULL:
+    case MDB_BAD_VALSIZE:
+        return EF_TOO_LARGE;
+    case MDB_CORRUPTED:
+    case MDB_PAGE_NOTFOUND:
+    case MDB_INVALID:
+        return EF_DAMAGED;
+    default:
+        return EF_IO;
+    }
+}
+
+ef_status vl_failed(vl_txn *txn, int rc, const char *doing, ef_error *err)
+{
+    if (rc == MDB_MAP_FULL)
+        txn->full = true;
+    return ef_fail(err, status_of(rc), "%s: %s failed: %s%s", txn->env->folder, doing,
+                   mdb_strerror(rc),
+                   rc == MDB_PANIC ? "; it has to be closed and opened again" : "");
+}
+
+/* --- the gate --------------------------------------------------------------------------------- */
+
+static struct timespec in_ms(int64_t ms)
+{
+    struct timespec at;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += ms / 1000;
+    at.tv_nsec += ms % 1000 * 1000000;
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000;
+    }
+    return at;
+}
+
+static ef_status enter(vl_env *env, int64_t busy_ms, ef_error *err)
+{
+    struct timespec end;
+    bool late = false;
+    ef_status st = EF_OK;
+
+    pthread_mutex_lock(&env->gate);
+    if (env->growing && open_here == 0)
+        end = in_ms(busy_ms);
+    while (env->growing && open_here == 0 && !late)
+        late = pthread_cond_timedwait(&env->moved, &env->gate, &end) == ETIMEDOUT;
+    if (env->lost)
+        st = ef_fail(err, EF_IO, "%s is no longer mapped: close it and open it again", env->folder);
+    else if (late)
+        st = ef_fail(err, EF_BUSY, "%s did not grow in %lld ms", env->folder, (long long)busy_ms);
+    else
+        env->active++;
+    pthread_mutex_unlock(&env->gate);
+    open_here += st == EF_OK;
+    return st;
+}
+
+static void leave(vl_env *env)
+{
+    pthread_mutex_lock(&env->gate);
+    env->active--;
+    if (env->growing)
+        (void)pthread_cond_broadcast(&env->moved);
+    pthread_mutex_unlock(&env->gate);
+    open_here--;
+}
+
+/* --- growing ---------------------------------------------------------------------------------- */
+
+/* LMDB gives up the old map before it makes the new one, and cannot go back: so it is tried first
+ * whether there is room for it. */
+static bool has_room(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (at == MAP_FAILED)
+        return false;
+    (void)munmap(at, bytes);
+    return true;
+}
+
+/* While nobody has a transaction. `follow`: as large as another process has made it. */
+static ef_status set_map(vl_env *env, bool follow, ef_error *err)
+{
+    MDB_envinfo info = {0};
+    size_t more, size;
+    int rc = mdb_env_info(env->mdb, &info);
+
+    more = info.me_mapsize < GROW_STEP_MAX ? info.me_mapsize : GROW_STEP_MAX;
+    size = follow ? 0 : info.me_mapsize + more;
+    if (rc == 0 && !has_room(follow ? info.me_mapsize : size))
+        return ef_fail(err, EF_NO_MEMORY,
+                       "%s cannot grow to %zu MB: there is no room in the address space",
+                       env->folder, size >> 20);
+    if (rc == 0)
+        rc = mdb_env_set_mapsize(env->mdb, size);
+    if (rc == 0)
+        return EF_OK;
+    env->lost = true;
+    return ef_fail(err, EF_NO_MEMORY, "%s could not grow: %s", env->folder, mdb_strerror(rc));
+}
+
+/* EF_BUSY: somebody reads for too long, or this very thread does. */
+static ef_status grow(vl_env *env, bool follow, int64_t busy_ms, ef_error *err)
+{
+    struct timespec end = in_ms(open_here ? 0 : busy_ms);
+    bool late = false;
+    ef_status st;
+
+    pthread_mutex_lock(&env->gate);
+    while (env->growing && !late) /* another one that follows */
+        late = pthread_cond_timedwait(&env->moved, &env->gate, &end) == ETIMEDOUT;
+    if (!late) {
+        env->growing = true;
+        while (env->active > 0 && !late)
+            late = pthread_cond_timedwait(&env->moved, &env->gate, &end) == ETIMEDOUT;
+        st = late ? EF_BUSY : set_map(env, follow, err);
+        env->growing = false;
+        (void)pthread_cond_broadcast(&env->moved);
+    }
+    pthread_mutex_unlock(&env->gate);
+    if (late)
+        st =
+            ef_fail(err, EF_BUSY, "%s has to grow, and somebody read from it for more than %lld ms",
+                    env->folder, (long long)busy_ms);
+    else if (st == EF_OK && !follow)
+        ef__log(env->log, EF_LOG_INFO, "the map of the views has grown",
+                EF_LOG_TEXT_FIELD("folder", ef_str_from(env->folder)));
+    return st;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static MDB_txn *take_idle(vl_env *env)
+{
+    MDB_txn *txn = NULL;
+
+    pthread_mutex_lock(&env->gate);
+    if (env->idle_count > 0)
+        txn = env->idle[--env->idle_count];
+    pthread_mutex_unlock(&env->gate);
+    return txn;
+}
+
+/* Renewing one that has its slot takes no lock of LMDB's. */
+static int begin_read(vl_env *env, MDB_txn **out)
+{
+    int rc, dead = 0;
+
+    *out = take_idle(env);
+    rc = *out ? mdb_txn_renew(*out) : mdb_txn_begin(env->mdb, NULL, MDB_RDONLY, out);
+    if (rc != 0 && *out) {
+        mdb_txn_abort(*out);
+        *out = NULL;
+    }
+    if (rc == MDB_READERS_FULL && mdb_reader_check(env->mdb, &dead) == 0 && dead > 0)
+        rc = mdb_txn_begin(env->mdb, NULL, MDB_RDONLY, out);
+    return rc;
+}
+
+ef_status vl_read_begin(vl_env *env, int64_t busy_ms, vl_txn *out, ef_error *err)
+{
+    ef_status st;
+    int rc;
+
+    *out = (vl_txn){.env = env};
+    for (int i = 0; i < TRIES_MAX; i++) {
+        st = enter(env, busy_ms, err);
+        if (st != EF_OK)
+            return st;
+        rc = begin_read(env, &out->mdb);
+        if (rc == 0)
+            return EF_OK;
+        leave(env);
+        st = vl_failed(out, rc, "reading", err);
+        if (rc == MDB_MAP_RESIZED)
+            st = grow(env, true, busy_ms, err);
+        if (st != EF_OK)
+            break;
+    }
+    return st;
+}
+
+void vl_read_end(vl_txn *txn)
+{
+    vl_env *env = txn->env;
+
+    mdb_txn_reset(txn->mdb);
+    pthread_mutex_lock(&env->gate);
+    if (env->idle_count < VL_READERS_KEPT) {
+        env->idle[env->idle_count++] = txn->mdb;
+        txn->mdb = NULL;
+    }
+    pthread_mutex_unlock(&env->gate);
+    if (txn->mdb)
+        mdb_txn_abort(txn->mdb);
+    leave(env);
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+/* Once. *out_again: the map has to grow; `follow` as another process has made it. */
+static ef_status write_once(vl_env *env, bool lazy, vl_work *work, void *context, bool *out_again,
+                            bool *follow, ef_error *err)
+{
+    vl_txn txn = {.env = env};
+    int rc = 0;
+    ef_status st;
+
+    if (env->lazy != lazy)
+        rc = mdb_env_set_flags(env->mdb, MDB_NOMETASYNC, lazy);
+    env->lazy = lazy;
+    if (rc == 0)
+        rc = mdb_txn_begin(env->mdb, NULL, 0, &txn.mdb);
+    *out_again = *follow = rc == MDB_MAP_RESIZED;
+    if (rc != 0)
+        return vl_failed(&txn, rc, "beginning to write", err);
+    st = work(&txn, context, err);
+    if (st == EF_OK) {
+        rc = mdb_txn_commit(txn.mdb);
+        if (rc != 0)
+            st = vl_failed(&txn, rc, "committing", err);
+    } else {
+        mdb_txn_abort(txn.mdb);
+    }
+    *out_again = txn.full;
+    return st;
+}
+
+static ef_status write_growing(vl_env *env, bool lazy, int64_t busy_ms, vl_work *work,
+                               void *context, ef_error *err)
+{
+    bool again = true, follow = false;
+    int dead = 0;
+    ef_status st = EF_OK;
+
+    for (int i = 0; again && i < TRIES_MAX; i++) {
+        st = enter(env, busy_ms, err);
+        if (st != EF_OK)
+            return st;
+        st = write_once(env, lazy, work, context, &again, &follow, err);
+        leave(env);
+        if (!again)
+            break;
+        /* Those who were killed may be all that keeps old pages from being used again. */
+        if (!follow)
+            (void)mdb_reader_check(env->mdb, &dead);
+        st = grow(env, follow, busy_ms, err);
+        if (st != EF_OK)
+            return st;
+    }
+    return st;
+}
+
+ef_status vl_write(vl_env *env, bool lazy, int64_t busy_ms, vl_work *work, void *context,
+                   ef_error *err)
+{
+    int dead = 0;
+    ef_status st;
+
+    if (env->lock_fd < 0)
+        return ef_fail(err, EF_MISUSE, "the view store was opened read-only");
+    pthread_mutex_lock(&env->writer);
+    /* LMDB's own lock has no limit to how long it waits. */
+    if (ef__lock_wait(env->lock_fd, F_WRLCK, 0, busy_ms)) {
+        st = write_growing(env, lazy, busy_ms, work, context, err);
+        if (++env->commits % LOOK_EVERY == 0)
+            (void)mdb_reader_check(env->mdb, &dead);
+        (void)ef__lock_set(env->lock_fd, F_UNLCK, 0);
+    } else {
+        st =
+            ef_fail(err, EF_BUSY, "another process kept the store for %lld ms", (long long)busy_ms);
+    }
+    pthread_mutex_unlock(&env->writer);
+    return st;
+}
