@@ -90,7 +90,7 @@ static void journal_open(bench_run *run)
     if (strcmp(run->store, "memory") == 0)
         (void)snprintf(url, sizeof url, "memory:");
     else if (strcmp(run->store, "sqlite") == 0)
-        (void)snprintf(url, sizeof url, "sqlite:%s/journal.db", run->dir.path);
+        bench_store_url(url, sizeof url, &run->dir, "journal");
     else
         bench_die("store is sqlite or memory, not '%s'", run->store);
 

@@ -77,8 +77,8 @@ static void open_all(bench_run *run)
     ef_error err = EF_ERROR_INIT;
     ef_tick tick = {.more = true};
 
-    (void)snprintf(journal, sizeof journal, "sqlite:%s/journal.db", run->dir.path);
-    (void)snprintf(views, sizeof views, "sqlite:%s/views.db", run->dir.path);
+    bench_store_url(journal, sizeof journal, &run->dir, "journal");
+    bench_store_url(views, sizeof views, &run->dir, "views");
     check(
         ef_journal_open(&(ef_journal_options){.url = journal, .create = true}, &run->journal, &err),
         "journal", &err);

@@ -365,3 +365,16 @@ void bench_dir_close(bench_dir *dir)
     if (!dir->kept && nftw(dir->path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0)
         (void)fprintf(stderr, "%s could not be removed: %s\n", dir->path, strerror(errno));
 }
+
+bool bench_on_postgres(void)
+{
+    return getenv("BENCH_POSTGRES") != NULL;
+}
+
+void bench_store_url(char *out, size_t size, const bench_dir *dir, const char *what)
+{
+    if (bench_on_postgres())
+        (void)snprintf(out, size, "%s", getenv("BENCH_POSTGRES"));
+    else
+        (void)snprintf(out, size, "sqlite:%s/%s.db", dir->path, what);
+}

@@ -70,7 +70,7 @@ static void open_journal(bench_run *run)
     char url[BENCH_PATH_BYTES + 32];
     ef_error err = EF_ERROR_INIT;
 
-    (void)snprintf(url, sizeof url, "sqlite:%s/journal.db", run->dir.path);
+    bench_store_url(url, sizeof url, &run->dir, "journal");
     check(ef_journal_open(
               &(ef_journal_options){.url = url, .create = true, .outbox_off = !run->queued},
               &run->journal, &err),
@@ -165,8 +165,10 @@ static void open_engine(bench_run *run)
     char url[BENCH_PATH_BYTES + 32];
     ef_error err = EF_ERROR_INIT;
 
-    (void)snprintf(url, sizeof url, "%s:%s/views.%s", lmdb ? "lmdb" : "sqlite", run->dir.path,
-                   lmdb ? "lmdb" : "db");
+    if (lmdb)
+        (void)snprintf(url, sizeof url, "lmdb:%s/views.lmdb", run->dir.path);
+    else
+        bench_store_url(url, sizeof url, &run->dir, "views");
     check(ef_engine_open(
               &(ef_engine_options){.journal = run->journal, .views_url = url, .create = true},
               &run->engine, &err),

@@ -108,6 +108,16 @@ static void unreserve(ef__pg_pool *pool)
     (void)pthread_mutex_unlock(&pool->lock);
 }
 
+/*
+ * Every statement of ours is meant to go by an index. The server chooses a plan when a statement is
+ * prepared, which is when the tables are small, and keeps it while they grow: so it is told not to
+ * choose what is only good for small ones. Where a pooler stands between, sessions are not ours
+ * to set, and statements are planned each time they are run.
+ */
+static const char PLANS[] = "SET enable_seqscan = off; SET enable_bitmapscan = off;"
+                            " SET enable_hashjoin = off; SET enable_mergejoin = off;"
+                            " SET jit = off; SET plan_cache_mode = force_generic_plan";
+
 static ef_status make(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
 {
     ef__pg_conn *conn = calloc(1, sizeof *conn);
@@ -117,6 +127,8 @@ static ef_status make(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
     if (!conn)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
     st = ef__pg_connect(conn, &pool->target, pool->options.texts, err);
+    if (st == EF_OK && conn->prepared)
+        st = ef__pg_exec(conn, PLANS, err);
     if (st == EF_OK && pool->options.greet)
         st = pool->options.greet(pool->options.context, conn, err);
     if (st != EF_OK) {

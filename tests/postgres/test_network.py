@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""test_network.py EVERFOLD - a PostgreSQL journal and views behind a network that fails.
+"""test_network.py EVERFOLD - a PostgreSQL journal and views behind a network that fails, behind a pooler,
+and on a server whose place another one takes.
 
 A server of its own for all tests, a database for each. What was appended has to be in the views once,
 whatever was lost when: a fault is put at the first commit, then at the second, until a run ends without
@@ -8,9 +9,11 @@ meeting it.
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -31,6 +34,7 @@ on spoiled
   n += data.none.at.all + 1
 '''
 TIME_LIMIT_S = 120
+QUICK = {'EVERFOLD_WORKER_LEASE_TTL': '2s', 'EVERFOLD_STORE_BUSY': '3s'}
 # Ends the back end that moves a mark, the first time that one is moved. Numbers of a sequence are not
 # given back when a transaction is rolled back.
 KILL_ONCE = '''
@@ -56,6 +60,11 @@ BEGIN
 END $$;
 CREATE TRIGGER watch BEFORE UPDATE ON everfold.outbox_mark FOR EACH ROW EXECUTE FUNCTION watch();
 '''
+
+
+def text_of(path):
+    with open(path, encoding='utf-8') as f:
+        return f.read()
 
 
 class Case(unittest.TestCase):
@@ -112,6 +121,31 @@ class Case(unittest.TestCase):
         return ''.join(json.dumps({'stream': f's{n % 7}', 'type': kind, 'id': f'id-{n}',
                                    'data': {'who': f'w{n % 5}', 'price': n}}) + '\n'
                        for n in range(first, first + count))
+
+    def start_worker(self, url, name):
+        """A worker that goes on; what it says is in a file. It is ended with the test."""
+        said = os.path.join(self.dir, name)
+        with open(said, 'w', encoding='utf-8') as out:
+            worker = subprocess.Popen([BINARY, 'work', '--silent', '--interval-ms', '200'], stdout=out,
+                                      stderr=out, env={**self.environment(url), **QUICK})
+        self.addCleanup(worker.wait)
+        self.addCleanup(worker.kill)
+        return worker, said
+
+    def end_worker(self, worker, said):
+        worker.send_signal(signal.SIGTERM)
+        self.assertEqual(0, worker.wait(TIME_LIMIT_S), text_of(said))
+        self.assertNotIn('Sanitizer', text_of(said))
+
+    def wait_for(self, what, is_so):
+        until = time.monotonic() + TIME_LIMIT_S
+        while not is_so():
+            self.assertLess(time.monotonic(), until, what)
+            time.sleep(0.1)
+
+    def wait_for_views(self, **more):
+        self.wait_for('the views', lambda: str(self.bought) == self.psql(
+            "SELECT coalesce(sum((doc ->> 'n')::int), 0) FROM everfold_views.views", **more))
 
     def append(self, count, **more):
         self.ok('event', 'import', '-', stdin=self.lines(count), **more)
@@ -186,6 +220,145 @@ class OneCommit(Case):
     def test_a_lost_answer_to_a_commit_of_a_worker_doubles_nothing(self):
         self.deploy()
         self.assertGreater(self.lose_each(True, self.drain_through), 2)
+
+
+class Network(Case):
+    def append_through(self):
+        self.append(3, url=self.far)
+        self.assertEqual(str(self.bought), self.psql('SELECT count(*) FROM everfold.event'))
+
+    def test_a_commit_whose_end_is_not_known_is_looked_up_by_the_ids(self):
+        self.ok('init')
+        for answer in (False, True):
+            met = 0
+            for nth in range(1, 20):
+                self.proxy.lose(nth, answer)
+                self.append_through()
+                met += self.proxy.met
+            self.assertGreater(met, 0)
+        self.ok('work', '--drain')
+
+    def test_a_worker_that_is_cut_off_is_replaced_and_does_no_harm_when_it_is_back(self):
+        self.deploy()
+        first, first_said = self.start_worker(self.far, 'first')
+        self.append(10)
+        self.wait_for_views()
+        self.proxy.hold()
+        self.append(10)
+        second, second_said = self.start_worker(self.url, 'second')
+        self.wait_for_views()
+        self.proxy.release()
+        self.append(10)
+        self.wait_for_views()
+        self.end_worker(second, second_said)
+        self.append(10)
+        self.wait_for_views()
+        self.end_worker(first, first_said)
+        self.check_all()
+
+    def test_a_worker_whose_connections_are_cut_over_and_over_loses_nothing(self):
+        self.deploy()
+        worker, said = self.start_worker(self.far, 'worker')
+        for _ in range(5):
+            self.append(10)
+            self.proxy.cut()
+        self.wait_for_views()
+        self.end_worker(worker, said)
+        self.check_all()
+
+
+POOLER = '''[databases]
+* = host=127.0.0.1 port={server} user=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 4
+ignore_startup_parameters = extra_float_digits,options
+'''
+
+
+@unittest.skipUnless(shutil.which('pgbouncer', path='/usr/sbin:/usr/bin'), 'there is no pgbouncer')
+class Pooler(Case):
+    """Sessions change with every transaction: no LISTEN, nothing prepared, no lock of a session."""
+
+    def setUp(self):
+        super().setUp()
+        port = postgres_server.free_port()
+        path = os.path.join(self.dir, 'pgbouncer.ini')
+        os.chmod(self.dir, 0o755)
+        with open(path, 'w', encoding='utf-8') as f:
+            f.write(POOLER.format(server=SERVER.port, port=port))
+        pooler = subprocess.Popen([shutil.which('pgbouncer', path='/usr/sbin:/usr/bin'), '-q', path],
+                                  stderr=subprocess.DEVNULL, preexec_fn=postgres_server.end_with_parent,
+                                  **postgres_server.other_user())
+        self.addCleanup(pooler.wait)
+        self.addCleanup(pooler.kill)
+        self.pooled = f'postgres://postgres@127.0.0.1:{port}/{self.name}?ef_prepare=off'
+
+    def test_workers_behind_a_transaction_pooler_fold_everything_once(self):
+        self.deploy()
+        workers = [self.start_worker(self.pooled, f'worker{i}') for i in range(2)]
+        for _ in range(5):
+            self.append(10, url=self.pooled)
+        self.wait_for_views()
+        for worker, said in workers:
+            self.end_worker(worker, said)
+        self.check_all()
+
+
+class Failover(Case):
+    def both(self, first, second):
+        return f'postgres://postgres@127.0.0.1:{first.port},127.0.0.1:{second.port}/{self.name}'
+
+    def copy(self, standby):
+        SERVER.stop()
+        copied = postgres_server.Server(SERVER.data, standby)
+        self.addCleanup(copied.close)
+        SERVER.start()
+        return copied
+
+    def psql_at(self, server, sql):
+        url = server.url.rsplit('/', 1)[0] + '/' + self.name
+        return subprocess.run([os.path.join(SERVER.binaries, 'psql'), '-XqAt', '-c', sql, url],
+                              capture_output=True, text=True, check=True).stdout.strip()
+
+    def test_a_standby_is_passed_over_and_an_older_copy_that_takes_the_place_is_refused(self):
+        self.deploy()
+        standby = self.copy(True)
+        url = self.both(standby, SERVER)
+        self.append(10, url=url)
+        worker, said = self.start_worker(url, 'worker')
+        self.wait_for_views()
+        before = self.psql_at(standby, 'SELECT count(*) FROM everfold.event')
+        self.assertEqual('0', before)
+        SERVER.stop(signal.SIGQUIT)
+        self.psql_at(standby, 'SELECT pg_promote()')
+        self.wait_for('the refusal', lambda: 'older copy' in text_of(said))
+        self.assertEqual('0', self.psql_at(standby, 'SELECT count(*) FROM everfold.outbox_mark'))
+        SERVER.start()
+        worker.kill()
+
+    def test_work_goes_on_at_the_other_address(self):
+        self.deploy()
+        standby = self.copy(True)
+        standby.stop()
+        url = self.both(SERVER, standby)
+        worker, said = self.start_worker(url, 'worker')
+        self.append(10, url=url)
+        self.wait_for_views()
+        SERVER.stop()  # all that was acknowledged is on the other one when it takes over
+        shutil.rmtree(standby.data)
+        postgres_server.run(['cp', '-R', SERVER.data, standby.data])
+        standby.start()
+        self.append(10, url=url)
+        self.wait_for('the views', lambda: str(self.bought) == self.psql_at(
+            standby, "SELECT coalesce(sum((doc ->> 'n')::int), 0) FROM everfold_views.views"))
+        self.end_worker(worker, said)
+        self.assertEqual('20', self.psql_at(standby, 'SELECT count(*) FROM everfold.event'))
+        SERVER.start()
 
 
 def main():

@@ -109,9 +109,10 @@ def free_port():
 
 
 class Server:
-    """A running server. `stop` and `start` leave its data alone."""
+    """A running server. `stop` and `start` leave its data alone. `copied` is the data of a server that
+    was stopped; as a standby it only reads, until it is promoted."""
 
-    def __init__(self, **settings):
+    def __init__(self, copied=None, standby=False, **settings):
         self.binaries = programs()
         if not self.binaries:
             raise FileNotFoundError('there is no PostgreSQL server to start')
@@ -119,7 +120,9 @@ class Server:
         self.folder = tempfile.mkdtemp(prefix='everfold-pg-', dir=base)
         give_away(self.folder)
         self.data = os.path.join(self.folder, 'data')
-        run(['cp', '-R', template(base, self.binaries), self.data])
+        run(['cp', '-R', copied or template(base, self.binaries), self.data])
+        if standby:
+            run(['touch', os.path.join(self.data, 'standby.signal')])
         self.port = free_port()
         self.settings = {**SETTINGS, **settings}
         self.process = None

@@ -29,7 +29,7 @@ SLICE = 'stops at its limit; as connections are set up it goes by an index'
 SLICES = {name: ({table}, SLICE) for name, table in (
     ('view_cut', 'view'), ('index_cut', 'view_index'), ('watermark_cut', 'watermark'),
     ('cursor_cut', 'tenant_cursor'), ('failure_cut', 'failure'))}
-# As views/postgres/store.c sets a connection up.
+# As src/postgres/pool.c sets a connection up.
 SETTINGS = '''SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;
 SET enable_mergejoin = off; SET jit = off; SET plan_cache_mode = force_generic_plan;'''
 FILL = '''

@@ -2,353 +2,21 @@
  * append.c - appending to the PostgreSQL journal.
  *
  * Appends of several threads share a transaction: whoever finds nobody leading leads, with all that
- * has queued up. The transaction goes in three trips: lock the streams and see which ids are known;
- * write ids and heads, get the sequencer's lock and see where the log ends; write the events. What
- * is refused is decided in between, here, so that one append's refusal costs the others nothing.
+ * has queued up. The transaction goes in three trips: advance the streams and see which ids are
+ * known; write ids, get the sequencer's lock and see where the log ends; write the events. What is
+ * refused is decided in between, here, so that one append's refusal costs the others nothing.
+ * Where nobody can be waited for between the streams and the sequencer, for all ids are made here
+ * and all types known, the first two trips are one.
  *
  * A connection that is lost in the commit leaves it open what became of it. The ids tell: whoever
  * has the sequencer's lock after it knows that it has ended, one way or the other.
  */
-#include "store.h"
+#include "append.h"
 
 #include "../../base/limits.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-struct pg_append {
-    const ef__arrival *events;
-    size_t count;
-    ef_place *out;
-    ef_error *err;
-    ef_status status;
-    bool done;
-    pg_append *next;
-};
-
-typedef struct pair {
-    ef_str a, b;
-} pair;
-
-typedef struct head {
-    int64_t id, seq;
-    bool moved;
-} head;
-
-/* What is known of an id: an event of this group, or one that is there. */
-typedef struct known {
-    int32_t accepted; /* -1: none */
-    int64_t stream, seq;
-    bool there;
-    bool found; /* … and `event` is it */
-    ef_event event;
-} known;
-
-typedef struct item {
-    const ef__arrival *arrival;
-    ef_place *place;
-    int32_t stream, id, type; /* numbers among the distinct ones; id -1: it was made for it */
-    int32_t accepted;         /* of which it is, or whose duplicate; -1: one that was there */
-} item;
-
-typedef struct accepted {
-    const item *item;
-    int64_t stream, seq, position;
-} accepted;
-
-typedef struct group {
-    pg_store *store;
-    pg_append *jobs;
-    size_t event_count;
-    ef__arena arena; /* of one try */
-    item *items;
-    pair *streams, *ids, *types;
-    size_t stream_count, id_count, type_count;
-    head *heads;
-    known *knowns;
-    bool *types_known, *types_new;
-    accepted *accepted;
-    size_t accepted_count;
-    PGresult *stored; /* what `knowns` point into */
-    ef__buf scratch;
-    bool nothing; /* nothing was left to be written */
-} group;
-
-/* --- numbering -------------------------------------------------------------------------------- */
-
-typedef struct numbered {
-    pair pair;
-    size_t index;
-} numbered;
-
-static int compare_str(ef_str a, ef_str b)
-{
-    size_t shorter = a.len < b.len ? a.len : b.len;
-    int order = shorter ? memcmp(a.ptr, b.ptr, shorter) : 0;
-
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
-static int compare_numbered(const void *x, const void *y)
-{
-    const numbered *a = x, *b = y;
-    int order = compare_str(a->pair.a, b->pair.a);
-
-    return order ? order : compare_str(a->pair.b, b->pair.b);
-}
-
-/* The distinct ones of `pairs`, sorted by bytes, and which of them each is. */
-static ef_status number(ef__arena *arena, numbered *all, size_t count, int32_t *out_numbers,
-                        pair **out, size_t *out_count, ef_error *err)
-{
-    *out = ef__arena_zalloc(arena, count + 1, sizeof **out);
-    *out_count = 0;
-    if (!*out)
-        return ef__room_full(err);
-    if (count)
-        qsort(all, count, sizeof *all, compare_numbered);
-    for (size_t i = 0; i < count; i++) {
-        if (i == 0 || compare_numbered(&all[i - 1], &all[i]) != 0)
-            (*out)[(*out_count)++] = all[i].pair;
-        out_numbers[all[i].index] = (int32_t)(*out_count - 1);
-    }
-    return EF_OK;
-}
-
-/* What a pair is made of. */
-typedef bool pair_of(const item *it, pair *out);
-
-static bool stream_pair(const item *it, pair *out)
-{
-    *out = (pair){it->arrival->event.tenant, it->arrival->event.stream};
-    return true;
-}
-
-static bool id_pair(const item *it, pair *out)
-{
-    *out = (pair){it->arrival->event.tenant, it->arrival->event.id};
-    return !it->arrival->id_made;
-}
-
-static bool type_pair(const item *it, pair *out)
-{
-    *out = (pair){{0}, it->arrival->event.type};
-    return true;
-}
-
-static ef_status number_items(group *g, pair_of *of, size_t offset, pair **out, size_t *out_count,
-                              ef_error *err)
-{
-    numbered *all = ef__arena_zalloc(&g->arena, g->event_count + 1, sizeof *all);
-    int32_t *numbers = ef__arena_zalloc(&g->arena, g->event_count + 1, sizeof *numbers);
-    size_t count = 0;
-    ef_status st;
-
-    if (!all || !numbers)
-        return ef__room_full(err);
-    for (size_t i = 0; i < g->event_count; i++) {
-        numbers[i] = -1;
-        if (of(&g->items[i], &all[count].pair))
-            all[count++].index = i;
-    }
-    st = number(&g->arena, all, count, numbers, out, out_count, err);
-    for (size_t i = 0; st == EF_OK && i < g->event_count; i++)
-        memcpy((char *)&g->items[i] + offset, &numbers[i], sizeof numbers[i]);
-    return st;
-}
-
-static ef_status collect(group *g, ef_error *err)
-{
-    size_t n = 0;
-    ef_status st;
-
-    PQclear(g->stored);
-    g->stored = NULL;
-    ef__arena_reset(&g->arena);
-    g->nothing = false;
-    g->accepted_count = 0;
-    g->items = ef__arena_zalloc(&g->arena, g->event_count + 1, sizeof *g->items);
-    g->accepted = ef__arena_zalloc(&g->arena, g->event_count + 1, sizeof *g->accepted);
-    if (!g->items || !g->accepted)
-        return ef__room_full(err);
-    for (pg_append *job = g->jobs; job; job = job->next)
-        for (size_t i = 0; i < job->count; i++)
-            g->items[n++] = (item){.arrival = &job->events[i], .place = &job->out[i]};
-    st = number_items(g, stream_pair, offsetof(item, stream), &g->streams, &g->stream_count, err);
-    if (st == EF_OK)
-        st = number_items(g, id_pair, offsetof(item, id), &g->ids, &g->id_count, err);
-    if (st == EF_OK)
-        st = number_items(g, type_pair, offsetof(item, type), &g->types, &g->type_count, err);
-    g->heads = ef__arena_zalloc(&g->arena, g->stream_count + 1, sizeof *g->heads);
-    g->knowns = ef__arena_zalloc(&g->arena, g->id_count + 1, sizeof *g->knowns);
-    g->types_known = ef__arena_zalloc(&g->arena, g->type_count + 1, sizeof *g->types_known);
-    g->types_new = ef__arena_zalloc(&g->arena, g->type_count + 1, sizeof *g->types_new);
-    if (st == EF_OK && (!g->heads || !g->knowns || !g->types_known || !g->types_new))
-        st = ef__room_full(err);
-    for (size_t i = 0; st == EF_OK && i < g->id_count; i++)
-        g->knowns[i].accepted = -1;
-    return st;
-}
-
-/* --- the first trip: streams, ids, types ------------------------------------------------------ */
-
-static ef_status send_pairs(ef__pg_conn *conn, int which, const pair *pairs, size_t count,
-                            ef_error *err)
-{
-    ef__pg_params params = {0};
-    ef__pg_array a, b;
-    ef_status st;
-
-    ef__pg_array_init(&a, EF__PG_TEXT);
-    ef__pg_array_init(&b, EF__PG_TEXT);
-    for (size_t i = 0; i < count; i++) {
-        ef__pg_array_str(&a, pairs[i].a);
-        ef__pg_array_str(&b, pairs[i].b);
-    }
-    ef__pg_add_array(&params, &a);
-    ef__pg_add_array(&params, &b);
-    st = ef__pg_send(conn, which, &params, err);
-    ef__pg_array_release(&a);
-    ef__pg_array_release(&b);
-    return st;
-}
-
-static ef_status send_types(ef__pg_conn *conn, int which, const group *g, const bool *only,
-                            ef_error *err)
-{
-    ef__pg_params params = {0};
-    ef__pg_array names;
-    ef_status st = EF_OK;
-
-    ef__pg_array_init(&names, EF__PG_TEXT);
-    for (size_t i = 0; i < g->type_count; i++)
-        if (!only || only[i])
-            ef__pg_array_str(&names, g->types[i].b);
-    ef__pg_add_array(&params, &names);
-    if (names.count || !only)
-        st = ef__pg_send(conn, which, &params, err);
-    ef__pg_array_release(&names);
-    return st;
-}
-
-static ef_status take_heads(group *g, ef__pg_conn *conn, ef_error *err)
-{
-    PGresult *result = NULL;
-    ef_status st = ef__pg_take(conn, &result, err);
-
-    if (st == EF_OK && (size_t)PQntuples(result) != g->stream_count)
-        st = ef__pg_try_again(conn, "a stream came and went", err);
-    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
-        head *h = &g->heads[ef__pg_int(result, i, 0) - 1];
-        h->id = ef__pg_int(result, i, 1);
-        h->seq = ef__pg_int(result, i, 2);
-    }
-    PQclear(result);
-    return st;
-}
-
-static ef_status take_ids(group *g, ef__pg_conn *conn, size_t *out_there, ef_error *err)
-{
-    PGresult *result = NULL;
-    ef_status st = ef__pg_take(conn, &result, err);
-
-    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
-        known *k = &g->knowns[ef__pg_int(result, i, 0) - 1];
-        k->there = true;
-        k->stream = ef__pg_int(result, i, 1);
-        k->seq = ef__pg_int(result, i, 2);
-        (*out_there)++;
-    }
-    PQclear(result);
-    return st;
-}
-
-static ef_status take_types(group *g, ef__pg_conn *conn, ef_error *err)
-{
-    PGresult *result = NULL;
-    ef_status st = ef__pg_take(conn, &result, err);
-
-    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
-        ef_str name = ef__pg_str(result, i, 0);
-        size_t low = 0, high = g->type_count;
-        while (low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (compare_str(g->types[middle].b, name) < 0)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        if (low < g->type_count && ef_str_equal(g->types[low].b, name))
-            g->types_known[low] = true;
-    }
-    PQclear(result);
-    return st;
-}
-
-/* The events that have ids of this group. *out_missing: one of them has no position yet. */
-static ef_status load_known(group *g, ef__pg_conn *conn, bool *out_missing, ef_error *err)
-{
-    size_t *which = ef__arena_zalloc(&g->arena, g->id_count + 1, sizeof *which), count = 0;
-    ef__pg_params params = {0};
-    ef__pg_array streams, seqs;
-    ef_status st = which ? EF_OK : ef__room_full(err);
-
-    ef__pg_array_init(&streams, EF__PG_INT);
-    ef__pg_array_init(&seqs, EF__PG_INT);
-    for (size_t i = 0; st == EF_OK && i < g->id_count; i++)
-        if (g->knowns[i].there) {
-            ef__pg_array_int(&streams, g->knowns[i].stream);
-            ef__pg_array_int(&seqs, g->knowns[i].seq);
-            which[count++] = i;
-        }
-    ef__pg_add_array(&params, &streams);
-    ef__pg_add_array(&params, &seqs);
-    PQclear(g->stored);
-    g->stored = NULL;
-    if (st == EF_OK)
-        st = ef__pg_query(conn, PJ_EVENT_BY_KEY, &params, &g->stored, err);
-    for (int i = 0; st == EF_OK && i < PQntuples(g->stored); i++) {
-        known *k = &g->knowns[which[ef__pg_int(g->stored, i, PG_EVENT_COLUMNS) - 1]];
-        st = pg_event_look(g->stored, i, &g->scratch, &k->event, NULL, err);
-        k->found = st == EF_OK;
-    }
-    *out_missing = st == EF_OK && (size_t)PQntuples(g->stored) < count;
-    ef__pg_array_release(&streams);
-    ef__pg_array_release(&seqs);
-    return st;
-}
-
-static ef_status look(group *g, ef__pg_conn *conn, ef_error *err)
-{
-    size_t there = 0;
-    bool missing = false;
-    pg_end end;
-    ef_status st = send_pairs(conn, PJ_STREAM_MAKE, g->streams, g->stream_count, err);
-
-    if (st == EF_OK)
-        st = send_pairs(conn, PJ_STREAM_LOCK, g->streams, g->stream_count, err);
-    if (st == EF_OK)
-        st = send_pairs(conn, PJ_ID_FIND, g->ids, g->id_count, err);
-    if (st == EF_OK)
-        st = send_types(conn, PJ_TYPE_KNOWN, g, NULL, err);
-    if (st == EF_OK)
-        st = ef__pg_take(conn, NULL, err);
-    if (st == EF_OK)
-        st = take_heads(g, conn, err);
-    if (st == EF_OK)
-        st = take_ids(g, conn, &there, err);
-    if (st == EF_OK)
-        st = take_types(g, conn, err);
-    if (st == EF_OK && there)
-        st = load_known(g, conn, &missing, err);
-    if (st == EF_OK && missing) { /* an application's, committed and waiting for its position */
-        st = pg_sequence_begin(g->store, conn, &end, err);
-        pg_end_release(&end);
-        if (st == EF_OK)
-            st = load_known(g, conn, &missing, err);
-    }
-    return st;
-}
 
 /* --- deciding --------------------------------------------------------------------------------- */
 
@@ -446,7 +114,6 @@ static void decide(group *g)
     }
     for (size_t i = 0; i < g->accepted_count; i++) {
         const item *it = g->accepted[i].item;
-        g->heads[it->stream].moved = true;
         g->types_new[it->type] = !g->types_known[it->type];
     }
 }
@@ -456,60 +123,61 @@ static void decide(group *g)
 static ef_status send_ids(const group *g, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_params params = {0};
-    ef__pg_array tenants, ids, streams, seqs;
+    ef__pg_array tenants, ids, numbers;
     ef_status st;
 
     ef__pg_array_init(&tenants, EF__PG_TEXT);
     ef__pg_array_init(&ids, EF__PG_TEXT);
-    ef__pg_array_init(&streams, EF__PG_INT);
-    ef__pg_array_init(&seqs, EF__PG_INT);
+    ef__pg_array_init(&numbers, EF__PG_INT);
     for (size_t i = 0; i < g->accepted_count; i++) {
         const ef_new_event *event = &g->accepted[i].item->arrival->event;
         ef__pg_array_str(&tenants, event->tenant);
         ef__pg_array_str(&ids, event->id);
-        ef__pg_array_int(&streams, g->accepted[i].stream);
-        ef__pg_array_int(&seqs, g->accepted[i].seq);
+        ef__pg_array_int(&numbers, g->accepted[i].stream);
+        ef__pg_array_int(&numbers, g->accepted[i].seq);
     }
     ef__pg_add_array(&params, &tenants);
     ef__pg_add_array(&params, &ids);
-    ef__pg_add_array(&params, &streams);
-    ef__pg_add_array(&params, &seqs);
+    ef__pg_add_array(&params, &numbers);
     st = ef__pg_send(conn, PJ_ID_INSERT, &params, err);
     ef__pg_array_release(&tenants);
     ef__pg_array_release(&ids);
-    ef__pg_array_release(&streams);
-    ef__pg_array_release(&seqs);
+    ef__pg_array_release(&numbers);
     return st;
 }
 
+/* Streams are where their last event is, however many were asked for. */
 static ef_status send_heads(const group *g, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_params params = {0};
     ef__pg_array streams, seqs;
-    ef_status st;
+    ef_status st = EF_OK;
 
     ef__pg_array_init(&streams, EF__PG_INT);
     ef__pg_array_init(&seqs, EF__PG_INT);
     for (size_t i = 0; i < g->stream_count; i++)
-        if (g->heads[i].moved) {
+        if (g->heads[i].seq != g->heads[i].written) {
             ef__pg_array_int(&streams, g->heads[i].id);
             ef__pg_array_int(&seqs, g->heads[i].seq);
         }
     ef__pg_add_array(&params, &streams);
     ef__pg_add_array(&params, &seqs);
-    st = ef__pg_send(conn, PJ_STREAM_ADVANCE, &params, err);
+    if (streams.count)
+        st = ef__pg_send(conn, PJ_STREAM_SET, &params, err);
     ef__pg_array_release(&streams);
     ef__pg_array_release(&seqs);
     return st;
 }
 
-static ef_status send_events(group *g, ef__pg_conn *conn, pg_end *end, ef_error *err)
+static ef_status send_events(group *g, ef__pg_conn *conn, ef_error *err)
 {
     bool queue = !g->store->base.options.outbox_off;
     pg_rows rows;
     ef_status st = EF_OK;
 
     pg_rows_init(&rows);
+    for (size_t i = 0; i < g->type_count; i++)
+        ef__pg_array_str(&rows.types, g->types[i].b);
     for (size_t i = 0; st == EF_OK && i < g->accepted_count; i++) {
         const ef_new_event *from = &g->accepted[i].item->arrival->event;
         ef_event event = {.tenant = from->tenant,
@@ -521,42 +189,47 @@ static ef_status send_events(group *g, ef__pg_conn *conn, pg_end *end, ef_error 
                           .time_us = from->time_us,
                           .data = from->data,
                           .meta = from->meta};
-        st = pg_rows_add(&rows, end, g->accepted[i].stream, &event, queue, err);
+        st = pg_rows_add(&rows, &g->end, g->accepted[i].stream, g->accepted[i].item->type + 1,
+                         &event, queue, err);
         g->accepted[i].position = event.position;
     }
     if (st == EF_OK)
-        st = pg_rows_send(&rows, end, conn, err);
+        st = pg_rows_send(&rows, &g->end, conn, err);
     pg_rows_release(&rows);
     return st;
+}
+
+static ef_status write_accepted(group *g, ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = pg_group_send_types(g, conn, PJ_TYPE_INSERT, g->types_new, err);
+
+    if (st == EF_OK)
+        st = send_ids(g, conn, err);
+    if (st == EF_OK)
+        st = send_heads(g, conn, err);
+    if (st == EF_OK && !g->sequenced)
+        st = pg_sequence_begin(g->store, conn, &g->end, err);
+    if (st == EF_EXISTS) /* somebody has just committed one of the ids */
+        st = ef__pg_try_again(conn, "an id was written at the same time", err);
+    return st == EF_OK ? send_events(g, conn, err) : st;
 }
 
 static ef_status append_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
     group *g = context;
-    pg_end end = {0};
-    ef_status st = collect(g, err);
+    ef_status st = pg_group_collect(g, err);
 
+    g->sequenced = false;
+    g->end = (pg_end){0};
     if (st == EF_OK)
-        st = look(g, conn, err);
-    if (st != EF_OK)
-        return st;
-    decide(g);
-    if (g->accepted_count == 0) {
-        g->nothing = true;
-        return EF_NOT_FOUND; /* rolled back: refused appends leave nothing behind */
+        st = pg_group_look(g, conn, err);
+    if (st == EF_OK) {
+        decide(g);
+        g->nothing = g->accepted_count == 0;
+        /* Rolled back: refused appends leave nothing behind. */
+        st = g->nothing ? EF_NOT_FOUND : write_accepted(g, conn, err);
     }
-    st = send_types(conn, PJ_TYPE_INSERT, g, g->types_new, err);
-    if (st == EF_OK)
-        st = send_ids(g, conn, err);
-    if (st == EF_OK)
-        st = send_heads(g, conn, err);
-    if (st == EF_OK)
-        st = pg_sequence_begin(g->store, conn, &end, err);
-    if (st == EF_EXISTS) /* somebody has just committed one of the ids */
-        st = ef__pg_try_again(conn, "an id was written at the same time", err);
-    if (st == EF_OK)
-        st = send_events(g, conn, &end, err);
-    pg_end_release(&end);
+    pg_end_release(&g->end);
     return st;
 }
 

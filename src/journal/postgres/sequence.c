@@ -19,67 +19,59 @@
 
 void pg_rows_init(pg_rows *rows)
 {
-    ef__pg_array_init(&rows->positions, EF__PG_INT);
-    ef__pg_array_init(&rows->streams, EF__PG_INT);
-    ef__pg_array_init(&rows->seqs, EF__PG_INT);
+    rows->first = 0;
+    rows->hashes = (ef__buf)EF__BUF_INIT(EF_LIMIT_BATCH_BYTES);
     ef__pg_array_init(&rows->types, EF__PG_TEXT);
-    ef__pg_array_init(&rows->schemas, EF__PG_INT);
-    ef__pg_array_init(&rows->times, EF__PG_INT);
+    ef__pg_array_init(&rows->numbers, EF__PG_INT);
     ef__pg_array_init(&rows->ids, EF__PG_TEXT);
     ef__pg_array_init(&rows->data, EF__PG_TEXT);
     ef__pg_array_init(&rows->meta, EF__PG_TEXT);
-    ef__pg_array_init(&rows->sums, EF__PG_INT);
-    ef__pg_array_init(&rows->hashes, EF__PG_BYTES);
     ef__pg_array_init(&rows->queued, EF__PG_INT);
-    ef__pg_array_init(&rows->partitions, EF__PG_INT);
-    ef__pg_array_init(&rows->queued_types, EF__PG_TEXT);
+    ef__pg_array_init(&rows->queued_numbers, EF__PG_INT);
 }
 
 void pg_rows_release(pg_rows *rows)
 {
-    ef__pg_array_release(&rows->positions);
-    ef__pg_array_release(&rows->streams);
-    ef__pg_array_release(&rows->seqs);
+    ef__buf_release(&rows->hashes);
     ef__pg_array_release(&rows->types);
-    ef__pg_array_release(&rows->schemas);
-    ef__pg_array_release(&rows->times);
+    ef__pg_array_release(&rows->numbers);
     ef__pg_array_release(&rows->ids);
     ef__pg_array_release(&rows->data);
     ef__pg_array_release(&rows->meta);
-    ef__pg_array_release(&rows->sums);
-    ef__pg_array_release(&rows->hashes);
     ef__pg_array_release(&rows->queued);
-    ef__pg_array_release(&rows->partitions);
-    ef__pg_array_release(&rows->queued_types);
+    ef__pg_array_release(&rows->queued_numbers);
 }
 
-ef_status pg_rows_add(pg_rows *rows, pg_end *end, int64_t stream, ef_event *event, bool queue,
-                      ef_error *err)
+static void add_numbers(ef__pg_array *array, const int64_t *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        ef__pg_array_int(array, numbers[i]);
+}
+
+ef_status pg_rows_add(pg_rows *rows, pg_end *end, int64_t stream, int32_t type, ef_event *event,
+                      bool queue, ef_error *err)
 {
     uint64_t sum;
 
     event->position = end->position + 1;
     event->recorded_us = end->recorded_us;
-    if (!ef__event_seal(end->hash, event, &end->scratch, event->hash, &sum))
+    if (!ef__event_seal(end->hash, event, &end->scratch, event->hash, &sum) ||
+        !ef__buf_add(&rows->hashes, event->hash, sizeof event->hash))
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while sealing an event");
+    rows->first = rows->first ? rows->first : event->position;
     end->position++;
     memcpy(end->hash, event->hash, sizeof end->hash);
-    ef__pg_array_int(&rows->positions, event->position);
-    ef__pg_array_int(&rows->streams, stream);
-    ef__pg_array_int(&rows->seqs, event->seq);
-    ef__pg_array_str(&rows->types, event->type);
-    ef__pg_array_int(&rows->schemas, event->schema);
-    ef__pg_array_int(&rows->times, event->time_us);
+    add_numbers(&rows->numbers,
+                (int64_t[]){stream, event->seq, type, event->schema, event->time_us, (int64_t)sum},
+                6);
     ef__pg_array_str(&rows->ids, event->id);
     ef__pg_array_str(&rows->data, event->data);
     ef__pg_array_str(&rows->meta, event->meta);
-    ef__pg_array_int(&rows->sums, (int64_t)sum);
-    ef__pg_array_str(&rows->hashes, (ef_str){(const char *)event->hash, sizeof event->hash});
     if (queue) {
         ef__pg_array_int(&rows->queued, event->position);
-        ef__pg_array_int(&rows->partitions,
+        ef__pg_array_int(&rows->queued_numbers,
                          ef__partition_of(event->tenant, event->stream, end->partitions));
-        ef__pg_array_str(&rows->queued_types, event->type);
+        ef__pg_array_int(&rows->queued_numbers, type);
     }
     return EF_OK;
 }
@@ -89,8 +81,8 @@ static ef_status send_outbox(pg_rows *rows, ef__pg_conn *conn, ef_error *err)
     ef__pg_params params = {0};
 
     ef__pg_add_array(&params, &rows->queued);
-    ef__pg_add_array(&params, &rows->partitions);
-    ef__pg_add_array(&params, &rows->queued_types);
+    ef__pg_add_array(&params, &rows->queued_numbers);
+    ef__pg_add_array(&params, &rows->types);
     return ef__pg_send(conn, PJ_OUTBOX_INSERT, &params, err);
 }
 
@@ -99,18 +91,14 @@ ef_status pg_rows_send(pg_rows *rows, const pg_end *end, ef__pg_conn *conn, ef_e
     ef__pg_params params = {0};
     ef_status st;
 
-    ef__pg_add_array(&params, &rows->positions);
-    ef__pg_add_array(&params, &rows->streams);
-    ef__pg_add_array(&params, &rows->seqs);
+    ef__pg_add_int(&params, rows->first);
+    ef__pg_add_array(&params, &rows->numbers);
     ef__pg_add_array(&params, &rows->types);
-    ef__pg_add_array(&params, &rows->schemas);
-    ef__pg_add_array(&params, &rows->times);
     ef__pg_add_int(&params, end->recorded_us);
     ef__pg_add_array(&params, &rows->ids);
     ef__pg_add_array(&params, &rows->data);
     ef__pg_add_array(&params, &rows->meta);
-    ef__pg_add_array(&params, &rows->sums);
-    ef__pg_add_array(&params, &rows->hashes);
+    ef__pg_add_bytes(&params, (ef_str){rows->hashes.ptr, rows->hashes.len});
     st = ef__pg_send(conn, PJ_EVENT_INSERT, &params, err);
     if (st == EF_OK && rows->queued.count)
         st = send_outbox(rows, conn, err);
@@ -132,8 +120,21 @@ static ef_event arrival_event(const PGresult *result, int row)
                       .stream = ef__pg_str(result, row, 10)};
 }
 
+/* The number of a row's type, from 1; its name is added when it is new. Types come in runs. */
+static int32_t number_type(const PGresult *result, int row, int32_t *numbers, ef__pg_array *names)
+{
+    ef_str name = ef__pg_str(result, row, 2);
+
+    for (int i = row - 1; i >= 0; i--)
+        if (ef_str_equal(ef__pg_str(result, i, 2), name))
+            return numbers[row] = numbers[i];
+    ef__pg_array_str(names, name);
+    return numbers[row] = names->count;
+}
+
 static ef_status add_arrivals(ef__pg_conn *conn, const PGresult *result, pg_end *end, ef_error *err)
 {
+    int32_t numbers[ARRIVALS_AT_ONCE];
     ef__pg_params params = {0};
     pg_rows rows;
     ef_status st = EF_OK;
@@ -141,8 +142,9 @@ static ef_status add_arrivals(ef__pg_conn *conn, const PGresult *result, pg_end 
     pg_rows_init(&rows);
     for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
         ef_event event = arrival_event(result, i);
-        st = pg_rows_add(&rows, end, ef__pg_int(result, i, 0), &event, ef__pg_bool(result, i, 8),
-                         err);
+        st = pg_rows_add(&rows, end, ef__pg_int(result, i, 0),
+                         number_type(result, i, numbers, &rows.types), &event,
+                         ef__pg_bool(result, i, 8), err);
     }
     /* An application's transaction makes no types: it would keep them locked for as long as it is
      * open. */
@@ -176,30 +178,60 @@ static ef_status drain(ef__pg_conn *conn, pg_end *end, ef_error *err)
     return st;
 }
 
+ef_status pg_sequence_ask(pg_store *store, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_params params = {0};
+
+    pg_add_clock(store, &params);
+    return ef__pg_send(conn, PJ_SEQUENCER_BEGIN, &params, err);
+}
+
+static void read_end(const PGresult *result, pg_end *end)
+{
+    int64_t last_us = ef__pg_int(result, 0, 1), now_us = ef__pg_int(result, 0, 3);
+
+    end->position = ef__pg_int(result, 0, 0);
+    end->recorded_us = now_us > last_us ? now_us : last_us; /* they never fall */
+    end->partitions = (int32_t)ef__pg_int(result, 0, 4);
+    end->arrivals = ef__pg_int(result, 0, 5);
+}
+
+/* Go on from where the log ends, which `result` says and which is released. */
+static ef_status go_on(ef__pg_conn *conn, PGresult *result, pg_end *end, ef_error *err)
+{
+    ef_str hash = ef__pg_str(result, 0, 2);
+    ef_status st = EF_OK;
+
+    *end = (pg_end){.scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES)};
+    read_end(result, end);
+    if (hash.len == sizeof end->hash)
+        memcpy(end->hash, hash.ptr, hash.len);
+    else if (end->position > 0)
+        st = ef_fail(err, EF_DAMAGED, "the last event has no hash");
+    PQclear(result);
+    return st == EF_OK && end->arrivals ? drain(conn, end, err) : st;
+}
+
+ef_status pg_sequence_take(ef__pg_conn *conn, pg_end *end, ef_error *err)
+{
+    PGresult *result = NULL;
+    ef_status st = ef__pg_take(conn, &result, err);
+
+    *end = (pg_end){0};
+    return st == EF_OK ? go_on(conn, result, end, err) : st;
+}
+
 ef_status pg_sequence_begin(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err)
 {
     ef__pg_params params = {0};
     PGresult *result = NULL;
     ef_status st = ef__pg_send(conn, PJ_SEQUENCER_LOCK, NULL, err);
 
-    *end = (pg_end){.scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES)};
+    *end = (pg_end){0};
     pg_add_clock(store, &params);
     if (st == EF_OK)
         st = ef__pg_query(conn, PJ_SEQUENCER_BEGIN, &params, &result, err);
-    if (st == EF_OK) {
-        ef_str hash = ef__pg_str(result, 0, 2);
-        int64_t last_us = ef__pg_int(result, 0, 1), now_us = ef__pg_int(result, 0, 3);
-        end->position = ef__pg_int(result, 0, 0);
-        end->recorded_us = now_us > last_us ? now_us : last_us; /* they never fall */
-        end->partitions = (int32_t)ef__pg_int(result, 0, 4);
-        end->arrivals = ef__pg_int(result, 0, 5);
-        if (hash.len == sizeof end->hash)
-            memcpy(end->hash, hash.ptr, hash.len);
-        else if (end->position > 0)
-            st = ef_fail(err, EF_DAMAGED, "the last event has no hash");
-    }
-    PQclear(result);
-    return st == EF_OK && end->arrivals ? drain(conn, end, err) : st;
+    return st == EF_OK ? go_on(conn, result, end, err) : st;
 }
 
 void pg_end_release(pg_end *end)

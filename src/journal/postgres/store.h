@@ -102,23 +102,31 @@ typedef struct pg_end {
     ef__buf scratch;
 } pg_end;
 
-/* Events that are to be added to the log, as arrays. */
+/* Events that are to be added to the log, as the statements take them. */
 typedef struct pg_rows {
-    ef__pg_array positions, streams, seqs, types, schemas, times, ids, data, meta, sums, hashes;
-    ef__pg_array queued, partitions, queued_types; /* of those that get outbox rows */
+    int64_t first;      /* position */
+    ef__pg_array types; /* names, each once: the caller's to add */
+    ef__pg_array numbers, ids, data, meta;
+    ef__buf hashes;
+    ef__pg_array queued, queued_numbers; /* of those that get outbox rows */
 } pg_rows;
 
 void pg_rows_init(pg_rows *rows);
 void pg_rows_release(pg_rows *rows);
-/* Give the next position to `event`: everything of it but position, recorded_us and hash is set. */
-ef_status pg_rows_add(pg_rows *rows, pg_end *end, int64_t stream, ef_event *event, bool queue,
-                      ef_error *err);
+/* Give the next position to `event`: everything of it but position, recorded_us and hash is set.
+ * `type` is the number of its type's name in `types`, from 1. */
+ef_status pg_rows_add(pg_rows *rows, pg_end *end, int64_t stream, int32_t type, ef_event *event,
+                      bool queue, ef_error *err);
 /* Send the statements that write them. */
 ef_status pg_rows_send(pg_rows *rows, const pg_end *end, ef__pg_conn *conn, ef_error *err);
 
 /* Take the sequencer's lock, in a transaction, and give positions to all that waits for one. What
  * was sent before is taken. `end` is released by the caller. */
 ef_status pg_sequence_begin(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err);
+/* The same in two halves: ask where the log ends, behind the lock that was asked for; and go on
+ * when that lock was given. */
+ef_status pg_sequence_ask(pg_store *store, ef__pg_conn *conn, ef_error *err);
+ef_status pg_sequence_take(ef__pg_conn *conn, pg_end *end, ef_error *err);
 void pg_end_release(pg_end *end);
 /* A transaction of its own for that. */
 ef_status pg_sequence(pg_store *store, ef_error *err);

@@ -13,22 +13,6 @@ static const ef__pg_texts TEXTS = {vp_sql, vp_names, VP_COUNT};
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
-/*
- * Every statement of ours is meant to go by an index. The server chooses a plan when a statement is
- * prepared, which is when the tables are small, and keeps it while they grow: so it is told not to
- * choose what is only good for small ones. Where a pooler stands between, sessions are not ours
- * to set, and statements are planned each time they are run.
- */
-static ef_status greet(void *context, ef__pg_conn *conn, ef_error *err)
-{
-    if (!conn->prepared)
-        return EF_OK;
-    return ef__pg_exec(conn,
-                       "SET enable_seqscan = off; SET enable_bitmapscan = off;"
-                       " SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off",
-                       err);
-}
-
 static ef_status schema_ready(vp_store *store, bool create, ef_error *err)
 {
     int done = 0;
@@ -61,12 +45,10 @@ ef_status ef__views_postgres_open(const ef__views_options *options, ef_views **o
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a view store");
     store->base = (ef_views){
         .ops = &OPS, .clock = options->clock, .log = options->log, .read_only = options->read_only};
-    st = ef__pg_pool_open(&(ef__pg_pool_options){.url = options->url,
-                                                 .texts = &TEXTS,
-                                                 .busy_ms = options->busy_ms,
-                                                 .log = options->log,
-                                                 .greet = greet},
-                          &store->pool, err);
+    st = ef__pg_pool_open(
+        &(ef__pg_pool_options){
+            .url = options->url, .texts = &TEXTS, .busy_ms = options->busy_ms, .log = options->log},
+        &store->pool, err);
     if (st == EF_OK)
         st = schema_ready(store, options->create, err);
     if (st != EF_OK) {

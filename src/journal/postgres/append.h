@@ -1,0 +1,78 @@
+/*
+ * append.h - a group of appends on its way into one transaction (append.c): what is read of the
+ * store before anything is decided (append_look.c), and what is decided.
+ */
+#ifndef EF_JOURNAL_POSTGRES_APPEND_H
+#define EF_JOURNAL_POSTGRES_APPEND_H
+
+#include "store.h"
+
+struct pg_append {
+    const ef__arrival *events;
+    size_t count;
+    ef_place *out;
+    ef_error *err;
+    ef_status status;
+    bool done;
+    pg_append *next;
+};
+
+typedef struct pair {
+    ef_str a, b;
+} pair;
+
+typedef struct head {
+    int64_t id, seq;
+    int64_t more, written; /* as many more were asked for, and where that has led it */
+} head;
+
+/* What is known of an id: an event of this group, or one that is there. */
+typedef struct known {
+    int32_t accepted; /* -1: none */
+    int64_t stream, seq;
+    bool there;
+    bool found; /* … and `event` is it */
+    ef_event event;
+} known;
+
+typedef struct item {
+    const ef__arrival *arrival;
+    ef_place *place;
+    int32_t stream, id, type; /* numbers among the distinct ones; id -1: it was made for it */
+    int32_t accepted;         /* of which it is, or whose duplicate; -1: one that was there */
+} item;
+
+typedef struct accepted {
+    const item *item;
+    int64_t stream, seq, position;
+} accepted;
+
+typedef struct group {
+    pg_store *store;
+    pg_append *jobs;
+    size_t event_count;
+    ef__arena arena; /* of one try */
+    item *items;
+    pair *streams, *ids, *types;
+    size_t stream_count, id_count, type_count;
+    head *heads;
+    known *knowns;
+    bool *types_known, *types_new;
+    accepted *accepted;
+    size_t accepted_count;
+    PGresult *stored; /* what `knowns` point into */
+    ef__buf scratch;
+    bool sequenced; /* the sequencer's lock is ours, and `end` is where the log ends */
+    pg_end end;
+    bool nothing; /* nothing was left to be written */
+} group;
+
+/* Number what the appends are about; `g` is as before the first try. */
+ef_status pg_group_collect(group *g, ef_error *err);
+/* The first trip: streams are advanced and locked, ids and types looked up. */
+ef_status pg_group_look(group *g, ef__pg_conn *conn, ef_error *err);
+/* Send a statement with the names of the types, or of `only` some; nothing when there is none. */
+ef_status pg_group_send_types(const group *g, ef__pg_conn *conn, int which, const bool *only,
+                              ef_error *err);
+
+#endif

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""plans.py SOURCE - how the PostgreSQL journal's statements are carried out.
+
+As connections are set up (src/postgres/pool.c), every statement goes by an index, on empty tables and on
+full ones; those that may look at a whole table are named below, each with its reason. What a worker or an
+appender does over and over also takes no more than a slice of the outbox, however long it is.
+"""
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, '..', 'views'), os.path.join(HERE, '..', 'support')]
+import postgres_server  # noqa: E402
+import postgres_sql  # noqa: E402
+
+ONE, FEW = 'one row', 'there is a handful of rows'
+COUNTS = 'counts for people, of all there is'
+TABLES = {  # by table: statements that may go through it
+    'state': ({'*'}, ONE), 'lane': ({'*'}, FEW), 'event_type': ({'*'}, FEW), 'worker': ({'*'}, FEW),
+    'lease': ({'lease_all', 'lease_beyond', 'lease_prune', 'partition_all', 'row_count', 'row_after'}, FEW),
+    'outbox_mark': ({'partition_all', 'row_count', 'row_after'}, FEW),
+    'outbox': ({'partition_all', 'partition_waiting', 'row_count', 'verify_rest'}, COUNTS),
+    'outbox_exception': ({'partition_all', 'partition_waiting', 'row_count', 'verify_rest'}, COUNTS),
+    'stream': ({'verify_rest'}, COUNTS), 'event_id': ({'verify_rest'}, COUNTS),
+    'arrival': ({'arrival_any', 'verify_rest'}, 'what waits is few; the first of them is enough'),
+}
+FILL = '''
+INSERT INTO everfold.event_type(name) SELECT 't' || n FROM generate_series(1, 5) n;
+INSERT INTO everfold.stream(tenant, name, seq)
+SELECT 't' || n % 3, 's' || n, 40 FROM generate_series(1, 1000) n;
+INSERT INTO everfold.event SELECT n, 1 + n % 1000, 1 + n / 1000, 1 + n % 5, 1, n, n, 'id' || n, '{}', '{}', n,
+    decode(md5(n::text) || md5(n::text), 'hex') FROM generate_series(1, 40000) n;
+INSERT INTO everfold.event_id SELECT 't', id, stream, seq FROM everfold.event;
+INSERT INTO everfold.outbox SELECT 1, n, n % 16 FROM generate_series(1, 40000) n;
+INSERT INTO everfold.outbox_mark SELECT 1, n, 0, 0, 0, 0, 0 FROM generate_series(0, 15) n;
+INSERT INTO everfold.outbox_exception SELECT 2, n, n % 16, 1 + n % 1000, 1 + n / 1000, n % 4, false,
+    n <= 1000, 1, n, '', 0, 0 FROM generate_series(1, 20000) n WHERE n % 4 <> 1;
+INSERT INTO everfold.lease SELECT 0, '', n, 'w', 1, 1, 1 FROM generate_series(0, 1023) n;
+ANALYZE;
+'''
+# A slice of 100 of 40,000 rows: nothing is read that is not asked for.
+TAKE = "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE {}({})"
+PARTITIONS = "'{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}'"
+SLICED = {'outbox_take': f'1, {PARTITIONS}, 100, 1000000',
+          'outbox_drop': f'1, {PARTITIONS}, 0, 100',
+          'event_after': "39000, 100, true, '', '', 1000000",
+          'event_of_stream': "'t1', 's1', 1, 100, 1000000"}
+TEXTS = {'tenant', 'name', 'id', 'owner', 'error', 'data', 'meta'}
+PARAMETERS = {  # where they cannot be seen from the statement
+    'event_insert': {2: 'bigint[]', 3: 'text[]', 8: 'bytea'}, 'id_insert': {3: 'bigint[]'},
+    'outbox_insert': {2: 'bigint[]', 3: 'text[]'}, 'sequencer_lock_if': {1: 'text[]'},
+    'stream_set': {1: 'bigint[]'},
+    'outbox_take': {2: 'bigint[]'}, 'exception_due': {1: 'bigint'}, 'exception_next_due': {1: 'bigint'},
+}
+
+
+def settings(source):
+    """What a connection is told, as the source has it."""
+    text = open(os.path.join(source, 'src/postgres/pool.c'), encoding='utf-8').read()
+    found = re.search(r'PLANS\[\] =(.*?);\n', text, re.S).group(1)
+    return ''.join(re.findall(r'"([^"]*)"', found)) + ';'
+
+
+def declared(name, sql):
+    """Types of the parameters: arrays by the names of the columns they are taken apart into."""
+    count = max((int(n) for n in re.findall(r'\$(\d+)', sql)), default=0)
+    types = {n: 'unknown' for n in range(1, count + 1)}
+    for arrays, columns in re.findall(r'unnest\(([^()]*)\)(?: WITH ORDINALITY)?\s+AS \w+\(([^()]*)\)', sql):
+        for array, column in zip(re.findall(r'\$(\d+)', arrays), re.split(r',\s*', columns)):
+            types[int(array)] = 'text[]' if column in TEXTS else 'bigint[]'
+    types.update(PARAMETERS.get(name, {}))
+    return f'({", ".join(types.values())})' if types else ''
+
+
+def explain(server, name, sql, told):
+    count = max((int(n) for n in re.findall(r'\$(\d+)', sql)), default=0)
+    values = '(%s)' % ', '.join(['NULL'] * count) if count else ''
+    return postgres_sql.psql(server, f'{told}\nPREPARE {name}{declared(name, sql)} AS {sql};\n'
+                                     f'EXPLAIN EXECUTE {name}{values};')
+
+
+def check_plans(server, named, told):
+    wrong = []
+    for name, sql in sorted(named.items()):
+        if sql.startswith('LOCK'):
+            continue
+        try:
+            plan = explain(server, name, sql, told)
+        except RuntimeError as failure:
+            wrong.append(f'{name}: {failure}')
+            continue
+        for table in sorted(set(re.findall(r'Seq Scan on (\w+)', plan))):
+            allowed = TABLES.get(table, (set(), ''))[0]
+            if '*' not in allowed and name not in allowed:
+                wrong.append(f'{name} goes through all of {table}')
+    return wrong
+
+
+def check_slices(server, named, told):
+    """The most rows that any step of a plan has seen; the events of the stream are 40."""
+    wrong = []
+    for name, values in SLICED.items():
+        plan = postgres_sql.psql(server, f'{told}\nBEGIN;\nPREPARE {name}{declared(name, named[name])} AS {named[name]};\n'
+                                         f'{TAKE.format(name, values)};\nROLLBACK;')
+        seen = [int(rows) * int(loops) for rows, loops in re.findall(r'rows=(\d+) loops=(\d+)', plan)]
+        gone = [int(n) for n in re.findall(r'Rows Removed by \w+(?: \w+)?: (\d+)', plan)]
+        if max(seen + gone) > 500:
+            wrong.append(f'{name} has looked at {max(seen + gone)} rows')
+    return wrong
+
+
+def main():
+    source = sys.argv[1]
+    folder = os.path.join(source, 'src/journal/postgres')
+    if not postgres_server.programs():
+        print('1..0 # SKIP there is no PostgreSQL server to start')
+        return 77
+    told = settings(source)
+    with postgres_server.Server() as server:
+        postgres_sql.psql(server, 'CREATE SCHEMA everfold')
+        postgres_sql.migrate(server, folder)
+        named = postgres_sql.statements(folder)
+        bad = {'bad': 'SELECT 1 FROM everfold.event WHERE data = $1'}
+        blind = [] if check_plans(server, bad, told) else ['the check finds nothing']
+        empty = check_plans(server, named, told)
+        postgres_sql.psql(server, FILL)
+        full = check_plans(server, named, told)
+        slices = check_slices(server, named, told)
+    return postgres_sql.tap([('a statement without an index is found', blind),
+                             ('statements go by indexes on empty tables', empty),
+                             ('statements go by indexes on full tables', full),
+                             ('a batch costs the same however long the outbox is', slices)])
+
+
+if __name__ == '__main__':
+    sys.exit(main())
