@@ -77,22 +77,46 @@ ef_status ef_view_explain(ef_engine *engine, ef_str projection, ef_str tenant, e
 ef_status ef_view_at(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
                      int64_t position, ef_view_list *out, ef_error *err);
 
+/*
+ * How far a follower of a projection is: everything up to `position` has been told to it, but for
+ * streams that the projection could not go on with. Of each of these `waiting` has the position of
+ * the first event that it lacks; what follows in that stream is told when it has gone through.
+ */
+#define EF_VIEW_WAITING_MAX 64
+
+typedef struct ef_view_place {
+    int64_t position;
+    int64_t waiting[EF_VIEW_WAITING_MAX]; /* ascending */
+    size_t waiting_count;
+} ef_view_place;
+
+/* Room for its text: the position; behind a semicolon what waits, "120;17,99". */
+#define EF_VIEW_PLACE_MAX ((EF_VIEW_WAITING_MAX + 1) * 20 + 1)
+
+void ef_view_place_format(const ef_view_place *place, char out[EF_VIEW_PLACE_MAX]);
+ef_status ef_view_place_parse(ef_str text, ef_view_place *out, ef_error *err);
+/* All events up to this position have been told, whatever their stream. */
+int64_t ef_view_place_as_of(const ef_view_place *place);
+/* Where a projection is now: to be told what changes from here on. */
+ef_status ef_view_place_now(ef_engine *engine, ef_str projection, ef_str tenant, ef_view_place *out,
+                            ef_error *err);
+
 typedef struct ef_view_changes_query {
     ef_str projection;
     ef_str tenant;
     ef_str view_id; /* "" all */
-    int64_t after;  /* a position: 0 from the start */
     size_t limit;   /* events to look at: 0 means 100; at most 1,000 */
 } ef_view_changes_query;
 
 /*
- * The views that events above `after` have touched, each once, as they are now; one without data is
- * gone. *out_reached is where to go on: the same position as long as nothing new is in. To follow a
+ * The views that events behind `place` have touched, each once, as they are now; one without data
+ * is gone. *place is moved to where to go on: it stays as long as nothing new is in. To follow a
  * projection, wait and ask again; nothing is missed, and a view that changes often is told in fewer
- * steps.
+ * steps. An event that fails holds up what comes behind it in its stream and nothing else, up to
+ * EF_VIEW_WAITING_MAX such streams; the place goes no further than the next one that fails.
  */
-ef_status ef_view_changes(ef_engine *engine, const ef_view_changes_query *query, ef_view_list *out,
-                          int64_t *out_reached, ef_error *err);
+ef_status ef_view_changes(ef_engine *engine, const ef_view_changes_query *query,
+                          ef_view_place *place, ef_view_list *out, ef_error *err);
 
 #ifdef __cplusplus
 }

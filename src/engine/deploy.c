@@ -76,7 +76,7 @@ static ef_status cursor_of(ef_engine *e, const ef__generation *g, const ef_str *
     return st;
 }
 
-ef_status ef__engine_as_of(ef_engine *e, const ef__generation *g, const ef_str *tenant,
+ef_status ef__engine_taken(ef_engine *e, const ef__generation *g, const ef_str *tenant,
                            int64_t *out, ef_error *err)
 {
     ef_head head;
@@ -88,10 +88,20 @@ ef_status ef__engine_as_of(ef_engine *e, const ef__generation *g, const ef_str *
     if (st != EF_OK)
         return st;
     /* The head was read first: whatever is waiting now and came later is above it anyway. What is
-     * queued is taken by position whoever it belongs to; what failed is the tenant's own affair. */
+     * queued is taken by position whoever it belongs to. */
     *out = head.position;
-    st = stop_before_lane(e, EF_STR(EF_LANE_APPLY), NULL, out, err);
-    return st == EF_OK ? stop_before_lane(e, g->name, tenant, out, err) : st;
+    return stop_before_lane(e, EF_STR(EF_LANE_APPLY), NULL, out, err);
+}
+
+/* What failed is the tenant's own affair. */
+ef_status ef__engine_as_of(ef_engine *e, const ef__generation *g, const ef_str *tenant,
+                           int64_t *out, ef_error *err)
+{
+    ef_status st = ef__engine_taken(e, g, tenant, out, err);
+
+    return st == EF_OK && ef__generation_by_queue(g)
+               ? stop_before_lane(e, g->name, tenant, out, err)
+               : st;
 }
 
 /* Events that are behind a generation for good. */

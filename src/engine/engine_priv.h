@@ -131,6 +131,10 @@ ef_status ef__deploy_program(ef_engine *engine, const ef__program *program, ef_s
 /* The generation that queries for `name` go to; EF_NOT_FOUND. `list` owns it. */
 ef_status ef__engine_routed(ef_engine *engine, ef_str name, ef__generation_list *list,
                             const ef__generation **out, ef_error *err);
+/* Up to which position a generation was given everything of a tenant (NULL: of all): it has it, or
+ * there is a row of it in the own lane. */
+ef_status ef__engine_taken(ef_engine *engine, const ef__generation *generation,
+                           const ef_str *tenant, int64_t *out, ef_error *err);
 /* Up to which position a generation has everything of a tenant; NULL: of all. */
 ef_status ef__engine_as_of(ef_engine *engine, const ef__generation *generation,
                            const ef_str *tenant, int64_t *out, ef_error *err);

@@ -2,14 +2,13 @@
  * hub.c - see hub.h.
  *
  * One thread reads for all topics. It sleeps until the journal grows, or until there is a follower
- * to greet; while a projection is behind the journal it looks again a few times a second, for
- * nobody tells when another process has folded something.
+ * to greet; while a projection is behind the journal it looks again after some milliseconds, for
+ * nobody tells when another process has folded something. What waits behind an event that failed is
+ * looked for as when idle.
  *
  * Locks: the hub's, over topics and their followers; then a follower's own, over what waits for it.
  */
 #include "hub.h"
-
-#include <everfold/view.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 #define FRAMES_BYTES_MAX (80u << 20)  /* of one read: the largest events, with room to spare */
 #define HEARTBEAT_US (15 * 1000000ll) /* so that a reader who is gone is noticed */
 #define BEHIND_MS 10                  /* a projection is behind: look again after this */
+#define VAINLY_MAX 100                /* it does not come: look as when idle */
 #define IDLE_MS 1000
 
 /* What several followers are sent, once. */
@@ -37,7 +37,7 @@ typedef struct link {
 struct ef__follower {
     ef__follower *next; /* in its topic, or among those who are new */
     ef__topic_key key;
-    int64_t after;
+    ef_view_place after;
     int64_t users; /* atomic: the hub, and the request */
     pthread_mutex_t lock;
     link *first, *last;
@@ -52,8 +52,9 @@ struct ef__follower {
 typedef struct topic {
     struct topic *next;
     ef__topic_key key;
-    int64_t position;
-    bool behind; /* its projection has not got everything yet */
+    ef_view_place place;
+    bool behind;    /* its projection has not got everything yet */
+    int64_t vainly; /* steps in a row that brought nothing */
     ef__follower *followers;
 } topic;
 
@@ -205,6 +206,13 @@ static bool same_key(const ef__topic_key *a, const ef__topic_key *b)
            strcmp(a->name, b->name) == 0 && strcmp(a->id, b->id) == 0;
 }
 
+static bool is_at(const topic *t, const ef_view_place *place)
+{
+    return t->place.position == place->position && t->place.waiting_count == place->waiting_count &&
+           memcmp(t->place.waiting, place->waiting,
+                  place->waiting_count * sizeof place->waiting[0]) == 0;
+}
+
 static void topic_add(topic *t, ef__follower *f)
 {
     f->next = t->followers;
@@ -218,11 +226,11 @@ static void seat_fresh(struct ef__hub *hub)
         ef__follower *f = hub->fresh;
         topic *t = hub->topics;
         hub->fresh = f->next;
-        while (t && !(same_key(&t->key, &f->key) && t->position == f->after))
+        while (t && !(same_key(&t->key, &f->key) && is_at(t, &f->after)))
             t = t->next;
         if (!t && (t = calloc(1, sizeof *t)) != NULL) {
             t->key = f->key;
-            t->position = f->after;
+            t->place = f->after;
             t->next = hub->topics;
             hub->topics = t;
         }
@@ -240,7 +248,7 @@ static void tidy(struct ef__hub *hub)
 {
     for (topic **at = &hub->topics; *at;) {
         topic *t = *at, *other = t->next;
-        while (other && !(same_key(&t->key, &other->key) && t->position == other->position))
+        while (other && !(same_key(&t->key, &other->key) && is_at(t, &other->place)))
             other = other->next;
         while (other && t->followers) {
             ef__follower *f = t->followers;
@@ -277,27 +285,29 @@ static void topic_give(struct ef__hub *hub, topic *t, ef_str text)
 /* --- reading
  * -------------------------------------------------------------------------------------- */
 
-static void frame_begin(ef__buf *out, const char *event, int64_t position)
+static void frame_begin(ef__buf *out, const char *event, const char *id)
 {
-    ef__buf_printf(out, "event: %s\nid: %" PRId64 "\ndata: ", event, position);
+    ef__buf_printf(out, "event: %s\nid: %s\ndata: ", event, id);
 }
 
-static ef_status read_events(const topic *t, ef__server *server, ef__buf *out, int64_t *reached,
+static ef_status read_events(const topic *t, ef__server *server, ef__buf *out, ef_view_place *place,
                              ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
     ef_status st = ef_journal_read_log(server->options.journal,
                                        &(ef_log_query){.tenant = ef_str_from(t->key.tenant),
-                                                       .after = t->position,
+                                                       .after = t->place.position,
                                                        .type = ef_str_from(t->key.name),
                                                        .limit = READ_LIMIT,
-                                                       .out_reached = reached},
+                                                       .out_reached = &place->position},
                                        &batch, err);
 
     for (size_t i = 0; st == EF_OK && i < batch.count; i++) {
         ef__json_writer w = EF__JSON_WRITER(out);
+        char id[32];
         size_t start;
-        frame_begin(out, "event", batch.events[i].position);
+        (void)snprintf(id, sizeof(id), "%" PRId64, batch.events[i].position);
+        frame_begin(out, "event", id);
         start = out->len;
         ef__shape_write(&w, &ef__shape_event, &batch.events[i]);
         ef__one_line(out, start);
@@ -308,36 +318,40 @@ static ef_status read_events(const topic *t, ef__server *server, ef__buf *out, i
 }
 
 /* A view that is gone has null for its data. */
-static void write_change(ef__buf *out, const ef_view *view, int64_t reached)
+static void write_change(ef__buf *out, const ef_view *view, const char *id, int64_t as_of)
 {
     ef__json_writer w = EF__JSON_WRITER(out);
     ef_view shown = *view;
 
     if (shown.data.len == 0)
         shown.data = EF_STR("null");
-    frame_begin(out, view->data.len ? "view" : "gone", reached);
-    ef__view_write(&w, &shown, reached);
+    frame_begin(out, view->data.len ? "view" : "gone", id);
+    ef__view_write(&w, &shown, as_of);
     ef__buf_add_text(out, "\n\n");
 }
 
-static ef_status read_views(topic *t, ef__server *server, ef__buf *out, int64_t *reached,
+/* Only the last of what was found together carries the new place: whoever loses the connection
+ * before it comes back to the old one, and is told all of it again. */
+static ef_status read_views(topic *t, ef__server *server, ef__buf *out, ef_view_place *place,
                             ef_error *err)
 {
+    char before[EF_VIEW_PLACE_MAX], after[EF_VIEW_PLACE_MAX];
     ef_view_list found = {0};
     ef_head head = {0};
     ef_status st = ef_journal_head(server->options.journal, &head, err);
 
+    ef_view_place_format(place, before);
     if (st == EF_OK)
         st = ef_view_changes(server->options.engine,
                              &(ef_view_changes_query){.projection = ef_str_from(t->key.name),
                                                       .tenant = ef_str_from(t->key.tenant),
                                                       .view_id = ef_str_from(t->key.id),
-                                                      .after = t->position,
                                                       .limit = READ_LIMIT},
-                             &found, reached, err);
+                             place, &found, err);
+    ef_view_place_format(place, after);
     for (size_t i = 0; st == EF_OK && i < found.count; i++)
-        write_change(out, &found.items[i], *reached);
-    t->behind = st == EF_OK && *reached < head.position;
+        write_change(out, &found.items[i], i + 1 < found.count ? before : after, found.as_of);
+    t->behind = st == EF_OK && place->position < head.position;
     ef_view_list_release(&found);
     return st;
 }
@@ -347,20 +361,21 @@ static void topic_step(struct ef__hub *hub, topic *t, bool *out_more)
 {
     ef__buf frames = EF__BUF_INIT(FRAMES_BYTES_MAX);
     ef_error err = EF_ERROR_INIT;
-    int64_t reached = t->position;
+    ef_view_place place = t->place;
     ef_status st = t->key.kind == EF__TOPIC_EVENTS
-                       ? read_events(t, hub->server, &frames, &reached, &err)
-                       : read_views(t, hub->server, &frames, &reached, &err);
+                       ? read_events(t, hub->server, &frames, &place, &err)
+                       : read_views(t, hub->server, &frames, &place, &err);
 
+    t->vainly = st != EF_OK || is_at(t, &place) ? t->vainly + 1 : 0;
     if (st == EF_OK && !frames.failed) {
-        *out_more = *out_more || reached > t->position;
-        t->position = reached > t->position ? reached : t->position;
+        *out_more = *out_more || t->vainly == 0;
+        t->place = place;
         topic_give(hub, t, ef__buf_str(&frames));
     } else {
-        /* A store that is not at hand comes back; a projection that was retired does not, and its
-         * followers notice when they come again. */
+        /* A store that is not at hand comes back; a projection that was retired, or a place that
+         * never was, does not, and its followers notice when they come again. */
         t->behind = true;
-        if (st == EF_NOT_FOUND || frames.failed) {
+        if (st == EF_NOT_FOUND || st == EF_BAD_INPUT || frames.failed) {
             for (ef__follower *f = t->followers; f; f = f->next)
                 follower_end(f);
         }
@@ -414,9 +429,9 @@ static void *follow(void *context)
         seat_fresh(hub);
         (void)ef_journal_head(hub->server->options.journal, &head, NULL);
         for (topic *t = hub->topics; t; t = t->next) {
-            if (t->position < head.position || t->behind)
+            if (t->place.position < head.position || t->behind || t->place.waiting_count > 0)
                 topic_step(hub, t, &more);
-            behind = behind || t->behind;
+            behind = behind || (t->behind && t->vainly < VAINLY_MAX);
         }
         beat(hub);
         tidy(hub);
@@ -430,7 +445,7 @@ static void *follow(void *context)
 /* --- for the server
  * -------------------------------------------------------------------------------- */
 
-ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, int64_t after,
+ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_view_place *after,
                        ef__follower **out, ef_error *err)
 {
     ef__follower *f = calloc(1, sizeof *f);
@@ -439,7 +454,7 @@ ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, int64_t aft
     if (!f)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out");
     f->key = *key;
-    f->after = after;
+    f->after = *after;
     f->users = 2;
     pthread_mutex_init(&f->lock, NULL);
     pthread_mutex_lock(&hub->lock);

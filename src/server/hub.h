@@ -13,6 +13,8 @@
 
 #include "request.h"
 
+#include <everfold/view.h>
+
 typedef enum ef__topic_kind { EF__TOPIC_EVENTS, EF__TOPIC_VIEWS } ef__topic_kind;
 
 typedef struct ef__topic_key {
@@ -24,8 +26,9 @@ typedef struct ef__topic_key {
 
 typedef struct ef__follower ef__follower;
 
-/* Follow from `after` on. The follower is the request's; it leaves by ef__follower_leave. */
-ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, int64_t after,
+/* Follow from `after` on; nothing waits there in a topic of events. The follower is the request's;
+ * it leaves by ef__follower_leave. */
+ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_view_place *after,
                        ef__follower **out, ef_error *err);
 
 /* For the network: copy up to `max` bytes; 0: none just now, and whoever reads is parked, to be

@@ -50,25 +50,29 @@ struct MHD_Response *ef__http_follow(struct ef__follower *follower, struct MHD_C
  * ----------------------------------------------------------------------------------- */
 
 /* Last-Event-ID, or after=; from now on when there is neither. */
-static ef_status read_start(ef__request *r, int64_t *out, ef_error *err)
+static ef_status read_start(ef__request *r, const ef__topic_key *key, ef_view_place *out,
+                            ef_error *err)
 {
     ef_str last = ef__request_header(r, "Last-Event-ID");
+    bool asked = ef__request_given(r, "after");
     ef_head head = {0};
-    ef_status st = ef_journal_head(r->server->options.journal, &head, err);
+    ef_status st = ef__request_int(r, "after", 0, INT64_MAX - 1, &out->position, err);
 
-    *out = head.position;
-    if (st == EF_OK)
-        st = ef__request_int(r, "after", 0, INT64_MAX - 1, out, err);
-    if (st != EF_OK || last.len == 0)
+    if (st != EF_OK || (asked && last.len == 0))
         return st;
-    *out = 0;
-    for (size_t i = 0; i < last.len; i++) {
-        if (last.ptr[i] < '0' || last.ptr[i] > '9' || i > 17)
-            return ef_fail(err, EF_BAD_INPUT, "Last-Event-ID is '%.*s'; a position is needed",
-                           EF_STR_ARG(last));
-        *out = *out * 10 + (last.ptr[i] - '0');
+    if (last.len > 0) {
+        st = ef_view_place_parse(last, out, err);
+        return st == EF_OK && key->kind == EF__TOPIC_EVENTS && out->waiting_count > 0
+                   ? ef_fail(err, EF_BAD_INPUT, "Last-Event-ID is '%.*s'; a position is needed",
+                             EF_STR_ARG(last))
+                   : st;
     }
-    return EF_OK;
+    if (key->kind == EF__TOPIC_VIEWS)
+        return ef_view_place_now(r->server->options.engine, ef_str_from(key->name), r->tenant, out,
+                                 err);
+    st = ef_journal_head(r->server->options.journal, &head, err);
+    out->position = head.position;
+    return st;
 }
 
 static ef_status copy(const char *what, ef_str from, char to[256], ef_error *err)
@@ -81,15 +85,15 @@ static ef_status copy(const char *what, ef_str from, char to[256], ef_error *err
 
 static ef_status join(ef__request *r, ef__topic_key *key, ef_error *err)
 {
-    int64_t after = 0;
-    ef_status st = read_start(r, &after, err);
+    ef_view_place after = {0};
+    ef_status st = read_start(r, key, &after, err);
 
     if (st == EF_OK)
         st = ef__request_no_more(r, err);
     if (st == EF_OK)
         st = copy("tenant", r->tenant, key->tenant, err);
     if (st == EF_OK)
-        st = ef__hub_join(r->server, key, after, &r->follower, err);
+        st = ef__hub_join(r->server, key, &after, &r->follower, err);
     if (st == EF_OK)
         r->type = "text/event-stream";
     return st;

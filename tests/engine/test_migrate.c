@@ -103,12 +103,12 @@ static const char *followed(fixture *f)
 {
     static char text[80];
     ef_view_list list = {0};
-    int64_t reached;
+    ef_view_place place = {0};
 
     OK(ef_view_changes(
         f->engine,
-        &(ef_view_changes_query){.projection = EF_STR("tally"), .view_id = EF_STR("v0001")}, &list,
-        &reached, &f->err));
+        &(ef_view_changes_query){.projection = EF_STR("tally"), .view_id = EF_STR("v0001")}, &place,
+        &list, &f->err));
     CHECK_INT(1, list.count);
     (void)snprintf(text, sizeof text, "%.*s", EF_STR_ARG(list.items[0].data));
     ef_view_list_release(&list);

@@ -12,7 +12,7 @@ class Follower:
         self.connection = server.connect(timeout=30)
         self.connection.request("GET", path, headers=headers or {})
         self.response = self.connection.getresponse()
-        self.frames, self.ended = [], False
+        self.frames, self.ended, self.last_id = [], False, None
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
 
@@ -27,7 +27,9 @@ class Follower:
                     key, value = line.split(": ", 1)
                     frame[key] = value
                 elif frame:
-                    self.frames.append((frame["event"], int(frame["id"]), json.loads(frame["data"])))
+                    self.last_id = frame["id"]
+                    self.frames.append((frame["event"], int(frame["id"].split(";")[0]),
+                                        json.loads(frame["data"])))
                     frame = {}
         except (OSError, ValueError):
             pass
@@ -35,6 +37,16 @@ class Follower:
 
     def close(self):
         self.connection.sock.close()
+
+
+SETTING = """projection setting version 1
+  view data.name
+
+on value.set
+  value = data.to
+on value.added
+  value += data.by
+"""
 
 
 class Subscribe(Case):
@@ -85,6 +97,76 @@ class Subscribe(Case):
                  headers={"X-Tenant-Id": "here"})
         wait_until(lambda: f.frames)
         self.assertEqual(["here"], [x[2]["tenant"] for x in f.frames])
+
+
+class Failing(Case):
+    """An event that fails holds up its own stream, and what follows in it is told when it goes."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server.ask("PUT", "/v1/projections/setting", SETTING)
+
+    def set(self, name, to):
+        return self.append("set-" + name, "value.set", {"name": name, "to": to})
+
+    def add(self, name, stream, by):
+        return self.append("add-" + stream, "value.added", {"name": name, "by": by})
+
+    def told(self, follower, name):
+        return [x[2]["data"]["value"] for x in follower.frames if x[2]["view_id"] == name]
+
+    def failed(self, position):
+        rows = self.get("/v1/outbox?lane=setting&limit=1000").json()["rows"]
+        return [r for r in rows if r["position"] == position]
+
+    def test_others_are_heard_and_the_late_ones_too(self):
+        live = Follower(self.server, "/v1/subscribe/views/setting")
+        self.set("a", "no number")
+        poison = self.add("a", "a", 1)
+        behind = self.add("b", "a", 5)  # waits behind it, though nothing is wrong with it
+        wait_until(lambda: self.failed(poison["position"]))
+        last = self.set("c", 1)
+        wait_until(lambda: self.told(live, "c"))
+        self.assertEqual([], self.told(live, "b"))
+        self.assertEqual(f"{last['position']};{poison['position']}", live.last_id)
+        self.assertEqual(poison["position"] - 1, live.frames[-1][2]["as_of"])
+        now = Follower(self.server, "/v1/subscribe/views/setting")
+        resumed = live.last_id
+
+        self.set("a", 10)
+        self.ask("POST", "/v1/outbox:replay", {"stream": "add-a", "seq": 1, "lane": "setting"})
+        back = Follower(self.server, "/v1/subscribe/views/setting", {"Last-Event-ID": resumed})
+        one = Follower(self.server, "/v1/subscribe/views/setting/b", {"Last-Event-ID": resumed})
+        for follower in (live, now, back):
+            wait_until(lambda f=follower: self.told(f, "b") == [5] and self.told(f, "a")[-1] == 11)
+        wait_until(lambda: self.told(one, "b") == [5])
+        self.assertEqual([], self.told(back, "c"))
+        self.set("c", 2)
+        for follower in (live, now, back):
+            wait_until(lambda f=follower: self.told(f, "c")[-1:] == [2])
+            self.assertNotIn(";", follower.last_id)
+        self.assertGreater(behind["position"], poison["position"])
+
+    def test_what_is_passed_over_lets_its_stream_go_on(self):
+        self.set("s", "no number")
+        poison = self.add("s", "skipped", 1)
+        self.add("t", "skipped", 7)
+        wait_until(lambda: self.failed(poison["position"]))
+        f = Follower(self.server, "/v1/subscribe/views/setting/t")
+        self.ask("POST", "/v1/outbox:skip",
+                 {"stream": "add-skipped", "seq": 1, "lane": "setting", "reason": "a test"})
+        wait_until(lambda: self.told(f, "t") == [7])
+
+    def test_a_place_that_never_was_is_refused(self):
+        path = "/v1/subscribe/views/setting"
+        for bad in ("3;", "3;4", "3;2,1", "3;0", "3;1;2", ";1", "9" * 19, "9;" + "1," * 70):
+            self.refused(400, "bad_input", self.get(path, Last_Event_ID=bad))
+        self.refused(400, "bad_input", self.get("/v1/subscribe/events", Last_Event_ID="3;1"))
+        there = self.set("place", 1)["position"]
+        other = Follower(self.server, path, {"Last-Event-ID": f"{there};{there}",
+                                             "X-Tenant-Id": "another"})
+        wait_until(lambda: other.ended)
 
 
 class Stop(Case):
