@@ -29,7 +29,8 @@ enum {
 
 /* Variables of ours that are no settings: where the settings are, and what only tests read. A star
  * stands for any ending. */
-static const char *const environment_allowed[] = {"EVERFOLD_CONFIG", "EVERFOLD_TEST_*"};
+static const char *const environment_allowed[] = {"EVERFOLD_CONFIG", "EVERFOLD_TOKEN",
+                                                  "EVERFOLD_TEST_*"};
 
 typedef struct setting_slot {
     ef_str value;

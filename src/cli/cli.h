@@ -15,6 +15,7 @@
 #include "../base/settings.h"
 #include "../shape/shape.h"
 
+#include <everfold/client.h>
 #include <everfold/everfold.h>
 #include <everfold/view.h>
 
@@ -56,6 +57,7 @@ typedef struct cli_command {
     bool hidden;         /* not shown in help and completion */
     bool settings_later; /* runs although the settings are wrong: c->settings_error says how */
     bool no_settings;    /* needs none at all */
+    bool local;          /* works on this machine's files: not through a server */
 } cli_command;
 
 typedef enum cli_format { CLI_TABLE, CLI_JSON, CLI_NDJSON } cli_format;
@@ -94,6 +96,7 @@ struct cli {
     ef_log_style log_style;
     ef_journal *journal;
     ef_engine *engine; /* on the journal; NULL for commands that need no views */
+    ef_client *client; /* instead of both: through a server */
     ef__buf out;
     cli_out_state out_state;
     int out_errno;
@@ -158,8 +161,14 @@ ef_status cli_settings_table_open(ef__settings **out, ef_error *err);
 ef_status cli_journal_open(cli *c, const ef_journal_options *extra, ef_error *err);
 /* What to run when it could not be opened, or NULL. */
 const char *cli_journal_hint(const cli *c, ef_status status, char *room, size_t room_size);
-/* Open, or say why not: 0, or the exit code. */
+/* Open, or say why not: 0, or the exit code. With a server this and the other needs open the client
+ * instead, and front.h makes the calls. */
 int cli_journal_need(cli *c, bool read_only);
+
+/* --- through a server (connect.c) ------------------------------------------------------------- */
+
+/* Open c->client if the settings name a server: 0, or the exit code. */
+int cli_connect(cli *c);
 
 /* --- the engine (engine_session.c) ----------------------------------------------------------- */
 

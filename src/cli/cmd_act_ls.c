@@ -2,6 +2,7 @@
  * cmd_act_ls.c - everfold act ls
  */
 #include "commands.h"
+#include "front.h"
 #include "crew.h"
 
 #define LIMIT_DEFAULT 50
@@ -64,7 +65,7 @@ static int run_ls(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_act_ls(c->journal, &(ef_act_query){.limit = (size_t)limit}, &acts, &err) != EF_OK)
+    if (cli_act_ls(c, &(ef_act_query){.limit = (size_t)limit}, &acts, &err) != EF_OK)
         rc = cli_fail(c, &err, NULL);
     else if (c->format == CLI_TABLE && acts.count == 0)
         cli_say(c, "nobody has requeued, skipped or switched anything");

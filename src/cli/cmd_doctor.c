@@ -462,5 +462,6 @@ const cli_command cli_cmd_doctor = {
     .more = "Exit 6 when something failed. Warnings alone are exit 0.",
     .example = "everfold doctor --deep",
     .run = run_doctor,
+    .local = true,
     .settings_later = true,
 };

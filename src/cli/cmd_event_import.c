@@ -5,6 +5,7 @@
  * by a batch: so many events or so many bytes, whichever comes first.
  */
 #include "commands.h"
+#include "front.h"
 #include "../shape/incoming.h"
 #include "../base/limits.h"
 
@@ -175,7 +176,7 @@ static bool id_is_taken(importer *in, size_t i, bool *out_known)
     *out_known = false;
     if (e->id.len == 0)
         return false;
-    if (ef_journal_read_id(in->c->journal, e->tenant, e->id, &batch, NULL) == EF_OK) {
+    if (cli_read_id(in->c, e->tenant, e->id, &batch, NULL) == EF_OK) {
         const ef_event *stored = &batch.events[0];
         *out_known = true;
         taken = !same_content(e, stored->stream, stored->type, stored->data);
@@ -197,7 +198,7 @@ static bool seq_is_passed(importer *in, size_t i)
     int64_t seq = 0, position = 0;
 
     if (e->expected_seq == EF_ANY_SEQ || in->places[i].duplicate ||
-        ef_stream_head(in->c->journal, e->tenant, e->stream, &seq, &position, NULL) != EF_OK)
+        cli_stream_head(in->c, e->tenant, e->stream, &seq, &position, NULL) != EF_OK)
         return false;
     for (size_t k = 0; k < i; k++)
         if (!in->places[k].duplicate && ef_str_equal(in->events[k].stream, e->stream) &&
@@ -213,8 +214,8 @@ static size_t find_culprit(importer *in, ef_status status)
     for (size_t i = 0; i < in->count; i++) {
         ef_type_list types = {0};
         bool taken = id_is_taken(in, i, &in->places[i].duplicate);
-        bool unknown = status == EF_UNKNOWN_TYPE && ef_type_get(in->c->journal, in->events[i].type,
-                                                                &types, NULL) == EF_NOT_FOUND;
+        bool unknown = status == EF_UNKNOWN_TYPE &&
+                       cli_type_get(in->c, in->events[i].type, &types, NULL) == EF_NOT_FOUND;
         ef_type_list_release(&types);
         if (unknown || (status == EF_ID_CONFLICT && taken) ||
             (status == EF_CONFLICT && seq_is_passed(in, i)))

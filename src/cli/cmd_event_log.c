@@ -2,6 +2,7 @@
  * cmd_event_log.c - everfold event log: the journal in the order of positions.
  */
 #include "commands.h"
+#include "front.h"
 
 #define FOLLOW_WAIT_MS 500 /* how long a signal or a closed pipe may go unseen */
 
@@ -17,7 +18,7 @@ static ef_status print_log(cli *c, cli_events *events, ef_log_query *query, int6
         int64_t reached = query->after;
         query->limit = *left < CLI_PAGE_ROWS ? (size_t)*left : CLI_PAGE_ROWS;
         query->out_reached = &reached;
-        st = ef_journal_read_log(c->journal, query, &batch, err);
+        st = cli_read_log(c, query, &batch, err);
         if (st != EF_OK)
             break;
         *go_on = cli_events_print(c, events, &batch);
@@ -36,7 +37,7 @@ static ef_status follow(cli *c, cli_events *events, ef_log_query *query, int64_t
     ef_status st = print_log(c, events, query, &left, &go_on, err);
 
     while (st == EF_OK && go_on && left > 0 && !cli_stopped() && cli_flush(c)) {
-        st = ef_journal_wait(c->journal, query->after, FOLLOW_WAIT_MS, err);
+        st = cli_wait(c, query->after, FOLLOW_WAIT_MS, err);
         if (st == EF_OK)
             st = print_log(c, events, query, &left, &go_on, err);
         else if (st == EF_TIMEOUT)

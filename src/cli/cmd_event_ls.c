@@ -2,6 +2,7 @@
  * cmd_event_ls.c - everfold event ls STREAM
  */
 #include "commands.h"
+#include "front.h"
 
 static int run_ls(cli *c)
 {
@@ -24,7 +25,7 @@ static int run_ls(cli *c)
     bool go_on = true;
     do {
         size_t page = left < CLI_PAGE_ROWS ? (size_t)left : CLI_PAGE_ROWS;
-        st = ef_journal_read_stream(c->journal, cli_tenant(c), stream, from, page, &batch, &err);
+        st = cli_read_stream(c, cli_tenant(c), stream, from, page, &batch, &err);
         if (st != EF_OK)
             break;
         go_on = cli_events_print(c, &events, &batch) && batch.more && batch.count > 0;

@@ -2,6 +2,7 @@
  * cmd_event_show.c - everfold event show ID
  */
 #include "commands.h"
+#include "front.h"
 
 static void add_line(cli *c, const char *name, ef_str value)
 {
@@ -42,8 +43,7 @@ static int run_show(cli *c)
 
     if (rc != 0)
         return rc;
-    ef_status st =
-        ef_journal_read_id(c->journal, cli_tenant(c), ef_str_from(c->arguments[0]), &batch, &err);
+    ef_status st = cli_read_id(c, cli_tenant(c), ef_str_from(c->arguments[0]), &batch, &err);
     if (st != EF_OK) {
         rc = cli_fail(c, &err, NULL);
     } else if (c->format == CLI_TABLE) {

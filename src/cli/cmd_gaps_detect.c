@@ -2,6 +2,7 @@
  * cmd_gaps_detect.c - everfold gaps detect
  */
 #include "commands.h"
+#include "front.h"
 #include "run.h"
 
 static int run_detect(cli *c)
@@ -12,7 +13,7 @@ static int run_detect(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_gap_ls(c->engine, &gaps, &err) != EF_OK)
+    if (cli_gap_ls(c, &gaps, &err) != EF_OK)
         rc = cli_fail(c, &err, NULL);
     else {
         cli_print_gaps(c, "gap-detect", &gaps);

@@ -2,6 +2,7 @@
  * cmd_gaps_repair.c - everfold gaps repair
  */
 #include "commands.h"
+#include "front.h"
 #include "run.h"
 
 #include <inttypes.h>
@@ -27,7 +28,7 @@ static int run_repair(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_gap_repair(c->engine, &gaps, &err) != EF_OK)
+    if (cli_gap_repair(c, &gaps, &err) != EF_OK)
         rc = cli_fail(c, &err, NULL);
     else {
         cli_print_gaps(c, "gap-repair", &gaps);

@@ -90,4 +90,5 @@ const cli_command cli_cmd_init = {
     .options = options,
     .example = "everfold init --data /srv/shop",
     .run = run_init,
+    .local = true,
 };

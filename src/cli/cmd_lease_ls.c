@@ -2,6 +2,7 @@
  * cmd_lease_ls.c - everfold lease ls
  */
 #include "commands.h"
+#include "front.h"
 #include "crew.h"
 
 static cli_hold hold_of(const ef_lease *lease)
@@ -70,7 +71,7 @@ static int run_ls(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_lease_ls(c->journal, kind, &leases, &err) != EF_OK)
+    if (cli_lease_ls(c, kind, &leases, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     if (c->format == CLI_TABLE && leases.count == 0)
         cli_say(c, "no leases: nobody has worked here yet");

@@ -2,6 +2,7 @@
  * cmd_outbox_replay.c - everfold outbox replay STREAM SEQ
  */
 #include "commands.h"
+#include "front.h"
 #include "outbox.h"
 
 static int run_replay(cli *c)
@@ -15,7 +16,7 @@ static int run_replay(cli *c)
         rc = cli_engine_need(c, false);
     if (rc != 0)
         return rc;
-    if (ef_outbox_replay(c->engine, &act, &rows, &err) == EF_OK) {
+    if (cli_outbox_replay(c, &act, &rows, &err) == EF_OK) {
         cli_print_acted(c, "outbox-replay", "left", &rows);
         rc = rows.count ? 1 : 0;
     } else

@@ -5,6 +5,7 @@
  * forgot a flag.
  */
 #include "commands.h"
+#include "front.h"
 #include "outbox.h"
 #include "../base/limits.h"
 
@@ -64,7 +65,7 @@ static ef_status write_rows(cli *c, ef__json_writer *w, ef_outbox_query *query, 
     do {
         query->limit = limit < CLI_PAGE_ROWS ? (size_t)limit : CLI_PAGE_ROWS;
         query->after = ef_str_from(cursor);
-        st = ef_outbox_ls(c->journal, query, &rows, err);
+        st = cli_outbox_ls(c, query, &rows, err);
         for (size_t i = 0; st == EF_OK && go_on && i < rows.count; i++) {
             if (c->format == CLI_TABLE)
                 cli_text_row(c, &rows.items[i]);
@@ -96,7 +97,7 @@ static int run_report(cli *c)
     int rc = st == EF_OK ? cli_journal_need(c, true) : cli_fail(c, &err, NULL);
     if (rc != 0)
         return rc;
-    st = ef_outbox_summarise(c->journal, &query, &summary, &err);
+    st = cli_outbox_summarise(c, &query, &summary, &err);
     if (st == EF_OK) {
         write_summary(c, &w, &summary);
         st = write_rows(c, &w, &query, limit, &err);

@@ -2,6 +2,7 @@
  * cmd_outbox_requeue.c - everfold outbox requeue STREAM SEQ
  */
 #include "commands.h"
+#include "front.h"
 #include "outbox.h"
 
 static int run_requeue(cli *c)
@@ -17,7 +18,7 @@ static int run_requeue(cli *c)
         return rc;
     if (cli_value(c, "reason"))
         act.reason = ef_str_from(cli_value(c, "reason"));
-    if (ef_outbox_requeue(c->journal, &act, &rows, &err) == EF_OK)
+    if (cli_outbox_requeue(c, &act, &rows, &err) == EF_OK)
         cli_print_acted(c, "outbox-requeue", "requeued", &rows);
     else
         rc = cli_fail(c, &err, "see: everfold outbox report --status dead");

@@ -2,6 +2,7 @@
  * cmd_outbox_requeue_dead.c - everfold outbox requeue-dead
  */
 #include "commands.h"
+#include "front.h"
 #include "outbox.h"
 #include "../base/limits.h"
 
@@ -18,8 +19,8 @@ static int run_requeue_dead(cli *c)
     int rc = cli_journal_need(c, false);
     if (rc != 0)
         return rc;
-    if (ef_outbox_requeue_dead(c->journal, ef_str_from(cli_value(c, "lane")), cli_actor(c),
-                               (size_t)limit, &rows, &err) == EF_OK)
+    if (cli_outbox_requeue_dead(c, ef_str_from(cli_value(c, "lane")), cli_actor(c), (size_t)limit,
+                                &rows, &err) == EF_OK)
         cli_print_acted(c, "outbox-requeue-dead", "requeued", &rows);
     else
         rc = cli_fail(c, &err, NULL);

@@ -2,6 +2,7 @@
  * cmd_outbox_skip.c - everfold outbox skip STREAM SEQ --lane L --reason TEXT
  */
 #include "commands.h"
+#include "front.h"
 #include "outbox.h"
 
 static int run_skip(cli *c)
@@ -21,7 +22,7 @@ static int run_skip(cli *c)
     if (rc != 0)
         return rc;
     act.reason = ef_str_from(reason);
-    if (ef_outbox_skip(c->journal, &act, &rows, &err) == EF_OK)
+    if (cli_outbox_skip(c, &act, &rows, &err) == EF_OK)
         cli_print_acted(c, "outbox-skip", "skipped", &rows);
     else
         rc = cli_fail(c, &err, "see: everfold outbox report");

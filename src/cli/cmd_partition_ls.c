@@ -2,6 +2,7 @@
  * cmd_partition_ls.c - everfold partition ls
  */
 #include "commands.h"
+#include "front.h"
 #include "crew.h"
 
 static cli_hold hold_of(const ef_partition *partition)
@@ -50,7 +51,7 @@ static int run_ls(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_partition_ls(c->journal, &partitions, &err) != EF_OK)
+    if (cli_partition_ls(c, &partitions, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     if (c->format == CLI_TABLE)
         print_table(c, &partitions);

@@ -2,6 +2,7 @@
  * cmd_partition_sync.c - everfold partition sync
  */
 #include "commands.h"
+#include "front.h"
 #include "crew.h"
 
 #include <inttypes.h>
@@ -49,7 +50,7 @@ static int run_sync(cli *c)
     if (rc != 0)
         return rc;
     change.count = (int32_t)count;
-    if (ef_partition_sync(c->journal, &change, &done, &err) != EF_OK)
+    if (cli_partition_sync(c, &change, &done, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     if (c->format == CLI_TABLE)
         print_text(c, &change, &done);

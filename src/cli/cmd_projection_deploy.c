@@ -5,6 +5,7 @@
  * done.
  */
 #include "commands.h"
+#include "front.h"
 #include "program.h"
 #include "projection.h"
 
@@ -88,12 +89,10 @@ static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
     ef_status st = cli_file_read(path, text, &err);
     int rc;
 
-    if (st == EF_OK && cli_has(c, "in-place"))
-        st = ef_projection_deploy_in_place(c->engine, path, ef__buf_str(text), &deployed, &report,
-                                           &err);
-    else if (st == EF_OK)
-        st = ef_projection_deploy(c->engine, path, ef__buf_str(text), &deployed, &report, &err);
     if (st == EF_OK)
+        st = cli_projection_deploy(c, path, ef__buf_str(text), cli_has(c, "in-place"), &deployed,
+                                   &report, &err);
+    if (st == EF_OK && !c->client) /* a server was told with the program */
         st = tell(c, ef__buf_str(text), &deployed, &err);
     rc = st == EF_OK ? 0 : refuse(c, path, &report, &err);
     if (rc == 0 && c->argument_count > 1 && c->format != CLI_TABLE) {

@@ -2,6 +2,7 @@
  * cmd_projection_diff.c - everfold projection diff NAME --versions A,B
  */
 #include "commands.h"
+#include "front.h"
 #include "fold_test.h"
 
 #include <inttypes.h>
@@ -173,8 +174,7 @@ static int run_diff(cli *c)
         ef__json_key(&s.writer, "differences");
         ef__json_open(&s.writer, '[');
     }
-    if (ef_projection_diff(c->engine, &routes[0], &routes[1], show_difference, &s, &diff, &err) ==
-        EF_OK) {
+    if (cli_projection_diff(c, &routes[0], &routes[1], show_difference, &s, &diff, &err) == EF_OK) {
         show_counts(&s, &diff);
         rc = diff.different || diff.left_only || diff.right_only ? 1 : 0;
     } else {

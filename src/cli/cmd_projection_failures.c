@@ -2,6 +2,7 @@
  * cmd_projection_failures.c - everfold projection failures NAME
  */
 #include "commands.h"
+#include "front.h"
 #include "projection.h"
 
 #define LIMIT_DEFAULT 100
@@ -48,7 +49,7 @@ static int run_failures(cli *c)
 
     if (rc != 0)
         return rc;
-    st = ef_projection_failures(c->engine, name, cli_has(c, "all"), (size_t)limit, &found, &err);
+    st = cli_projection_failures(c, name, cli_has(c, "all"), (size_t)limit, &found, &err);
     if (st != EF_OK)
         rc = cli_fail(c, &err, NULL);
     else if (c->format == CLI_TABLE)

@@ -2,6 +2,7 @@
  * cmd_projection_ls.c - everfold projection ls
  */
 #include "commands.h"
+#include "front.h"
 #include "projection.h"
 
 static void print_list(cli *c, const ef_projection_list *found)
@@ -25,7 +26,7 @@ static int run_ls(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_projection_ls(c->engine, EF_STR(""), &found, &err) != EF_OK)
+    if (cli_projection_ls(c, EF_STR(""), &found, &err) != EF_OK)
         rc = cli_fail(c, &err, NULL);
     else if (c->format != CLI_TABLE)
         print_list(c, &found);

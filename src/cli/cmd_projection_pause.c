@@ -2,6 +2,7 @@
  * cmd_projection_pause.c - everfold projection pause NAME
  */
 #include "commands.h"
+#include "front.h"
 #include "projection.h"
 
 static int run_pause(cli *c)
@@ -12,7 +13,7 @@ static int run_pause(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_projection_pause(c->engine, name, &err) != EF_OK)
+    if (cli_projection_pause(c, name, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     return cli_show_projection(c, name);
 }

@@ -2,6 +2,7 @@
  * cmd_projection_rebuild.c - everfold projection rebuild NAME
  */
 #include "commands.h"
+#include "front.h"
 #include "run.h"
 
 #include <inttypes.h>
@@ -53,7 +54,7 @@ static int run_rebuild(cli *c)
     int rc = cli_engine_need(c, false);
     if (rc != 0)
         return rc;
-    if (ef_projection_rebuild(c->engine, &rebuild, &runs, &err) == EF_OK)
+    if (cli_projection_rebuild(c, &rebuild, &runs, &err) == EF_OK)
         rc = go_on(c, &runs);
     else
         rc = cli_fail(c, &err, err.status == EF_EXISTS ? "see: everfold run ls --open" : NULL);

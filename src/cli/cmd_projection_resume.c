@@ -2,6 +2,7 @@
  * cmd_projection_resume.c - everfold projection resume NAME
  */
 #include "commands.h"
+#include "front.h"
 #include "projection.h"
 
 static int run_resume(cli *c)
@@ -12,7 +13,7 @@ static int run_resume(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_projection_resume(c->engine, name, &err) != EF_OK)
+    if (cli_projection_resume(c, name, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     return cli_show_projection(c, name);
 }

@@ -2,6 +2,7 @@
  * cmd_projection_retire.c - everfold projection retire NAME --version N
  */
 #include "commands.h"
+#include "front.h"
 #include "projection.h"
 #include "run.h"
 
@@ -18,7 +19,7 @@ static int run_retire(cli *c)
         rc = cli_engine_need(c, false);
     if (rc != 0)
         return rc;
-    if (ef_projection_retire(c->engine, &route, &count, &err) != EF_OK)
+    if (cli_projection_retire(c, &route, &count, &err) != EF_OK)
         return cli_fail(c, &err, "see: everfold projection ls");
     cli_say(c, "removed %" PRId64 " generation%s", count, count == 1 ? "" : "s");
     return cli_show_projection(c, route.projection);

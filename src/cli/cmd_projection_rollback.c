@@ -2,6 +2,7 @@
  * cmd_projection_rollback.c - everfold projection rollback NAME
  */
 #include "commands.h"
+#include "front.h"
 #include "projection.h"
 
 static int run_rollback(cli *c)
@@ -17,7 +18,7 @@ static int run_rollback(cli *c)
     rc = cli_engine_need(c, false);
     if (rc != 0)
         return rc;
-    if (ef_projection_rollback(c->engine, &route, &err) != EF_OK)
+    if (cli_projection_rollback(c, &route, &err) != EF_OK)
         return cli_fail(c, &err, "see: everfold projection ls");
     return cli_show_projection(c, route.projection);
 }

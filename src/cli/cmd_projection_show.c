@@ -2,6 +2,7 @@
  * cmd_projection_show.c - everfold projection show NAME
  */
 #include "commands.h"
+#include "front.h"
 #include "projection.h"
 
 #include <inttypes.h>
@@ -44,7 +45,7 @@ static ef_status add_failures(cli *c, const ef_projection *p, ef_error *err)
 
     add_number(c, "failures", p->failures);
     if (p->failures > 0)
-        st = ef_projection_failures(c->engine, p->name, false, FAILURES_SHOWN, &list, err);
+        st = cli_projection_failures(c, p->name, false, FAILURES_SHOWN, &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         cli_show_failure(c, &list.items[i], "            ");
     if (st == EF_OK && (size_t)p->failures > list.count) {
@@ -64,7 +65,7 @@ static ef_status add_scopes(cli *c, const ef_projection *p, ef_error *err)
     ef_status st = EF_OK;
 
     if (cli_tenant_given(c))
-        st = ef_projection_scope(c->engine, p->name, cli_tenant(c), &one, err);
+        st = cli_projection_scope(c, p->name, cli_tenant(c), &one, err);
     if (st == EF_OK && (p->scope_count > 0 || one.count > 0))
         ef__buf_add_text(&c->out, "scopes\n");
     if (one.count > 0)
@@ -109,7 +110,7 @@ static ef_status write_json(cli *c, const ef_projection *p, ef_error *err)
     ef_status st = EF_OK;
 
     if (cli_tenant_given(c)) {
-        st = ef_projection_scope(c->engine, p->name, cli_tenant(c), &one, err);
+        st = cli_projection_scope(c, p->name, cli_tenant(c), &one, err);
         shown.scopes = one.items;
         shown.scope_count = one.count;
     }
@@ -127,7 +128,7 @@ static int run_show(cli *c)
 
     if (rc != 0)
         return rc;
-    ef_status st = ef_projection_ls(c->engine, ef_str_from(c->arguments[0]), &found, &err);
+    ef_status st = cli_projection_ls(c, ef_str_from(c->arguments[0]), &found, &err);
     if (st == EF_OK)
         st = c->format == CLI_TABLE ? write_lines(c, &found.items[0], &err)
                                     : write_json(c, &found.items[0], &err);

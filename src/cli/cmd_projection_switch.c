@@ -2,6 +2,7 @@
  * cmd_projection_switch.c - everfold projection switch NAME --version N
  */
 #include "commands.h"
+#include "front.h"
 #include "projection.h"
 #include "run.h"
 
@@ -17,7 +18,7 @@ static int run_switch(cli *c)
         rc = cli_engine_need(c, false);
     if (rc != 0)
         return rc;
-    if (ef_projection_switch(c->engine, &route, &err) != EF_OK)
+    if (cli_projection_switch(c, &route, &err) != EF_OK)
         return cli_fail(c, &err, "see: everfold projection ls");
     return cli_show_projection(c, route.projection);
 }

@@ -5,6 +5,7 @@
  * looked at again and again, ever more slowly.
  */
 #include "commands.h"
+#include "front.h"
 #include "projection.h"
 
 #include <inttypes.h>
@@ -47,13 +48,12 @@ static ef_status too_late(const ef_projection *p, int64_t reached, int64_t posit
 static ef_status read_place(cli *c, ef_str name, ef_projection_list *found, int64_t *out,
                             ef_error *err)
 {
-    ef_status st = ef_projection_ls(c->engine, name, found, err);
-    ef_str tenant = cli_tenant(c);
+    ef_status st = cli_projection_ls(c, name, found, err);
 
     if (st != EF_OK)
         return st;
     *out = found->items[0].position;
-    return cli_tenant_given(c) ? ef_projection_as_of(c->engine, name, &tenant, out, err) : EF_OK;
+    return cli_tenant_given(c) ? cli_projection_as_of(c, name, cli_tenant(c), out, err) : EF_OK;
 }
 
 /* On EF_OK `found` holds the projection as it was when it was there. */
@@ -91,7 +91,7 @@ static int run_wait(cli *c)
         return rc;
     cli_stop_on_signals();
     if (position < 0) {
-        st = ef_journal_head(c->journal, &head, &err);
+        st = cli_head(c, &head, &err);
         position = head.position;
     }
     if (st == EF_OK)

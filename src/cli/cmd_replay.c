@@ -2,6 +2,7 @@
  * cmd_replay.c - everfold replay
  */
 #include "commands.h"
+#include "front.h"
 #include "run.h"
 
 #include <inttypes.h>
@@ -144,7 +145,7 @@ static int look(cli *c, const ef_replay *replay, bool validate)
         ef__json_key(&l.writer, "warnings");
         ef__json_open(&l.writer, '[');
     }
-    if (ef_replay_look(c->engine, replay, validate, warn, &l, &r, &err) != EF_OK) {
+    if (cli_replay_look(c, replay, validate, warn, &l, &r, &err) != EF_OK) {
         ef__buf_reset(&c->out);
         return cli_fail(c, &err, NULL);
     }
@@ -179,7 +180,7 @@ static int replay_now(cli *c, const ef_replay *replay)
 
     if (rc != 0)
         return rc;
-    if (ef_replay_request(c->engine, replay, &runs, &err) != EF_OK)
+    if (cli_replay_request(c, replay, &runs, &err) != EF_OK)
         rc = cli_fail(c, &err, err.status == EF_EXISTS ? "see: everfold run ls --open" : NULL);
     else
         rc = go_on(c, &runs);

@@ -5,6 +5,7 @@
  * half built is removed at once.
  */
 #include "commands.h"
+#include "front.h"
 #include "run.h"
 
 /* A few steps are enough where nobody drives; else its driver will see to it. */
@@ -25,10 +26,10 @@ static int run_cancel(cli *c)
 
     if (rc != 0)
         return rc;
-    ef_status st = ef_run_cancel(c->journal, id, &err);
+    ef_status st = cli_run_cancel(c, id, &err);
     if (st == EF_OK)
-        st = ef_engine_run(c->engine, id,
-                           &(ef_run_options){.progress = few_steps, .context = &left}, &runs, &err);
+        st = cli_engine_run(c, id, &(ef_run_options){.progress = few_steps, .context = &left},
+                            &runs, &err);
     if (st != EF_OK)
         rc = cli_fail(c, &err, st == EF_NOT_FOUND ? "see: everfold run ls" : NULL);
     else

@@ -2,6 +2,7 @@
  * cmd_run_ls.c - everfold run ls
  */
 #include "commands.h"
+#include "front.h"
 #include "run.h"
 
 static void print_list(cli *c, const ef_run_list *runs)
@@ -28,7 +29,7 @@ static int run_ls(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_run_ls(c->journal, cli_has(c, "open"), (size_t)limit, &runs, &err) != EF_OK)
+    if (cli_run_ls(c, cli_has(c, "open"), (size_t)limit, &runs, &err) != EF_OK)
         rc = cli_fail(c, &err, NULL);
     else if (c->format != CLI_TABLE)
         print_list(c, &runs);

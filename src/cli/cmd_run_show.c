@@ -2,6 +2,7 @@
  * cmd_run_show.c - everfold run show ID
  */
 #include "commands.h"
+#include "front.h"
 #include "run.h"
 
 static int run_show(cli *c)
@@ -12,7 +13,7 @@ static int run_show(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_run_get(c->journal, ef_str_from(c->arguments[0]), &runs, &err) == EF_OK)
+    if (cli_run_get(c, ef_str_from(c->arguments[0]), &runs, &err) == EF_OK)
         cli_print_run(c, &runs.items[0]);
     else
         rc = cli_fail(c, &err, "see: everfold run ls");

@@ -2,6 +2,7 @@
  * cmd_run_watch.c - everfold run watch ID
  */
 #include "commands.h"
+#include "front.h"
 #include "run.h"
 
 static int run_watch(cli *c)
@@ -12,7 +13,7 @@ static int run_watch(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_run_get(c->journal, ef_str_from(c->arguments[0]), &runs, &err) != EF_OK)
+    if (cli_run_get(c, ef_str_from(c->arguments[0]), &runs, &err) != EF_OK)
         rc = cli_fail(c, &err, "see: everfold run ls");
     else {
         rc = cli_run_watch(c, &runs);

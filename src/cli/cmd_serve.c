@@ -340,4 +340,5 @@ const cli_command cli_cmd_serve = {
             "ready, and feeds the watchdog for as long as its workers get on.",
     .example = "everfold serve --listen 127.0.0.1:7450",
     .run = run_serve,
+    .local = true,
 };

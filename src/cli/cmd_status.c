@@ -102,7 +102,7 @@ static void write_text(cli *c, const cli_overview *o)
         ef__buf_add_char(out, '\n');
     }
     ef__buf_printf(out, "durability  %s\n", o->facts.durability);
-    ef__buf_printf(out, "mode        %s\n", cli_mode_name(c->mode));
+    ef__buf_printf(out, "mode        %s\n", o->mode);
     write_crew(c, o);
     ef__buf_add_text(out, "views       ");
     if (o->views_error.status == EF_OK) {
@@ -194,7 +194,7 @@ static void write_json(cli *c, const cli_overview *o)
 
     ef__json_open(&w, '{');
     add_text(&w, "version", ef_version());
-    add_text(&w, "mode", cli_mode_name(c->mode));
+    add_text(&w, "mode", o->mode);
     write_journal(c, &w, o);
     write_counts(&w, o);
     ef__json_key(&w, "projections");

@@ -107,4 +107,5 @@ const cli_command cli_cmd_token_create = {
             "second. The first token ends the time in which this machine needs none.",
     .example = "everfold token create --scope append,read --expires 90d --note shop",
     .run = run_create,
+    .local = true,
 };

@@ -76,4 +76,5 @@ const cli_command cli_cmd_token_ls = {
     .summary = "the API tokens, without their secrets",
     .example = "everfold token ls",
     .run = run_ls,
+    .local = true,
 };

@@ -69,4 +69,5 @@ const cli_command cli_cmd_token_revoke = {
     .arguments = arguments,
     .example = "everfold token revoke 5f0c2d9be1a7c344",
     .run = run_revoke,
+    .local = true,
 };

@@ -2,6 +2,7 @@
  * cmd_type_ls.c - everfold type ls
  */
 #include "commands.h"
+#include "front.h"
 #include "type.h"
 
 void cli_table_types(cli *c, const ef_type *types, size_t count)
@@ -28,7 +29,7 @@ static int run_ls(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_type_ls(c->journal, &types, &err) != EF_OK)
+    if (cli_type_ls(c, &types, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     if (c->format == CLI_TABLE && types.count == 0)
         cli_say(c, "no types");

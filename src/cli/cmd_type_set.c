@@ -2,6 +2,7 @@
  * cmd_type_set.c - everfold type set TYPE
  */
 #include "commands.h"
+#include "front.h"
 #include "type.h"
 
 /* What was not asked for stays as it is. */
@@ -44,13 +45,13 @@ static int run_set(cli *c)
 
     if (rc != 0)
         return rc;
-    st = ef_type_get(c->journal, type.name, &types, &err);
+    st = cli_type_get(c, type.name, &types, &err);
     if (st == EF_OK)
         type = types.items[0];
     if (st == EF_OK || st == EF_NOT_FOUND)
         st = change_type(c, &type, &err);
     if (st == EF_OK)
-        st = ef_type_set(c->journal, &type, &err);
+        st = cli_type_set(c, &type, &err);
     if (st == EF_OK)
         write_type(c, &type);
     ef_type_list_release(&types);

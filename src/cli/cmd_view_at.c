@@ -2,6 +2,7 @@
  * cmd_view_at.c - everfold view at PROJECTION ID --position P
  */
 #include "commands.h"
+#include "front.h"
 #include "view.h"
 
 static int run_at(cli *c)
@@ -16,8 +17,8 @@ static int run_at(cli *c)
     int rc = st == EF_OK ? cli_engine_need(c, true) : cli_fail(c, &err, NULL);
     if (rc != 0)
         return rc;
-    st = ef_view_at(c->engine, ef_str_from(c->arguments[0]), cli_tenant(c),
-                    ef_str_from(c->arguments[1]), position, &found, &err);
+    st = cli_view_at(c, ef_str_from(c->arguments[0]), cli_tenant(c), ef_str_from(c->arguments[1]),
+                     position, &found, &err);
     if (st == EF_OK)
         cli_print_view(c, &found.items[0], found.as_of);
     else

@@ -2,6 +2,7 @@
  * cmd_view_explain.c - everfold view explain PROJECTION ID
  */
 #include "commands.h"
+#include "front.h"
 #include "../base/limits.h"
 
 static int run_explain(cli *c)
@@ -15,8 +16,8 @@ static int run_explain(cli *c)
 
     if (rc != 0)
         return rc;
-    st = ef_view_explain(c->engine, ef_str_from(c->arguments[0]), cli_tenant(c),
-                         ef_str_from(c->arguments[1]), (size_t)limit, &batch, &err);
+    st = cli_view_explain(c, ef_str_from(c->arguments[0]), cli_tenant(c),
+                          ef_str_from(c->arguments[1]), (size_t)limit, &batch, &err);
     if (st == EF_OK) {
         cli_events_begin(&events, c, false, true);
         (void)cli_events_print(c, &events, &batch);

@@ -2,6 +2,7 @@
  * cmd_view_export.c - everfold view export PROJECTION
  */
 #include "commands.h"
+#include "front.h"
 #include "view.h"
 
 typedef struct exporting {
@@ -30,8 +31,8 @@ static int run_export(cli *c)
     int rc = cli_engine_need(c, true);
     if (rc != 0)
         return rc;
-    ef_status st = ef_view_export(c->engine, ef_str_from(c->arguments[0]), cli_tenant(c), any,
-                                  print_line, &x, &x.as_of, &err);
+    ef_status st = cli_view_export(c, ef_str_from(c->arguments[0]), cli_tenant(c), any, print_line,
+                                   &x, &x.as_of, &err);
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
 

@@ -2,6 +2,7 @@
  * cmd_view_get.c - everfold view get PROJECTION ID
  */
 #include "commands.h"
+#include "front.h"
 #include "view.h"
 
 static int run_get(cli *c)
@@ -14,8 +15,8 @@ static int run_get(cli *c)
 
     if (rc != 0)
         return rc;
-    st = ef_view_get(c->engine, ef_str_from(c->arguments[0]), cli_tenant(c),
-                     ef_str_from(c->arguments[1]), &freshness, &found, &err);
+    st = cli_view_get(c, ef_str_from(c->arguments[0]), cli_tenant(c), ef_str_from(c->arguments[1]),
+                      &freshness, &found, &err);
     if (st == EF_OK)
         cli_print_view(c, &found.items[0], found.as_of);
     else

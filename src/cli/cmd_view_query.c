@@ -2,6 +2,7 @@
  * cmd_view_query.c - everfold view query PROJECTION
  */
 #include "commands.h"
+#include "front.h"
 #include "view.h"
 #include "../base/limits.h"
 
@@ -36,7 +37,7 @@ static ef_status version_of(cli *c, const ef_view_query *query, const ef_view_li
         *out = found->items[0].version;
         return EF_OK;
     }
-    ef_status st = ef_projection_ls(c->engine, query->projection, &projections, err);
+    ef_status st = cli_projection_ls(c, query->projection, &projections, err);
     if (st == EF_OK)
         *out = projections.items[0].version;
     ef_projection_list_release(&projections);
@@ -153,7 +154,7 @@ static int run_query(cli *c)
 
     if (rc != 0)
         return rc;
-    st = ef_view_find(c->engine, &query, &found, &err);
+    st = cli_view_find(c, &query, &found, &err);
     if (st == EF_OK)
         st = answer(c, &query, &found, &err);
     ef_view_list_release(&found);

@@ -2,6 +2,7 @@
  * cmd_view_seed.c - everfold view seed PROJECTION FILE --position P
  */
 #include "commands.h"
+#include "front.h"
 #include "run.h"
 
 #include "../base/limits.h"
@@ -81,14 +82,14 @@ static int seed(cli *c, seeding *s)
 {
     ef_error err = EF_ERROR_INIT;
     ef_run_list runs = {0};
-    ef_status st = ef_projection_seed(c->engine,
-                                      &(ef_seed){.projection = ef_str_from(c->arguments[0]),
-                                                 .position = s->position,
-                                                 .next = next_view,
-                                                 .context = s,
-                                                 .who = cli_actor(c),
-                                                 .reason = ef_str_from(cli_value(c, "reason"))},
-                                      &runs, &err);
+    ef_status st = cli_projection_seed(c,
+                                       &(ef_seed){.projection = ef_str_from(c->arguments[0]),
+                                                  .position = s->position,
+                                                  .next = next_view,
+                                                  .context = s,
+                                                  .who = cli_actor(c),
+                                                  .reason = ef_str_from(cli_value(c, "reason"))},
+                                       &runs, &err);
     ef_verdict v;
     int rc = st == EF_OK ? 0 : cli_fail(c, &err, "nothing of it was kept");
 

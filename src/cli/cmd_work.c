@@ -388,4 +388,5 @@ const cli_command cli_cmd_work = {
         "it at once.",
     .example = "everfold work --drain",
     .run = run_work,
+    .local = true,
 };

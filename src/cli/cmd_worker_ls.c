@@ -2,6 +2,7 @@
  * cmd_worker_ls.c - everfold worker ls
  */
 #include "commands.h"
+#include "front.h"
 #include "crew.h"
 
 #include <stdlib.h>
@@ -84,10 +85,10 @@ static void print_table(cli *c, const crew *found)
 static ef_status read_crew(cli *c, crew *out, ef_error *err)
 {
     ef_store_facts facts = {0};
-    ef_status st = ef_journal_facts(c->journal, &facts, err);
+    ef_status st = cli_facts(c, &facts, err);
 
     if (st == EF_OK)
-        st = ef_worker_ls(c->journal, &out->workers, err);
+        st = cli_worker_ls(c, &out->workers, err);
     out->partitions = facts.partitions;
     out->targets = calloc((size_t)facts.partitions + 1, sizeof *out->targets);
     return st != EF_OK || out->targets ? st : ef_fail(err, EF_NO_MEMORY, "memory ran out");

@@ -65,7 +65,7 @@ int cli_engine_need(cli *c, bool read_only)
 {
     int rc = cli_journal_need(c, read_only);
 
-    return rc == 0 ? need_engine(c, read_only) : rc;
+    return rc == 0 && !c->client ? need_engine(c, read_only) : rc;
 }
 
 int cli_append_need(cli *c)
@@ -73,12 +73,14 @@ int cli_append_need(cli *c)
     bool folds = engine_mode(c->mode) != EF_MODE_OUTBOX_APPLY_ONLY;
     int rc = cli_journal_need(c, false);
 
-    return rc == 0 && folds ? need_engine(c, false) : rc;
+    return rc == 0 && folds && !c->client ? need_engine(c, false) : rc;
 }
 
 ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place *out_places,
                      ef_error *err)
 {
+    if (c->client)
+        return ef_client_append(c->client, events, count, out_places, err);
     if (c->engine)
         return ef_engine_append(c->engine, events, count, out_places, err);
     return ef_journal_append(c->journal, events, count, out_places, err);

@@ -162,10 +162,9 @@ static int run_command(cli *c)
     ef_error err = EF_ERROR_INIT;
     ef_status st;
 
-    if (cli_has(c, "server")) {
-        (void)ef_fail(&err, EF_UNSUPPORTED,
-                      "--server is not in this version: it comes with the server");
-        return cli_fail(c, &err, "work on the data directory: --data DIR");
+    if (c->command->local && cli_has(c, "server")) {
+        (void)ef_fail(&err, EF_UNSUPPORTED, "%s does not go through a server", c->command->name);
+        return cli_fail(c, &err, "run it where the data is: --data DIR");
     }
     if (c->command->no_settings)
         return c->command->run(c);
@@ -241,6 +240,7 @@ int main(int argc, char **argv)
     (void)setlocale(LC_CTYPE, "C.UTF-8"); /* for the width of characters only */
     (void)signal(SIGPIPE, SIG_IGN);
     int rc = run(&c, argc, argv);
+    ef_client_close(c.client);
     ef_engine_close(c.engine);
     ef_journal_close(c.journal);
     rc = finish_output(&c, rc);

@@ -2,6 +2,7 @@
  * overview.c - see overview.h.
  */
 #include "overview.h"
+#include "front.h"
 #include "../base/utf8.h"
 
 #include <inttypes.h>
@@ -55,7 +56,7 @@ int64_t cli_overview_owned(const cli_overview *o, ef_str owner)
 static ef_status read_troubles(cli *c, const ef_projection *p, cli_troubles *out, ef_error *err)
 {
     ef_failure_list list = {0};
-    ef_status st = ef_projection_failures(c->engine, p->name, false, CLI_TROUBLES_MAX, &list, err);
+    ef_status st = cli_projection_failures(c, p->name, false, CLI_TROUBLES_MAX, &list, err);
 
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         const ef_failure *f = &list.items[i];
@@ -72,10 +73,10 @@ static ef_status read_troubles(cli *c, const ef_projection *p, cli_troubles *out
 static void read_projections(cli *c, cli_overview *o)
 {
     ef_error *err = &o->views_error;
-    ef_status st = c->engine ? EF_OK : cli_engine_open(c, false, true, err);
+    ef_status st = c->engine || c->client ? EF_OK : cli_engine_open(c, false, true, err);
 
     if (st == EF_OK)
-        st = ef_projection_ls(c->engine, EF_STR(""), &o->projections, err);
+        st = cli_projection_ls(c, EF_STR(""), &o->projections, err);
     for (size_t i = 0; st == EF_OK && i < o->projections.count; i++) {
         const ef_projection *p = &o->projections.items[i];
         o->unaccounted += p->unaccounted;
@@ -94,7 +95,7 @@ static void read_projections(cli *c, cli_overview *o)
 static ef_status read_runs(cli *c, cli_overview *o, ef_error *err)
 {
     ef_run_list runs = {0};
-    ef_status st = ef_run_ls(c->journal, true, RUNS_MAX, &runs, err);
+    ef_status st = cli_run_ls(c, true, RUNS_MAX, &runs, err);
 
     for (size_t i = 0; st == EF_OK && i < runs.count; i++) {
         o->runs_queued += runs.items[i].state == EF_RUN_QUEUED ? 1 : 0;
@@ -106,7 +107,7 @@ static ef_status read_runs(cli *c, cli_overview *o, ef_error *err)
 
 static ef_status read_lanes(cli *c, cli_overview *o, ef_error *err)
 {
-    ef_status st = ef_lane_ls(c->journal, &o->lane_names, err);
+    ef_status st = cli_lane_ls(c, &o->lane_names, err);
 
     if (st != EF_OK)
         return st;
@@ -116,30 +117,32 @@ static ef_status read_lanes(cli *c, cli_overview *o, ef_error *err)
     for (; st == EF_OK && o->lane_count < o->lane_names.count; o->lane_count++) {
         cli_lane *lane = &o->lanes[o->lane_count];
         lane->name = o->lane_names.items[o->lane_count].name;
-        st = ef_outbox_summarise(c->journal,
-                                 &(ef_outbox_query){.any_tenant = true, .lane = lane->name},
-                                 &lane->rows, err);
+        st = cli_outbox_summarise(c, &(ef_outbox_query){.any_tenant = true, .lane = lane->name},
+                                  &lane->rows, err);
     }
     return st;
 }
 
 static ef_status read_journal(cli *c, bool all, cli_overview *o, ef_error *err)
 {
-    ef_status st = ef_journal_head(c->journal, &o->head, err);
+    ef_status st = cli_head(c, &o->head, err);
+
+    (void)snprintf(o->mode, sizeof(o->mode), "%s", cli_mode_name(c->mode));
+    if (st == EF_OK && c->client)
+        st = ef_client_mode(c->client, o->mode, err);
 
     if (st == EF_OK)
-        st = ef_journal_facts(c->journal, &o->facts, err);
+        st = cli_facts(c, &o->facts, err);
     if (st == EF_OK)
-        st = ef_outbox_summarise(c->journal, &(ef_outbox_query){.any_tenant = true}, &o->outbox,
-                                 err);
+        st = cli_outbox_summarise(c, &(ef_outbox_query){.any_tenant = true}, &o->outbox, err);
     if (st == EF_OK)
-        st = ef_worker_ls(c->journal, &o->workers, err);
+        st = cli_worker_ls(c, &o->workers, err);
     if (st == EF_OK)
         st = read_runs(c, o, err);
     if (st == EF_OK && all)
         st = read_lanes(c, o, err);
     if (st == EF_OK && all)
-        st = ef_partition_ls(c->journal, &o->partitions, err);
+        st = cli_partition_ls(c, &o->partitions, err);
     return st;
 }
 

@@ -32,6 +32,7 @@ typedef struct cli_lane {
 
 typedef struct cli_overview {
     int64_t read_us; /* wall time */
+    char mode[EF_CLIENT_MODE_MAX];
     ef_head head;
     ef_store_facts facts;
     ef_outbox_summary outbox;

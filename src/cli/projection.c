@@ -2,6 +2,7 @@
  * projection.c - projections, for people and for programs.
  */
 #include "projection.h"
+#include "front.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -96,7 +97,7 @@ int cli_show_projection(cli *c, ef_str name)
 {
     ef_error err = EF_ERROR_INIT;
     ef_projection_list list = {0};
-    ef_status st = ef_projection_ls(c->engine, name, &list, &err);
+    ef_status st = cli_projection_ls(c, name, &list, &err);
     int rc = st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 
     if (rc == 0)

@@ -2,6 +2,7 @@
  * run.c - see run.h.
  */
 #include "run.h"
+#include "front.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -141,7 +142,7 @@ static ef_status watch(cli *c, ef_run_list *list, watching *w, ef_error *err)
     ef_status st = EF_OK;
 
     while (st == EF_OK && is_open(&list->items[0]) && show(w, &list->items[0], true)) {
-        st = ef_run_get(c->journal, list->items[0].id, &fresh, err);
+        st = cli_run_get(c, list->items[0].id, &fresh, err);
         ef_run_list last = *list;
         *list = fresh;
         fresh = last;
@@ -176,8 +177,8 @@ static int see_through(cli *c, ef_run_list *list, bool drive)
     cli_stop_on_signals();
     cli_progress_begin(&w.bar, c, ef_run_mode_name(list->items[0].mode), "events", false);
     if (drive) {
-        st = ef_engine_run(c->engine, list->items[0].id,
-                           &(ef_run_options){.progress = show, .context = &w}, &driven, &err);
+        st = cli_engine_run(c, list->items[0].id,
+                            &(ef_run_options){.progress = show, .context = &w}, &driven, &err);
         if (st == EF_OK) {
             ef_run_list_release(list);
             *list = driven;

@@ -24,6 +24,12 @@ static const ef__setting_spec specs[] = {
      "the journal's store: sqlite:PATH, postgres://HOST/DATABASE or memory:"},
     {"views", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
      "the views' store: sqlite:PATH, lmdb:FOLDER, postgres://HOST/DATABASE or memory:"},
+    {"server", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "work through the server at this URL instead of on stores"},
+    {"token_file", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "the file with the token for that server, unless EVERFOLD_TOKEN has it"},
+    {"ca_file", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "PEM file of who signs that server's certificate, unless the system knows"},
     {"tenant", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "the tenant"},
     {"output", EF__SETTING_CHOICE, "table", 0, 0, "table,json,ndjson", NULL,
      "how answers are printed"},
@@ -345,8 +351,12 @@ int cli_journal_need(cli *c, bool read_only)
     ef_journal_options extra = {.read_only = read_only};
     ef_error err = EF_ERROR_INIT;
     char hint[PATH_MAX + 128];
-    ef_status st = cli_journal_open(c, &extra, &err);
+    int rc = cli_connect(c);
+    ef_status st;
 
+    if (rc != 0 || c->client)
+        return rc;
+    st = cli_journal_open(c, &extra, &err);
     if (st == EF_OK)
         return 0;
     return cli_fail(c, &err, cli_journal_hint(c, st, hint, sizeof(hint)));

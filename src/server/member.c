@@ -61,11 +61,32 @@ ef_status ef__members_only(const ef__json *body, const char *keys, ef_error *err
     return EF_OK;
 }
 
+static void write_row(ef__json_writer *w, const ef_row *row)
+{
+    ef__json_open(w, '{');
+    ef__shape_members(w, &ef__shape_row, row);
+    ef__shape_members(w, &ef__shape_row_more, row);
+    ef__json_close(w, '}');
+}
+
 void ef__request_rows(ef__json_writer *w, const ef_row_list *rows)
 {
     ef__json_key(w, "rows");
     ef__json_open(w, '[');
     for (size_t i = 0; i < rows->count; i++)
-        ef__shape_write(w, &ef__shape_row, &rows->items[i]);
+        write_row(w, &rows->items[i]);
     ef__json_close(w, ']');
+}
+
+void ef__request_summary(ef__json_writer *w, const ef_outbox_summary *summary)
+{
+    ef__json_open(w, '{');
+    ef__shape_members(w, &ef__shape_summary, summary);
+    ef__json_key(w, "oldest");
+    if (summary->oldest.count > 0)
+        write_row(w, &summary->oldest.items[0]);
+    else
+        ef__json_null(w);
+    ef__shape_members(w, &ef__shape_summary_more, summary);
+    ef__json_close(w, '}');
 }

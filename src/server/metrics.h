@@ -15,9 +15,8 @@
 struct ef__server;
 struct ef__request;
 
-#define EF__ROUTES_MAX                                                                             \
-    64 /* operations that are counted each by itself; a test counts the routes                     \
-        */
+/* Operations that are counted each by itself; a test counts the routes. */
+#define EF__ROUTES_MAX 128
 #define EF__BUCKETS 14
 
 /* Durations, in buckets that grow from 100 µs to 10 s. */

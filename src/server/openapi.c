@@ -37,6 +37,16 @@ typedef struct schema {
     OBJECT("\"mode\":" TEXT ",\"" count "\":" INTEGER ",\"rows\":" LIST("Row"),                    \
            "\"mode\",\"" count "\",\"rows\"")
 
+#define BOOLEAN "{\"type\":\"boolean\"}"
+#define TIME_OR_NULL "{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}"
+#define MORE_OF_PROJECTION                                                                         \
+    "\"routed\":" BOOLEAN ",\"applied\":" INTEGER ",\"ignored\":" INTEGER ",\"skipped\":" INTEGER  \
+    ",\"no_function\":" BOOLEAN ",\"scopes\":" LIST("Scope") ",\"program\":" TEXT
+#define REPLAY                                                                                     \
+    "\"projection\":" TEXT ",\"stream\":" TEXT ",\"type\":" TEXT ",\"reason\":" TEXT               \
+    ",\"from\":" INTEGER ",\"to\":" INTEGER ",\"after_seq\":" INTEGER ",\"until_seq\":" INTEGER    \
+    ",\"from_time\":" TEXT ",\"to_time\":" TEXT
+
 static const schema schemas[] = {
     {"PlacedOne", &ef__shape_placed, NULL, NULL},
     {"Placed", NULL, "{\"oneOf\":[" REF("PlacedOne") "," LIST("PlacedOne") "]}", NULL},
@@ -52,11 +62,10 @@ static const schema schemas[] = {
                         ",\"plan\":" TEXT ",\"looked\":" INTEGER,
             "\"view_type\",\"version\",\"as_of\""),
      NULL},
-    {"Generation", &ef__shape_projection, "\"routed\":{\"type\":\"boolean\"},\"program\":" TEXT,
-     "\"routed\""},
-    {"Projection", &ef__shape_projection,
-     "\"routed\":{\"type\":\"boolean\"},\"program\":" TEXT ",\"generations\":" LIST("Generation"),
-     "\"routed\",\"program\",\"generations\""},
+    {"Scope", &ef__shape_scope, NULL, NULL},
+    {"Generation", &ef__shape_projection, MORE_OF_PROJECTION, "\"routed\",\"scopes\""},
+    {"Projection", &ef__shape_projection, MORE_OF_PROJECTION ",\"generations\":" LIST("Generation"),
+     "\"routed\",\"scopes\",\"program\",\"generations\""},
     {"Projections", NULL, LIST("Generation"), NULL},
     {"Program", NULL, TEXT, NULL},
     {"Reason", NULL,
@@ -67,12 +76,14 @@ static const schema schemas[] = {
      NULL},
     {"Failure", &ef__shape_failure, "\"projection\":" TEXT, "\"projection\""},
     {"Failures", NULL, LIST("Failure"), NULL},
-    {"Row", &ef__shape_row, NULL, NULL},
+    {"Row", &ef__shape_row, "\"blocked\":" BOOLEAN ",\"skipped\":" BOOLEAN,
+     "\"blocked\",\"skipped\""},
     {"Outbox", NULL,
      OBJECT("\"mode\":" TEXT ",\"summary\":" OBJECT(
                 "\"pending\":" INTEGER ",\"processing\":" INTEGER ",\"failed\":" INTEGER
                 ",\"dead\":" INTEGER ",\"blocked\":" INTEGER
-                ",\"oldest\":{\"oneOf\":[" REF("Row") ",{\"type\":\"null\"}]}",
+                ",\"oldest\":{\"oneOf\":[" REF("Row") ",{\"type\":\"null\"}]}"
+                                                      ",\"blocked_since\":" TIME_OR_NULL,
                 "\"pending\",\"processing\",\"failed\",\"dead\",\"blocked\","
                 "\"oldest\"") ",\"rows\""
                               ":" LIST("Row") ",\"next\":" TEXT_OR_NULL,
@@ -94,11 +105,46 @@ static const schema schemas[] = {
     {"Gaps", NULL, OBJECT("\"mode\":" TEXT ",\"gaps\":" LIST("Gap"), "\"mode\",\"gaps\""), NULL},
     {"Lease", &ef__shape_lease, NULL, NULL},
     {"Leases", NULL, LIST("Lease"), NULL},
-    {"Worker", &ef__shape_worker, "\"target_partitions\":{\"type\":\"array\",\"items\":" TEXT "}",
-     "\"target_partitions\""},
+    {"Worker", &ef__shape_worker,
+     "\"late\":" BOOLEAN ",\"target_partitions\":{\"type\":\"array\",\"items\":" TEXT "}",
+     "\"late\",\"target_partitions\""},
     {"Workers", NULL, LIST("Worker"), NULL},
     {"Partition", &ef__shape_partition, NULL, NULL},
     {"Partitions", NULL, LIST("Partition"), NULL},
+    {"PartitionChange", NULL,
+     OBJECT("\"count\":" INTEGER ",\"prune\":" BOOLEAN ",\"dry_run\":" BOOLEAN, ""), NULL},
+    {"PartitionChanged", &ef__shape_partition_changed, NULL, NULL},
+    {"Lane", &ef__shape_lane, NULL, NULL},
+    {"Lanes", NULL, LIST("Lane"), NULL},
+    {"Type", &ef__shape_type, NULL, NULL},
+    {"Types", NULL, LIST("Type"), NULL},
+    {"TypeChange", NULL,
+     OBJECT("\"name\":" TEXT ",\"intent\":" TEXT ",\"publish\":" BOOLEAN
+            ",\"alias_of\":" TEXT_OR_NULL,
+            ""),
+     NULL},
+    {"Store", &ef__shape_facts, NULL, NULL},
+    {"Head", &ef__shape_head, NULL, NULL},
+    {"Status", NULL,
+     OBJECT("\"version\":" TEXT ",\"mode\":" TEXT
+            ",\"head\":" REF("Head") ",\"store\":" REF("Store"),
+            "\"version\",\"mode\",\"head\",\"store\""),
+     NULL},
+    {"Retired", NULL, OBJECT("\"retired\":" INTEGER, "\"retired\""), NULL},
+    {"Difference", NULL,
+     OBJECT("\"tenant\":" TEXT ",\"view_id\":" TEXT
+            ",\"left\":{\"type\":[\"object\",\"null\"]},\"right\":{\"type\":[\"object\",\"null\"]}",
+            "\"tenant\",\"view_id\",\"left\",\"right\""),
+     NULL},
+    {"Diff", &ef__shape_diff, "\"differences\":" LIST("Difference"), "\"differences\""},
+    {"Replay", NULL, OBJECT(REPLAY, ""), NULL},
+    {"ReplayLook", NULL, OBJECT(REPLAY ",\"validate\":" BOOLEAN ",\"limit\":" INTEGER, ""), NULL},
+    {"ReplayWarning", NULL,
+     OBJECT("\"projection\":" TEXT ",\"tenant\":" TEXT ",\"stream\":" TEXT ",\"seq\":" INTEGER
+            ",\"position\":" INTEGER ",\"message\":" TEXT,
+            "\"projection\",\"tenant\",\"stream\",\"seq\",\"position\",\"message\""),
+     NULL},
+    {"ReplayLooked", &ef__shape_replayed, "\"warnings\":" LIST("ReplayWarning"), "\"warnings\""},
     {"Version", NULL,
      OBJECT("\"version\":" TEXT ",\"mode\":" TEXT ",\"journal\":" TEXT ",\"journal_id\":" TEXT
             ",\"started_at\":{\"type\":\"string\",\"format\":\"date-time\"}",

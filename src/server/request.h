@@ -96,6 +96,8 @@ ef_status ef__member_bool(const ef__json *body, const char *key, bool *out, ef_e
 ef_status ef__members_only(const ef__json *body, const char *keys, ef_error *err);
 /* "rows":[row…] */
 void ef__request_rows(ef__json_writer *w, const ef_row_list *rows);
+/* The counts of the outbox, and its oldest row. */
+void ef__request_summary(ef__json_writer *w, const ef_outbox_summary *summary);
 
 static inline ef__json_writer ef__request_writer(ef__request *r)
 {

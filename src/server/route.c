@@ -13,6 +13,8 @@ const ef__route *const ef__route_tables[] = {
     ef__routes_events,
     ef__routes_views,
     ef__routes_projections,
+    ef__routes_generations,
+    ef__routes_types,
     ef__routes_outbox,
     ef__routes_runs,
     ef__routes_crew,

@@ -49,6 +49,8 @@ typedef struct ef__route {
 extern const ef__route ef__routes_events[];
 extern const ef__route ef__routes_views[];
 extern const ef__route ef__routes_projections[];
+extern const ef__route ef__routes_generations[];
+extern const ef__route ef__routes_types[];
 extern const ef__route ef__routes_outbox[];
 extern const ef__route ef__routes_runs[];
 extern const ef__route ef__routes_crew[];

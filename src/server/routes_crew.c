@@ -4,6 +4,7 @@
 #include "request.h"
 
 #include <everfold/lease.h>
+#include <everfold/outbox.h>
 #include <everfold/partition.h>
 #include <everfold/worker.h>
 
@@ -34,6 +35,7 @@ static void write_worker(ef__json_writer *w, const ef_worker_list *workers, size
 
     ef__json_open(w, '{');
     ef__shape_members(w, &ef__shape_worker, &workers->items[index]);
+    ef__shape_members(w, &ef__shape_worker_more, &workers->items[index]);
     ef__json_key(w, "target_partitions");
     ef__json_open(w, '[');
     for (size_t i = 0; i < count; i++) {
@@ -88,7 +90,57 @@ static ef_status list_partitions(ef__request *r, ef_error *err)
     return st;
 }
 
+static ef_status sync_partitions(ef__request *r, ef_error *err)
+{
+    const ef__json *body = NULL;
+    ef__json_writer w = ef__request_writer(r);
+    ef_partition_change change = {0};
+    ef_partition_changed done = {0};
+    int64_t count = 0;
+    ef_status st = ef__request_no_more(r, err);
+
+    if (st == EF_OK)
+        st = ef__request_object(r, &body, err);
+    if (st == EF_OK)
+        st = ef__members_only(body, "count,prune,dry_run", err);
+    if (st == EF_OK)
+        st = ef__member_int(body, "count", false, 0, EF_PARTITIONS_MAX, &count, err);
+    if (st == EF_OK)
+        st = ef__member_bool(body, "prune", &change.prune, err);
+    if (st == EF_OK)
+        st = ef__member_bool(body, "dry_run", &change.dry_run, err);
+    change.count = (int32_t)count;
+    if (st == EF_OK)
+        st = ef_partition_sync(r->server->options.journal, &change, &done, err);
+    if (st == EF_OK)
+        ef__shape_write(&w, &ef__shape_partition_changed, &done);
+    return st;
+}
+
+static ef_status list_lanes(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_lane_list lanes = {0};
+    ef_status st = ef__request_no_more(r, err);
+
+    if (st == EF_OK)
+        st = ef_lane_ls(r->server->options.journal, &lanes, err);
+    if (st == EF_OK) {
+        ef__json_open(&w, '[');
+        for (size_t i = 0; i < lanes.count; i++)
+            ef__shape_write(&w, &ef__shape_lane, &lanes.items[i]);
+        ef__json_close(&w, ']');
+    }
+    ef_lane_list_release(&lanes);
+    return st;
+}
+
 const ef__route ef__routes_crew[] = {
+    {"POST", "/v1/partitions:sync", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL,
+     sync_partitions, "syncPartitions", "change the number of partitions", NULL, "PartitionChange",
+     "PartitionChanged", 0},
+    {"GET", "/v1/lanes", EF__SCOPE_READ, 0, list_lanes, "listLanes", "who takes from the outbox",
+     NULL, NULL, "Lanes", 0},
     {"GET", "/v1/leases", EF__SCOPE_READ, 0, list_leases, "listLeases", "leases of all kinds", NULL,
      NULL, "Leases", 0},
     {"GET", "/v1/workers", EF__SCOPE_READ, 0, list_workers, "listWorkers",

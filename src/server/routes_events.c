@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define READ_WAIT_MS_MAX 30000
 #define READ_DEFAULT 100
 
 /* --- appending ----------------------------------------------------------------------------------
@@ -325,25 +326,57 @@ static ef_status read_stream(ef__request *r, ef_error *err)
     return st;
 }
 
-static ef_status read_log(ef__request *r, ef_error *err)
+/* With wait=, an answer without events comes when one was appended, or when the time is over. */
+static ef_status wait_for_events(ef__request *r, int64_t after, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
-    int64_t after = 0, limit = READ_DEFAULT, reached = 0;
-    ef_log_query query = {
-        .tenant = r->tenant, .type = ef__request_text(r, "type"), .out_reached = &reached};
-    ef_status st = ef__request_int(r, "after", 0, INT64_MAX, &after, err);
+    int64_t wait_ms = 0;
+    ef_status st = ef__request_duration(r, "wait", READ_WAIT_MS_MAX, &wait_ms, err);
 
+    if (st == EF_OK)
+        st = ef__request_no_more(r, err);
+    if (st != EF_OK || wait_ms == 0)
+        return st;
+    st = ef_journal_wait(r->server->options.journal, after, wait_ms, err);
+    return st == EF_TIMEOUT ? EF_OK : st;
+}
+
+static ef_status read_log_query(ef__request *r, ef_log_query *query, ef_error *err)
+{
+    int64_t limit = READ_DEFAULT;
+    bool all = false;
+    ef_status st = ef__request_int(r, "after", 0, INT64_MAX, &query->after, err);
+
+    *query = (ef_log_query){.tenant = r->tenant,
+                            .after = query->after,
+                            .type = ef__request_text(r, "type"),
+                            .out_reached = query->out_reached};
     if (st == EF_OK)
         st = ef__request_int(r, "limit", 1, EF_READ_LIMIT_MAX, &limit, err);
     if (st == EF_OK)
-        st = ef__request_no_more(r, err);
-    query.after = after;
-    query.limit = (size_t)limit;
+        st = ef__request_bool(r, "all_tenants", &all, err);
+    if (st == EF_OK && all && !r->any_tenant)
+        st = ef_fail(err, EF_BAD_INPUT, "all_tenants is not for a request of one tenant");
+    query->limit = (size_t)limit;
+    query->any_tenant = all;
+    return st;
+}
+
+static ef_status read_log(ef__request *r, ef_error *err)
+{
+    ef_batch batch = EF_BATCH_INIT;
+    int64_t reached = 0;
+    ef_log_query query = {.out_reached = &reached};
+    ef_status st = read_log_query(r, &query, err);
+
+    if (st == EF_OK)
+        st = wait_for_events(r, query.after, err);
     if (st == EF_OK)
         st = ef_journal_read_log(r->server->options.journal, &query, &batch, err);
     if (st == EF_OK) {
         write_batch(r, &batch);
-        add_number_header(r, "Everfold-Next", reached > after ? reached : after);
+        add_number_header(r, "Everfold-Next", reached > query.after ? reached : query.after);
+        if (batch.more)
+            ef__request_add_header(r, "Everfold-More", "true");
     }
     ef_batch_release(&batch);
     return st;
@@ -376,7 +409,8 @@ const ef__route ef__routes_events[] = {
     {"GET", "/v1/streams/{stream}/events", EF__SCOPE_READ, 0, read_stream, "readStream",
      "events of a stream by seq", "from_seq:integer limit:integer", NULL, "Events", 0},
     {"GET", "/v1/events", EF__SCOPE_READ, 0, read_log, "readLog", "events by position",
-     "after:integer type:string limit:integer", NULL, "Events", 0},
+     "after:integer type:string limit:integer all_tenants:boolean wait:duration", NULL, "Events",
+     0},
     {"GET", "/v1/events/{id}", EF__SCOPE_READ, 0, read_event, "readEvent", "one event by its id",
      NULL, NULL, "Event", 0},
     {0},

@@ -43,7 +43,7 @@ static ef_status report(ef__request *r, ef_error *err)
         ef__json_key(&w, "mode");
         ef__json_str(&w, EF_STR("outbox"));
         ef__json_key(&w, "summary");
-        ef__summary_write(&w, &summary);
+        ef__request_summary(&w, &summary);
         ef__request_rows(&w, &rows);
         ef__json_key(&w, "next");
         if (rows.next[0])
@@ -163,14 +163,17 @@ static ef_status audit(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     ef_act_list acts = {0};
+    ef_act_query query = {.act = ef__request_text(r, "act"), .lane = ef__request_text(r, "lane")};
     int64_t limit = REQUEUE_DEFAULT;
     ef_status st = ef__request_int(r, "limit", 1, 10000, &limit, err);
 
     if (st == EF_OK)
-        st = ef__request_no_more(r, err);
+        st = ef__request_int(r, "before", 0, INT64_MAX, &query.before, err);
     if (st == EF_OK)
-        st = ef_act_ls(r->server->options.journal, &(ef_act_query){.limit = (size_t)limit}, &acts,
-                       err);
+        st = ef__request_no_more(r, err);
+    query.limit = (size_t)limit;
+    if (st == EF_OK)
+        st = ef_act_ls(r->server->options.journal, &query, &acts, err);
     if (st == EF_OK)
         ef__json_open(&w, '[');
     for (size_t i = 0; st == EF_OK && i < acts.count; i++)
@@ -195,6 +198,6 @@ const ef__route ef__routes_outbox[] = {
     {"POST", "/v1/outbox:replay", EF__SCOPE_OPERATE, EF__ROUTE_BODY, replay, "replayRow",
      "try one event again now", NULL, "Act", "Left", 0},
     {"GET", "/v1/audit", EF__SCOPE_READ, 0, audit, "audit", "what operators did, newest first",
-     "limit:integer", NULL, "Acts", 0},
+     "limit:integer before:integer act:string lane:string", NULL, "Acts", 0},
     {0},
 };

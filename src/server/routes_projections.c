@@ -6,16 +6,26 @@
 #include <everfold/generation.h>
 #include <everfold/projection.h>
 
-static void write_projection(ef__json_writer *w, const ef_projection *p, bool program)
+/* The members of one; the bracket stays open. */
+static void begin_projection(ef__json_writer *w, const ef_projection *p, bool program)
 {
     ef__json_open(w, '{');
     ef__shape_members(w, &ef__shape_projection, p);
-    ef__json_key(w, "routed");
-    ef__json_bool(w, p->routed);
+    ef__shape_members(w, &ef__shape_projection_more, p);
+    ef__json_key(w, "scopes");
+    ef__json_open(w, '[');
+    for (size_t i = 0; i < p->scope_count; i++)
+        ef__shape_write(w, &ef__shape_scope, &p->scopes[i]);
+    ef__json_close(w, ']');
     if (program) {
         ef__json_key(w, "program");
         ef__json_str(w, p->program);
     }
+}
+
+static void write_projection(ef__json_writer *w, const ef_projection *p, bool program)
+{
+    begin_projection(w, p, program);
     ef__json_close(w, '}');
 }
 
@@ -45,12 +55,7 @@ static ef_status answer_with(ef__request *r, ef_str name, ef_error *err)
     ef_status st = ef_projection_ls(r->server->options.engine, name, &found, err);
 
     if (st == EF_OK) {
-        ef__json_open(&w, '{');
-        ef__shape_members(&w, &ef__shape_projection, &found.items[0]);
-        ef__json_key(&w, "routed");
-        ef__json_bool(&w, found.items[0].routed);
-        ef__json_key(&w, "program");
-        ef__json_str(&w, found.items[0].program);
+        begin_projection(&w, &found.items[0], true);
         ef__json_key(&w, "generations");
         ef__json_open(&w, '[');
         for (size_t i = 0; i < found.count; i++)
@@ -107,13 +112,19 @@ static ef_status deploy(ef__request *r, ef_error *err)
     ef_projection_list deployed = {0};
     ef_on_error on_error;
     bool told;
+    ef_str reason;
     ef_text report = {0};
     ef_str text = ef__buf_str(&r->body);
     char name[256];
-    ef_status st = read_on_error(r, &on_error, &told, err);
+    bool in_place = false;
+    ef_status st = ef__request_bool(r, "in_place", &in_place, err);
 
     if (st == EF_OK)
+        st = read_on_error(r, &on_error, &told, err);
+    if (st == EF_OK) {
+        reason = ef__request_text(r, "reason");
         st = ef__request_no_more(r, err);
+    }
     if (st != EF_OK)
         return st;
     if (st == EF_OK)
@@ -124,8 +135,8 @@ static ef_status deploy(ef__request *r, ef_error *err)
         return ef_fail(err, EF_BAD_INPUT, "the program is of projection '%s', the path says '%.*s'",
                        name, EF_STR_ARG(r->parts[0]));
     if (st == EF_OK)
-        st = ef_projection_deploy(r->server->options.engine, "program", text, &deployed, &report,
-                                  err);
+        st = (in_place ? ef_projection_deploy_in_place : ef_projection_deploy)(
+            r->server->options.engine, "program", text, &deployed, &report, err);
     ef_projection_list_release(&deployed);
     ef_text_release(&report);
     if (st == EF_BAD_INPUT) {
@@ -135,7 +146,7 @@ static ef_status deploy(ef__request *r, ef_error *err)
     }
     if (st == EF_OK && told)
         st = ef_projection_on_error(r->server->options.engine, r->parts[0], on_error,
-                                    ef_str_from(r->who.name), EF_STR(""), err);
+                                    ef_str_from(r->who.name), reason, err);
     return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
 }
 
@@ -292,6 +303,24 @@ static ef_status failures(ef__request *r, ef_error *err)
     return st;
 }
 
+/* How far one tenant is: of the token, or of X-Tenant-Id, or "". */
+static ef_status scope(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_scope_list one = {0};
+    ef_status st = ef__request_no_more(r, err);
+
+    if (st == EF_OK)
+        st = ef_projection_scope(r->server->options.engine, r->parts[0], r->tenant, &one, err);
+    if (st == EF_OK) {
+        ef__json_open(&w, '{');
+        ef__shape_members(&w, &ef__shape_scope, &one.items[0]);
+        ef__json_close(&w, '}');
+    }
+    ef_scope_list_release(&one);
+    return st;
+}
+
 #define ACT(verb, run, id, summary, answer, status)                                                \
     {                                                                                              \
         "POST", "/v1/projections/{name}:" verb, EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL, \
@@ -307,12 +336,15 @@ const ef__route ef__routes_projections[] = {
         "Projection", 0),
     ACT("rollback", rollback, "rollbackProjection", "back to the generation before", "Projection",
         0),
+    {"GET", "/v1/projections/{name}/scope", EF__SCOPE_READ, 0, scope, "showScope",
+     "how far it is for one tenant", NULL, NULL, "Scope", 0},
     {"GET", "/v1/projections/{name}/failures", EF__SCOPE_READ, 0, failures, "listFailures",
      "events it could not digest", "limit:integer resolved:boolean", NULL, "Failures", 0},
     {"GET", "/v1/projections/{name}", EF__SCOPE_READ, 0, show, "showProjection",
      "one projection, its program and generations", NULL, NULL, "Projection", 0},
     {"PUT", "/v1/projections/{name}", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL, deploy,
-     "deployProjection", "deploy a program (text)", "on_error:string", "Program", "Projection", 0},
+     "deployProjection", "deploy a program (text)",
+     "in_place:boolean on_error:string reason:string", "Program", "Projection", 0},
     {"GET", "/v1/projections", EF__SCOPE_READ, 0, list, "listProjections", "all projections", NULL,
      NULL, "Projections", 0},
     {0},

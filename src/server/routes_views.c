@@ -86,6 +86,8 @@ static ef_status explain_view(ef__request *r, ef_error *err)
         for (size_t i = 0; i < batch.count; i++)
             ef__shape_write(&w, &ef__shape_event, &batch.events[i]);
         ef__json_close(&w, ']');
+        if (batch.more)
+            ef__request_add_header(r, "Everfold-More", "true");
     }
     ef_batch_release(&batch);
     return st;

@@ -58,16 +58,7 @@ void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of)
 void ef__summary_write(ef__json_writer *w, const ef_outbox_summary *summary)
 {
     ef__json_open(w, '{');
-    ef__json_key(w, "pending");
-    ef__json_int(w, summary->pending);
-    ef__json_key(w, "processing");
-    ef__json_int(w, summary->processing);
-    ef__json_key(w, "failed");
-    ef__json_int(w, summary->failed);
-    ef__json_key(w, "dead");
-    ef__json_int(w, summary->dead);
-    ef__json_key(w, "blocked");
-    ef__json_int(w, summary->blocked);
+    ef__shape_members(w, &ef__shape_summary, summary);
     ef__json_key(w, "oldest");
     if (summary->oldest.count > 0)
         ef__shape_write(w, &ef__shape_row, &summary->oldest.items[0]);

@@ -289,13 +289,13 @@ static ef_status read_field(const ef__json *json, const ef__field *field, void *
     return EF_OK;
 }
 
-ef_status ef__shape_read(const ef__json *object, const ef__shape *shape, void *thing, ef_error *err)
+ef_status ef__shape_read_more(const ef__json *object, const ef__shape *shape, void *thing,
+                              ef_error *err)
 {
     ef_status st = EF_OK;
 
     if (!object || object->kind != EF__JSON_OBJECT)
         return ef_fail(err, EF_BAD_JSON, "an object was expected");
-    memset(thing, 0, shape->size);
     for (const ef__field *field = shape->fields; st == EF_OK && field->key; field++) {
         const ef__json *json = ef__json_get(object, field->key);
         void *value = (char *)thing + field->offset;
@@ -305,4 +305,10 @@ ef_status ef__shape_read(const ef__json *object, const ef__shape *shape, void *t
             read_nothing(field, value);
     }
     return st;
+}
+
+ef_status ef__shape_read(const ef__json *object, const ef__shape *shape, void *thing, ef_error *err)
+{
+    memset(thing, 0, shape->size);
+    return ef__shape_read_more(object, shape, thing, err);
 }

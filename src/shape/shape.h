@@ -61,6 +61,20 @@ extern const ef__shape ef__shape_worker;     /* ef_worker, without target_partit
 extern const ef__shape ef__shape_partition;  /* ef_partition */
 extern const ef__shape ef__shape_act;        /* ef_act */
 extern const ef__shape ef__shape_stream;     /* ef_stream */
+extern const ef__shape ef__shape_head;       /* ef_head, without its hash */
+extern const ef__shape ef__shape_facts;      /* ef_store_facts, but for what a handle counts */
+extern const ef__shape ef__shape_lane;       /* ef_lane */
+extern const ef__shape ef__shape_summary;    /* ef_outbox_summary, without the oldest row */
+extern const ef__shape ef__shape_replayed;   /* ef_replayed */
+extern const ef__shape ef__shape_diff;       /* ef_diff */
+extern const ef__shape ef__shape_partition_changed; /* ef_partition_changed */
+
+/* What stands behind the members above on HTTP, and not on the command line, where it is told in
+ * other words. */
+extern const ef__shape ef__shape_row_more;        /* ef_row */
+extern const ef__shape ef__shape_worker_more;     /* ef_worker */
+extern const ef__shape ef__shape_projection_more; /* ef_projection, without its program */
+extern const ef__shape ef__shape_summary_more;    /* ef_outbox_summary */
 
 /* One that is appended: its place, with the names that the caller gave. */
 typedef struct ef__placed {
@@ -86,6 +100,9 @@ void ef__shape_members(ef__json_writer *w, const ef__shape *shape, const void *t
  */
 ef_status ef__shape_read(const ef__json *object, const ef__shape *shape, void *thing,
                          ef_error *err);
+/* The same into one that has been read by another shape. */
+ef_status ef__shape_read_more(const ef__json *object, const ef__shape *shape, void *thing,
+                              ef_error *err);
 
 /* --- answers of several parts (answer.c) ------------------------------------------------------ */
 

@@ -279,6 +279,109 @@ static const ef__field stream_fields[] = {
 };
 SHAPE(stream, ef_stream);
 
+static const char *lane_kind_word(int value)
+{
+    static const char *const words[] = {"apply", "projection", "publisher"};
+
+    return words[value];
+}
+
+static const ef__field head_fields[] = {
+    FIELD(ef_head, "position", INT64, position),
+    FIELD(ef_head, "recorded_at", TIME, recorded_us),
+    END,
+};
+SHAPE(head, ef_head);
+
+static const ef__field facts_fields[] = {
+    CHARS(ef_store_facts, "backend", backend),
+    CHARS(ef_store_facts, "version", version),
+    CHARS(ef_store_facts, "durability", durability),
+    FIELD(ef_store_facts, "power_loss_unsafe", BOOL, power_loss_unsafe),
+    CHARS(ef_store_facts, "id", journal_id),
+    FIELD(ef_store_facts, "schema", INT32, schema),
+    FIELD(ef_store_facts, "partitions", INT32, partitions),
+    FIELD(ef_store_facts, "store_bytes", COUNT, store_bytes),
+    FIELD(ef_store_facts, "wal_bytes", COUNT, wal_bytes),
+    FIELD(ef_store_facts, "free_bytes", COUNT, free_bytes),
+    FIELD(ef_store_facts, "streams", COUNT, streams),
+    END,
+};
+SHAPE(facts, ef_store_facts);
+
+static const ef__field lane_fields[] = {
+    FIELD(ef_lane, "name", STR, name),
+    WORD(ef_lane, "kind", kind, lane_kind_word, EF_LANE_KIND_PUBLISHER + 1),
+    FIELD(ef_lane, "enabled", BOOL, enabled),
+    FIELD(ef_lane, "types", STR, types),
+    END,
+};
+SHAPE(lane, ef_lane);
+
+static const ef__field summary_fields[] = {
+    FIELD(ef_outbox_summary, "pending", INT64, pending),
+    FIELD(ef_outbox_summary, "processing", INT64, processing),
+    FIELD(ef_outbox_summary, "failed", INT64, failed),
+    FIELD(ef_outbox_summary, "dead", INT64, dead),
+    FIELD(ef_outbox_summary, "blocked", INT64, blocked),
+    END,
+};
+SHAPE(summary, ef_outbox_summary);
+
+static const ef__field summary_more_fields[] = {
+    FIELD(ef_outbox_summary, "blocked_since", TIME, blocked_oldest_us),
+    END,
+};
+SHAPE(summary_more, ef_outbox_summary);
+
+static const ef__field replayed_fields[] = {
+    FIELD(ef_replayed, "events", INT64, events),     FIELD(ef_replayed, "applied", INT64, applied),
+    FIELD(ef_replayed, "ignored", INT64, ignored),   FIELD(ef_replayed, "failed", INT64, failed),
+    FIELD(ef_replayed, "deferred", INT64, deferred), END,
+};
+SHAPE(replayed, ef_replayed);
+
+static const ef__field diff_fields[] = {
+    FIELD(ef_diff, "views", INT64, views),
+    FIELD(ef_diff, "different", INT64, different),
+    FIELD(ef_diff, "left_only", INT64, left_only),
+    FIELD(ef_diff, "right_only", INT64, right_only),
+    END,
+};
+SHAPE(diff, ef_diff);
+
+static const ef__field partition_changed_fields[] = {
+    FIELD(ef_partition_changed, "before", INT32, before),
+    FIELD(ef_partition_changed, "after", INT32, after),
+    FIELD(ef_partition_changed, "pruned", INT64, pruned),
+    FIELD(ef_partition_changed, "kept", INT64, kept),
+    END,
+};
+SHAPE(partition_changed, ef_partition_changed);
+
+static const ef__field row_more_fields[] = {
+    FIELD(ef_row, "blocked", BOOL, blocked),
+    FIELD(ef_row, "skipped", BOOL, skip),
+    END,
+};
+SHAPE(row_more, ef_row);
+
+static const ef__field worker_more_fields[] = {
+    FIELD(ef_worker, "late", BOOL, late),
+    END,
+};
+SHAPE(worker_more, ef_worker);
+
+static const ef__field projection_more_fields[] = {
+    FIELD(ef_projection, "routed", BOOL, routed),
+    FIELD(ef_projection, "applied", INT64, applied),
+    FIELD(ef_projection, "ignored", INT64, ignored),
+    FIELD(ef_projection, "skipped", INT64, skipped),
+    FIELD(ef_projection, "no_function", BOOL, no_function),
+    END,
+};
+SHAPE(projection_more, ef_projection);
+
 ef__placed ef__placed_of(const ef_new_event *event, const ef_place *place)
 {
     ef__placed placed = {.stream = event->stream,

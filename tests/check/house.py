@@ -69,6 +69,7 @@ MAY_INCLUDE = {
     'bus': {'core', 'base'},
     'engine': {'journal', 'views', 'bus', 'fold', 'core', 'base'},
     'shape': {'base'},
+    'client': {'shape', 'base'},
     'server': {'shape', 'base'},
     'cli': {'server', 'shape', 'base'},
     '': set(),  # src/*.c
@@ -82,7 +83,7 @@ LIBRARY_FOLDERS = [
     (r'nats([/.].*)', ['bus/nats', 'journal/jetstream']),
     (r'lmdb\.h', ['views/lmdb']),
     (r'microhttpd\.h|gnutls/.*', ['server']),
-    (r'curl/.*', ['bus/webhook', 'server', 'cli']),
+    (r'curl/.*', ['bus/webhook', 'client', 'server']),
     (r'openssl/.*|xxhash\.h|zlib\.h|mpdecimal\.h', ['base']),
 ]
 

@@ -1,0 +1,96 @@
+/*
+ * front.h - the calls that commands make: on the stores that are open, or through a server.
+ *
+ * Each is the one of the same name in the public headers. This is the only place that knows both
+ * ways, so that no command has to.
+ */
+#ifndef EF_CLI_FRONT_H
+#define EF_CLI_FRONT_H
+
+#include "cli.h"
+
+#include <everfold/generation.h>
+#include <everfold/replay.h>
+
+ef_status cli_head(cli *c, ef_head *out, ef_error *err);
+ef_status cli_facts(cli *c, ef_store_facts *out, ef_error *err);
+ef_status cli_read_stream(cli *c, ef_str tenant, ef_str stream, int64_t from_seq, size_t limit,
+                          ef_batch *out, ef_error *err);
+ef_status cli_read_log(cli *c, const ef_log_query *query, ef_batch *out, ef_error *err);
+ef_status cli_read_id(cli *c, ef_str tenant, ef_str id, ef_batch *out, ef_error *err);
+ef_status cli_wait(cli *c, int64_t after, int64_t timeout_ms, ef_error *err);
+ef_status cli_type_set(cli *c, const ef_type *type, ef_error *err);
+ef_status cli_type_get(cli *c, ef_str name, ef_type_list *out, ef_error *err);
+ef_status cli_type_ls(cli *c, ef_type_list *out, ef_error *err);
+
+ef_status cli_view_get(cli *c, ef_str projection, ef_str tenant, ef_str id,
+                       const ef_freshness *freshness, ef_view_list *out, ef_error *err);
+ef_status cli_view_find(cli *c, const ef_view_query *query, ef_view_list *out, ef_error *err);
+ef_status cli_view_explain(cli *c, ef_str projection, ef_str tenant, ef_str id, size_t limit,
+                           ef_batch *out, ef_error *err);
+ef_status cli_view_at(cli *c, ef_str projection, ef_str tenant, ef_str id, int64_t position,
+                      ef_view_list *out, ef_error *err);
+ef_status cli_view_export(cli *c, ef_str projection, ef_str tenant, bool any_tenant,
+                          bool (*each)(void *context, const ef_view *view), void *context,
+                          int64_t *out_as_of, ef_error *err);
+
+ef_status cli_projection_ls(cli *c, ef_str name, ef_projection_list *out, ef_error *err);
+ef_status cli_projection_scope(cli *c, ef_str name, ef_str tenant, ef_scope_list *out,
+                               ef_error *err);
+ef_status cli_projection_failures(cli *c, ef_str name, bool resolved, size_t limit,
+                                  ef_failure_list *out, ef_error *err);
+ef_status cli_projection_pause(cli *c, ef_str name, ef_error *err);
+ef_status cli_projection_resume(cli *c, ef_str name, ef_error *err);
+ef_status cli_projection_rebuild(cli *c, const ef_rebuild *rebuild, ef_run_list *out,
+                                 ef_error *err);
+ef_status cli_projection_verify(cli *c, ef_str projection, ef_str who, ef_str reason,
+                                ef_run_list *out, ef_error *err);
+ef_status cli_projection_switch(cli *c, const ef_route *route, ef_error *err);
+ef_status cli_projection_rollback(cli *c, const ef_route *route, ef_error *err);
+ef_status cli_projection_retire(cli *c, const ef_route *route, int64_t *out_count, ef_error *err);
+ef_status cli_projection_diff(cli *c, const ef_route *left, const ef_route *right,
+                              bool (*each)(void *context, const ef_difference *difference),
+                              void *context, ef_diff *out, ef_error *err);
+ef_status cli_projection_seed(cli *c, const ef_seed *seed, ef_run_list *out, ef_error *err);
+
+ef_status cli_outbox_ls(cli *c, const ef_outbox_query *query, ef_row_list *out, ef_error *err);
+ef_status cli_outbox_summarise(cli *c, const ef_outbox_query *query, ef_outbox_summary *out,
+                               ef_error *err);
+ef_status cli_outbox_requeue(cli *c, const ef_outbox_act *act, ef_row_list *out, ef_error *err);
+ef_status cli_outbox_requeue_dead(cli *c, ef_str lane, ef_str who, size_t limit, ef_row_list *out,
+                                  ef_error *err);
+ef_status cli_outbox_skip(cli *c, const ef_outbox_act *act, ef_row_list *out, ef_error *err);
+ef_status cli_outbox_replay(cli *c, const ef_outbox_act *act, ef_row_list *out, ef_error *err);
+ef_status cli_lane_ls(cli *c, ef_lane_list *out, ef_error *err);
+ef_status cli_act_ls(cli *c, const ef_act_query *query, ef_act_list *out, ef_error *err);
+
+ef_status cli_run_get(cli *c, ef_str id, ef_run_list *out, ef_error *err);
+ef_status cli_run_ls(cli *c, bool open_only, size_t limit, ef_run_list *out, ef_error *err);
+ef_status cli_run_cancel(cli *c, ef_str id, ef_error *err);
+ef_status cli_replay_request(cli *c, const ef_replay *replay, ef_run_list *out, ef_error *err);
+ef_status cli_replay_look(cli *c, const ef_replay *replay, bool validate,
+                          void (*failed)(void *context, ef_str projection, const ef_event *event,
+                                         ef_str message),
+                          void *context, ef_replayed *out, ef_error *err);
+ef_status cli_gap_ls(cli *c, ef_gap_list *out, ef_error *err);
+ef_status cli_gap_repair(cli *c, ef_gap_list *out, ef_error *err);
+
+ef_status cli_lease_ls(cli *c, const ef_lease_kind *kind, ef_lease_list *out, ef_error *err);
+ef_status cli_worker_ls(cli *c, ef_worker_list *out, ef_error *err);
+ef_status cli_partition_ls(cli *c, ef_partition_list *out, ef_error *err);
+ef_status cli_partition_sync(cli *c, const ef_partition_change *change, ef_partition_changed *out,
+                             ef_error *err);
+
+/* Deploy a program; `path` is for messages. */
+ef_status cli_projection_deploy(cli *c, const char *path, ef_str text, bool in_place,
+                                ef_projection_list *out, ef_text *out_report, ef_error *err);
+/* Up to where the projection has everything of a tenant. */
+ef_status cli_projection_as_of(cli *c, ef_str name, ef_str tenant, int64_t *out, ef_error *err);
+/* As ef_engine_run; a server's workers drive it, and it is only watched here. */
+ef_status cli_engine_run(cli *c, ef_str id, const ef_run_options *options, ef_run_list *out,
+                         ef_error *err);
+/* EF_UNSUPPORTED through a server. */
+ef_status cli_stream_head(cli *c, ef_str tenant, ef_str stream, int64_t *out_seq,
+                          int64_t *out_position, ef_error *err);
+
+#endif

@@ -1,0 +1,182 @@
+/*
+ * outbox.c - what waits, what failed, and what an operator does about it.
+ */
+#include "client_priv.h"
+
+#include <stdio.h>
+
+static ef_status read_rows(const ef__json *array, ef_row_list *out, ef_error *err)
+{
+    const void *items = NULL;
+    ef_status st = ef__items_read(array, &ef__shape_row, &ef__shape_row_more, &out->room->arena,
+                                  &items, &out->count, err);
+
+    out->items = items;
+    return st;
+}
+
+static void begin_report(ef__ask *call, const ef_outbox_query *query)
+{
+    ef_str status = query->blocked_only ? EF_STR("blocked")
+                    : query->status     ? ef_str_from(ef_row_status_name(*query->status))
+                                        : EF_STR("");
+
+    ef__ask_path(call, "/v1/outbox?limit=");
+    call->asked = true;
+    (void)ef__buf_printf(&call->target, "%zu", query->limit);
+    ef__ask_text(call, "status", status);
+    ef__ask_text(call, "lane", query->lane);
+    ef__ask_text(call, "after", query->after);
+}
+
+ef_status ef_client_outbox_ls(ef_client *client, const ef_outbox_query *query, ef_row_list *out,
+                              ef_error *err)
+{
+    ef__ask call = EF__ASK("GET", query->any_tenant ? EF_STR("") : query->tenant);
+    const ef__json *answer, *next;
+    ef_status st = ef__room_ready(&out->room, err);
+
+    out->count = 0;
+    out->next[0] = '\0';
+    begin_report(&call, query);
+    if (st == EF_OK)
+        st = ef__ask_json(client, &call, &out->room->arena, &answer, err);
+    if (st == EF_OK)
+        st = read_rows(ef__json_get(answer, "rows"), out, err);
+    next = st == EF_OK ? ef__json_get(answer, "next") : NULL;
+    if (next && next->kind == EF__JSON_STRING)
+        (void)snprintf(out->next, sizeof(out->next), "%.*s", EF_STR_ARG(next->text));
+    ef__ask_release(&call);
+    return st;
+}
+
+static ef_status read_summary(const ef__json *json, ef_outbox_summary *out, ef_error *err)
+{
+    const ef__json *oldest = ef__json_get(json, "oldest");
+    ef_row_list rows = out->oldest;
+    ef_row *row = NULL;
+    ef_status st = ef__shape_read(json, &ef__shape_summary, out, err);
+
+    out->oldest = rows;
+    if (st == EF_OK)
+        st = ef__shape_read_more(json, &ef__shape_summary_more, out, err);
+    if (st != EF_OK || !oldest || oldest->kind != EF__JSON_OBJECT)
+        return st;
+    row = ef__arena_zalloc(&rows.room->arena, 1, sizeof(*row));
+    st = row ? ef__shape_read(oldest, &ef__shape_row, row, err) : ef__room_full(err);
+    if (st == EF_OK)
+        st = ef__shape_read_more(oldest, &ef__shape_row_more, row, err);
+    out->oldest.items = row;
+    out->oldest.count = st == EF_OK ? 1 : 0;
+    return st;
+}
+
+ef_status ef_client_outbox_summarise(ef_client *client, const ef_outbox_query *query,
+                                     ef_outbox_summary *out, ef_error *err)
+{
+    ef_outbox_query counted = {
+        .lane = query->lane, .tenant = query->tenant, .any_tenant = query->any_tenant};
+    ef__ask call = EF__ASK("GET", query->any_tenant ? EF_STR("") : query->tenant);
+    const ef__json *answer;
+    ef_status st;
+
+    *out = (ef_outbox_summary){0};
+    st = ef__room_ready(&out->oldest.room, err);
+    begin_report(&call, &counted);
+    if (st == EF_OK)
+        st = ef__ask_json(client, &call, &out->oldest.room->arena, &answer, err);
+    if (st == EF_OK)
+        st = read_summary(ef__json_get(answer, "summary"), out, err);
+    ef__ask_release(&call);
+    return st;
+}
+
+/* --- acts
+ * ------------------------------------------------------------------------------------------ */
+
+static ef_status act(ef_client *client, const char *path, ef__ask *call, ef_row_list *out,
+                     ef_error *err)
+{
+    const ef__json *answer;
+    ef_status st = ef__room_ready(&out->room, err);
+
+    out->count = 0;
+    out->next[0] = '\0';
+    ef__ask_path(call, path);
+    if (st == EF_OK)
+        st = ef__ask_json(client, call, &out->room->arena, &answer, err);
+    if (st == EF_OK)
+        st = read_rows(ef__json_get(answer, "rows"), out, err);
+    ef__ask_release(call);
+    return st;
+}
+
+static ef_status act_on_one(ef_client *client, const char *path, const ef_outbox_act *what,
+                            ef_row_list *out, ef_error *err)
+{
+    ef__ask call = EF__ASK("POST", what->tenant);
+    ef__json_writer w = ef__ask_writer(&call);
+
+    ef__json_open(&w, '{');
+    ef__ask_member(&w, "stream", what->stream);
+    ef__ask_number(&w, "seq", what->seq);
+    ef__ask_member(&w, "lane", what->lane);
+    ef__ask_member(&w, "reason", what->reason);
+    ef__json_close(&w, '}');
+    return act(client, path, &call, out, err);
+}
+
+ef_status ef_client_outbox_requeue(ef_client *client, const ef_outbox_act *what, ef_row_list *out,
+                                   ef_error *err)
+{
+    return act_on_one(client, "/v1/outbox:requeue", what, out, err);
+}
+
+ef_status ef_client_outbox_skip(ef_client *client, const ef_outbox_act *what, ef_row_list *out,
+                                ef_error *err)
+{
+    return act_on_one(client, "/v1/outbox:skip", what, out, err);
+}
+
+ef_status ef_client_outbox_replay(ef_client *client, const ef_outbox_act *what, ef_row_list *out,
+                                  ef_error *err)
+{
+    return act_on_one(client, "/v1/outbox:replay", what, out, err);
+}
+
+ef_status ef_client_outbox_requeue_dead(ef_client *client, ef_str lane, size_t limit,
+                                        ef_row_list *out, ef_error *err)
+{
+    ef__ask call = EF__ASK("POST", EF_STR(""));
+    ef__json_writer w = ef__ask_writer(&call);
+
+    ef__json_open(&w, '{');
+    ef__ask_member(&w, "lane", lane);
+    ef__ask_number(&w, "limit", (int64_t)limit);
+    ef__json_close(&w, '}');
+    return act(client, "/v1/outbox:requeue-dead", &call, out, err);
+}
+
+ef_status ef_client_act_ls(ef_client *client, const ef_act_query *query, ef_act_list *out,
+                           ef_error *err)
+{
+    ef__ask call = EF__ASK("GET", EF_STR(""));
+    const ef__json *answer;
+    const void *items = NULL;
+    ef_status st = ef__room_ready(&out->room, err);
+
+    out->count = 0;
+    ef__ask_path(&call, "/v1/audit");
+    ef__ask_int(&call, "limit", (int64_t)query->limit);
+    ef__ask_int(&call, "before", query->before);
+    ef__ask_text(&call, "act", query->act);
+    ef__ask_text(&call, "lane", query->lane);
+    if (st == EF_OK)
+        st = ef__ask_json(client, &call, &out->room->arena, &answer, err);
+    if (st == EF_OK)
+        st = ef__items_read(answer, &ef__shape_act, NULL, &out->room->arena, &items, &out->count,
+                            err);
+    out->items = items;
+    ef__ask_release(&call);
+    return st;
+}

@@ -1,0 +1,175 @@
+"""Every command says the same on a data directory and through the server that has it."""
+import json
+import os
+import re
+import subprocess
+
+import support
+from support import CUSTOMERS, Case, Server, make_token, wait_until
+
+STRICT = """projection strict version 1
+  view data.customer
+
+on order.placed
+  share += data.amount / data.count
+"""
+SEED = '{"view_id":"a","data":{"orders":1,"total":2}}\n'
+
+
+def run(*arguments, stdin=None, env=None):
+    return subprocess.run([support.EVERFOLD, *arguments], capture_output=True, text=True, input=stdin,
+                          timeout=60, env={**os.environ, **(env or {})})
+
+
+def masked(text):
+    """What differs from one moment to the next, or by who asks: times, what is left of a lease, sizes."""
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text)
+    text = re.sub(r'"(ttl_ms|wal_bytes|store_bytes|free_bytes|lag_seconds|seconds|events_per_second)":[\d.]+', r'"\1":N', text)
+    text = re.sub(r"\s*\d+(\.\d+)? ([KMG]?B|s)\b", " SIZE", text)
+    return re.sub(r"(http|sqlite):[^\s\",]+", "STORE", text)
+
+
+class Alike(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server.ask("PUT", "/v1/projections/customers", CUSTOMERS)
+        cls.server.ask("PUT", "/v1/projections/strict", STRICT)
+        for i in range(12):
+            cls.server.ask("POST", f"/v1/streams/o-{i % 3}/events",
+                           {"type": "order.placed", "id": f"e-{i}", "meta": {"n": i},
+                            "data": {"customer": f"c-{i % 4}", "amount": i, "count": i % 5}})
+        cls.server.ask("POST", "/v1/streams/x/events", {"type": "order.placed", "data": {"customer": "d"}},
+                       headers={"X-Tenant-Id": "other"})
+        wait_until(lambda: cls.server.ask("GET", "/v1/views/customers/c-3?current&wait=5s").status == 200)
+        wait_until(lambda: len(cls.server.ask("GET", "/v1/projections/strict/failures").json()) >= 3)
+        cls.ran = cls.server.ask("POST", "/v1/projections/customers:rebuild",
+                                 {"reason": "a test", "no_switch": True}).json()["id"]
+        wait_until(lambda: cls.server.ask("GET", f"/v1/runs/{cls.ran}").json()["state"] == "completed")
+
+    def both(self, *arguments, stdin=None):
+        """The answer through the server, which is the one on the directory."""
+        here = run(*arguments, "--data", str(self.server.data), stdin=stdin)
+        there = run(*arguments, "--server", self.server.url, stdin=stdin)
+        self.assertEqual((here.returncode, masked(here.stdout), masked(here.stderr)),
+                         (there.returncode, masked(there.stdout), masked(there.stderr)), arguments)
+        return there
+
+    def test_reading(self):
+        reads = [
+            "event ls o-1", "event ls o-1 --from-seq 2 --limit 1", "event log --limit 5",
+            "event log --after 3 --type order.*", "event log --all-tenants", "event log --tenant other",
+            "event show e-4", "type ls", "projection ls", "projection show customers",
+            "projection show strict", "projection show customers --tenant other",
+            "projection failures strict", "projection wait customers --timeout 5s",
+            "projection wait customers --tenant other --timeout 5s", "view get customers c-1",
+            "view get customers d --tenant other", "view query customers",
+            "view query customers --where total>8 --sort -total --limit 2",
+            "view query customers --fields total --explain", "view query customers --count",
+            "view explain customers c-1", "view explain customers c-1 --limit 1",
+            "view at customers c-1 --position 6", "view export customers", "outbox report --status failed",
+            "outbox report --lane strict --tenant other", "act ls", "gaps detect", "run ls", "run ls --open",
+            f"run show {self.ran}", f"run watch {self.ran}", "lease ls", "lease ls --kind partition",
+            "worker ls", "partition ls", "replay --dry-run", "replay --validate --projection strict",
+            "replay --dry-run --stream o-1 --after-seq 1 --from-date 2020-01-01",
+            "projection diff customers --generations 1,2", "partition sync --dry-run --count 32", "status",
+        ]
+        for command in reads:
+            for form in ("table", "json") if command != "event ls o-1" else ("table", "json", "ndjson"):
+                with self.subTest(command=command, form=form):
+                    self.both(*command.split(), "-o", form)
+
+    def test_what_is_refused(self):
+        for command, code in (
+                ("event ls nobody", 3), ("event show nobody", 3), ("view get customers nobody", 3),
+                ("view get nobody x", 3), ("projection show nobody", 3), ("run show nobody", 3),
+                ("view query customers --where total>>", 2), ("outbox requeue o-1 99 --lane strict", 3),
+                ("event append o-1 --type t --data {} --expected-seq 1", 4),
+                ("event append o-1 --type t --data {} --id e-1", 4),
+                ("view get customers c-1 --at-least nonsense", 2),
+                ("projection switch customers --generation 99", 3),
+                ("projection wait customers --position 9999 --timeout 10ms", 5)):
+            for form in ("table", "json"):
+                with self.subTest(command=command, form=form):
+                    self.assertEqual(code, self.both(*command.split(), "-o", form).returncode)
+
+    def test_what_is_the_same_when_done_twice(self):
+        program = self.server.dir / "customers.fold"
+        program.write_text(CUSTOMERS)
+        lines = self.server.dir / "lines.ndjson"
+        lines.write_text("".join(json.dumps({"stream": f"i-{i}", "type": "imported", "id": f"i-{i}",
+                                             "data": {}}) + "\n" for i in range(5)))
+        run("event", "import", str(lines), "--data", str(self.server.data))
+        run("event", "append", "twice", "--type", "t", "--data", "{}", "--id", "twice",
+            "--data", str(self.server.data))
+        for command in ("event append twice --type t --data {} --id twice", f"event import {lines}",
+                        "type set order.placed --intent replay_only --publish no",
+                        "type set order.placed --intent projection_and_replay --publish yes",
+                        f"projection deploy {program}", "projection pause customers",
+                        "projection resume customers", "partition sync --count 16 --prune",
+                        "outbox requeue-dead --lane strict", "gaps repair"):
+            with self.subTest(command=command):
+                self.both(*command.split(), "-o", "json")
+
+    def test_runs_are_seen_through(self):
+        at = json.loads(run("status", "--server", self.server.url, "-o", "json").stdout)["journal"]["position"]
+        for command, stdin in (("projection rebuild customers --no-switch --wait", None),
+                               ("projection verify customers", None),
+                               ("replay --projection customers", None),
+                               (f"view seed customers - --position {at}", SEED)):
+            with self.subTest(command=command):
+                done = run(*command.split(), "--server", self.server.url, "-o", "json", stdin=stdin)
+                self.assertEqual(0, done.returncode, done.stderr)
+        generation = json.loads(done.stdout)["detail"]["built"]
+        done = run("projection", "retire", "customers", "--generation", str(generation), "--server",
+                   self.server.url)
+        self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_a_follower_of_the_log(self):
+        follower = subprocess.Popen([support.EVERFOLD, "event", "log", "--follow", "--type", "followed",
+                                     "-o", "ndjson", "--server", self.server.url],
+                                    stdout=subprocess.PIPE, text=True)
+        self.append("followed", "followed", {"n": 1})
+        self.assertEqual({"n": 1}, json.loads(follower.stdout.readline())["data"])
+        follower.terminate()
+        follower.communicate(timeout=20)
+
+    def test_what_does_not_go_through_a_server(self):
+        for command in ("doctor", "work --once", "init", "token ls", "serve"):
+            done = run(*command.split(), "--server", self.server.url)
+            self.assertEqual(2, done.returncode)
+            self.assertIn("does not go through a server", done.stderr)
+        done = run("status", "--server", self.server.url, "--data", str(self.server.data))
+        self.assertEqual(2, done.returncode)
+        self.assertIn("--server excludes --data", done.stderr)
+
+    def test_a_server_that_is_not_there(self):
+        done = run("status", env={"EVERFOLD_SERVER": "http://127.0.0.1:1"})
+        self.assertEqual((5, True), (done.returncode, "cannot be reached" in done.stderr), done.stderr)
+        for url in ("nonsense", "ftp://x", "http://", "http://user@127.0.0.1:1"):
+            self.assertEqual(2, run("status", "--server", url).returncode, url)
+
+
+class Tokens(Case):
+    def test_a_token_from_the_environment_or_a_file(self):
+        server = Server()
+        self.addCleanup(server.stop)
+        token = make_token(server.data, "--scope", "read")["token"]
+        path = server.dir / "token"
+        path.write_text(token + "\n")
+
+        def status(*arguments, **env):
+            return run("projection", "ls", "--server", server.url, *arguments, env=env)
+        wait_until(lambda: status().returncode == 2)
+        self.assertIn("token", status().stderr)
+        self.assertEqual(0, status(EVERFOLD_TOKEN=token).returncode)
+        self.assertEqual(0, status("--token-file", str(path)).returncode)
+        self.assertEqual(0, status(EVERFOLD_TOKEN_FILE=str(path)).returncode)
+        self.assertEqual(2, status(EVERFOLD_TOKEN="ef_wrong").returncode)
+        self.assertEqual(3, status("--token-file", str(server.dir / "none")).returncode)
+        done = run("projection", "pause", "x", "--server", server.url, env={"EVERFOLD_TOKEN": token})
+        self.assertEqual((2, True), (done.returncode, "scope operate" in done.stderr), done.stderr)
+        done = run("status", "--server", "http://192.0.2.1:7450", env={"EVERFOLD_TOKEN": token})
+        self.assertEqual((2, True), (done.returncode, "by https only" in done.stderr), done.stderr)
+        shown = run("config", "show", "--data", str(server.data), env={"EVERFOLD_TOKEN": token})
+        self.assertEqual((0, False), (shown.returncode, token in shown.stdout), shown.stderr)
