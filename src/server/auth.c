@@ -120,6 +120,7 @@ static ef_status check_token(const ef__server *server, ef_str text, ef__principa
     *out = (ef__principal){.scopes = token->scopes, .bound = token->bound};
     memcpy(out->tenant, token->tenant, sizeof(out->tenant));
     (void)snprintf(out->name, sizeof(out->name), "token %s", token->id);
+    (void)snprintf(out->token, sizeof(out->token), "%s", token->id);
     return EF_OK;
 }
 
@@ -140,4 +141,20 @@ ef_status ef__token_check(ef__server *server, ef_str authorization, bool from_lo
     }
     pthread_rwlock_unlock(&server->tokens->lock);
     return st;
+}
+
+bool ef__principal_stands(ef__server *server, const ef__principal *who)
+{
+    bool stands;
+
+    look_again(server);
+    pthread_rwlock_rdlock(&server->tokens->lock);
+    stands = who->token[0] == '\0' && server->tokens->list.count == 0;
+    for (size_t i = 0; who->token[0] && i < server->tokens->list.count; i++) {
+        const ef__token *token = &server->tokens->list.items[i];
+        if (strcmp(token->id, who->token) == 0)
+            stands = strcmp(ef__token_state(token, ef__server_now(server)), "live") == 0;
+    }
+    pthread_rwlock_unlock(&server->tokens->lock);
+    return stands;
 }

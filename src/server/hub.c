@@ -18,6 +18,7 @@
 #define PENDING_BYTES_MAX (1u << 20)  /* that wait for one follower */
 #define FRAMES_BYTES_MAX (80u << 20)  /* of one read: the largest events, with room to spare */
 #define HEARTBEAT_US (15 * 1000000ll) /* so that a reader who is gone is noticed */
+#define LOOK_US 1000000ll             /* whether tokens still stand */
 #define BEHIND_MS 10                  /* a projection is behind: look again after this */
 #define VAINLY_MAX 100                /* it does not come: look as when idle */
 #define IDLE_MS 1000
@@ -38,6 +39,7 @@ struct ef__follower {
     ef__follower *next; /* in its topic, or among those who are new */
     ef__topic_key key;
     ef_view_place after;
+    ef__principal who;
     int64_t users; /* atomic: the hub, and the request */
     pthread_mutex_t lock;
     link *first, *last;
@@ -67,7 +69,7 @@ struct ef__hub {
     topic *topics;
     ef__follower *fresh; /* have joined, and have no topic yet */
     bool ending;
-    int64_t beat_us;
+    int64_t beat_us, looked_us;
 };
 
 /* --- chunks and followers -----------------------------------------------------------------------
@@ -383,6 +385,28 @@ static void topic_step(struct ef__hub *hub, topic *t, bool *out_more)
     ef__buf_release(&frames);
 }
 
+/* Whoever would not be let in any more is not told any more either. */
+static void look_at_tokens(struct ef__hub *hub)
+{
+    int64_t now_us = ef__server_mono(hub->server);
+
+    if (now_us - hub->looked_us < LOOK_US)
+        return;
+    hub->looked_us = now_us;
+    for (topic *t = hub->topics; t; t = t->next)
+        for (ef__follower **at = &t->followers; *at;) {
+            ef__follower *f = *at;
+            if (ef__principal_stands(hub->server, &f->who)) {
+                at = &f->next;
+                continue;
+            }
+            *at = f->next;
+            follower_end(f);
+            follower_drop(f);
+            __atomic_sub_fetch(&hub->server->counts.followers, 1, __ATOMIC_RELAXED);
+        }
+}
+
 static void beat(struct ef__hub *hub)
 {
     int64_t now_us = ef__server_mono(hub->server);
@@ -433,6 +457,7 @@ static void *follow(void *context)
                 topic_step(hub, t, &more);
             behind = behind || (t->behind && t->vainly < VAINLY_MAX);
         }
+        look_at_tokens(hub);
         beat(hub);
         tidy(hub);
         if (!more)
@@ -446,7 +471,7 @@ static void *follow(void *context)
  * -------------------------------------------------------------------------------- */
 
 ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_view_place *after,
-                       ef__follower **out, ef_error *err)
+                       const ef__principal *who, ef__follower **out, ef_error *err)
 {
     ef__follower *f = calloc(1, sizeof *f);
     struct ef__hub *hub = server->hub;
@@ -455,6 +480,7 @@ ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_vi
         return ef_fail(err, EF_NO_MEMORY, "memory ran out");
     f->key = *key;
     f->after = *after;
+    f->who = *who;
     f->users = 2;
     pthread_mutex_init(&f->lock, NULL);
     pthread_mutex_lock(&hub->lock);

@@ -26,10 +26,11 @@ typedef struct ef__topic_key {
 
 typedef struct ef__follower ef__follower;
 
-/* Follow from `after` on; nothing waits there in a topic of events. The follower is the request's;
+/* Follow from `after` on; nothing waits there in a topic of events. It ends when
+ * `who` would not be let in any more. The follower is the request's;
  * it leaves by ef__follower_leave. */
 ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_view_place *after,
-                       ef__follower **out, ef_error *err);
+                       const ef__principal *who, ef__follower **out, ef_error *err);
 
 /* For the network: copy up to `max` bytes; 0: none just now, and whoever reads is parked, to be
  * woken by `wake`; -1: it is over. */

@@ -18,7 +18,8 @@ typedef struct ef__principal {
     unsigned scopes;
     bool bound; /* to `tenant` */
     char tenant[256];
-    char name[80]; /* for acts and logs: the token's id, or "loopback" */
+    char name[80];  /* for acts and logs: the token's id, or "loopback" */
+    char token[40]; /* the token's id; "": it came without one */
 } ef__principal;
 
 /* How many there are just now, and how many connections were closed for being slow. Atomic. */
@@ -97,6 +98,9 @@ void ef__tls_close(ef__server *server); /* when the network's thread has ended *
 /* Who it is, by the Authorization header: EF_OK, or 401 in words. */
 ef_status ef__token_check(ef__server *server, ef_str authorization, bool from_loopback,
                           ef__principal *out, ef_error *err);
+/* Would it be let in again? No: its token was revoked or has expired; or there is a token by now,
+ * and it came without one. */
+bool ef__principal_stands(ef__server *server, const ef__principal *who);
 ef_status ef__tokens_open(ef__server *server, ef_error *err);
 ef_status ef__tokens_reload(ef__server *server, ef_error *err);
 bool ef__tokens_any(const ef__server *server);

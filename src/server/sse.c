@@ -93,7 +93,7 @@ static ef_status join(ef__request *r, ef__topic_key *key, ef_error *err)
     if (st == EF_OK)
         st = copy("tenant", r->tenant, key->tenant, err);
     if (st == EF_OK)
-        st = ef__hub_join(r->server, key, &after, &r->follower, err);
+        st = ef__hub_join(r->server, key, &after, &r->who, &r->follower, err);
     if (st == EF_OK)
         r->type = "text/event-stream";
     return st;

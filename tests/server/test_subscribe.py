@@ -2,7 +2,7 @@
 import json
 import threading
 
-from support import CUSTOMERS, Case, Server, wait_until
+from support import CUSTOMERS, Case, Server, everfold, make_token, wait_until
 
 
 class Follower:
@@ -167,6 +167,25 @@ class Failing(Case):
         other = Follower(self.server, path, {"Last-Event-ID": f"{there};{there}",
                                              "X-Tenant-Id": "another"})
         wait_until(lambda: other.ended)
+
+
+class Revoked(Case):
+    def test_a_token_that_is_revoked_ends_its_subscriptions(self):
+        open_to_all = Follower(self.server, "/v1/subscribe/events")
+        one, other = (make_token(self.server.data, "--scope", "read,append") for _ in range(2))
+        wait_until(lambda: open_to_all.ended)  # the first token ends what this machine may do
+
+        def follow(token):
+            return Follower(self.server, "/v1/subscribe/events",
+                            {"Authorization": "Bearer " + token["token"]})
+        ends, stays = follow(one), follow(other)
+        self.ask("POST", "/v1/streams/x/events", {"type": "t", "data": {}}, token=other["token"])
+        wait_until(lambda: ends.frames and stays.frames)
+        everfold(self.server.data, "token", "revoke", one["id"])
+        wait_until(lambda: ends.ended)
+        self.ask("POST", "/v1/streams/x/events", {"type": "t", "data": {}}, token=other["token"])
+        wait_until(lambda: len(stays.frames) == 2)
+        self.assertEqual((1, False), (len(ends.frames), stays.ended))
 
 
 class Stop(Case):
