@@ -69,9 +69,9 @@ class Words(Case):
                       ["event", "log", "--journal", "memory:"]):
             self.assertEqual("[]\n", self.ok(*words, "-o", "json").out)
 
-    def test_the_server_option_says_that_it_comes_with_the_server(self):
-        self.refused(2, "--server", "http://localhost:7450", "status",
-                     saying="it comes with the server")
+    def test_a_server_that_is_not_there_is_named(self):
+        self.refused(5, "--server", "http://127.0.0.1:1", "status",
+                     saying="http://127.0.0.1:1 cannot be reached")
 
     def test_errors_are_problem_objects_with_json(self):
         problem = self.refused(2, "event", "ls", "-o", "json").problem()
