@@ -36,6 +36,7 @@ typedef struct serving {
     ef__server *server;
     cli_demo *demo; /* NULL: none was asked for */
     char tokens[PATH_MAX];
+    char otlp[PATH_MAX];
     int listen_fd; /* a service manager's; 0: none */
     int64_t watchdog_us, beat_us, status_us;
     pulse pulses[POSTS_MAX];
@@ -147,6 +148,24 @@ static const char *text_of(const cli *c, const char *key)
     return text.len > 0 ? text.ptr : NULL;
 }
 
+/* The variables that OpenTelemetry's programs share. NULL: no traces are wanted. */
+static const char *otlp_url(char room[PATH_MAX])
+{
+    const char *traces = getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
+    const char *all = getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), *off = getenv("OTEL_SDK_DISABLED");
+    size_t length = all ? strlen(all) : 0;
+
+    if (off && strcasecmp(off, "true") == 0)
+        return NULL;
+    if (traces && traces[0])
+        return traces;
+    while (length > 0 && all[length - 1] == '/')
+        length--;
+    if (length == 0 || snprintf(room, PATH_MAX, "%.*s/v1/traces", (int)length, all) >= PATH_MAX)
+        return NULL;
+    return room;
+}
+
 static ef_status start_server(serving *s, ef_error *err)
 {
     cli *c = s->c;
@@ -174,6 +193,9 @@ static ef_status start_server(serving *s, ef_error *err)
                               .request_ms = ef__settings_int(set, "server.request"),
                               .access_log = cli_has(c, "access-log") ||
                                             ef__settings_bool(set, "server.access_log"),
+                              .otlp_url = otlp_url(s->otlp),
+                              .otlp_headers = getenv("OTEL_EXPORTER_OTLP_HEADERS"),
+                              .otlp_service = getenv("OTEL_SERVICE_NAME"),
                               .log = &c->log},
         &s->server, err);
 }

@@ -14,6 +14,7 @@
 #include "cloudevent.h"
 #include "http_priv.h"
 #include "hub.h"
+#include "trace.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -262,6 +263,7 @@ static enum MHD_Result send_answer(exchange *x)
     add_headers(response, r, x->refused);
     ef__meter_request(r);
     log_access(r);
+    ef__trace_request(r);
     set_turn(r->server, x->peer, !follows);
     sent = MHD_queue_response(r->connection, (unsigned)(r->status ? r->status : 200), response);
     MHD_destroy_response(response);

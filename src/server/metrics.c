@@ -8,6 +8,7 @@
 #include "metrics.h"
 
 #include "request.h"
+#include "trace.h"
 
 #include <everfold/lease.h>
 #include <everfold/outbox.h>
@@ -17,6 +18,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define RUNS_MAX 100
 #define PROJECTIONS_MAX 200 /* with series of their own; everfold_projections counts all */
 #define LANES_MAX 200
 #define POSTS_MAX 72
@@ -64,6 +66,12 @@ void ef__meter_append(ef__server *server, ef_status status, const ef_place *plac
         duplicates += places[i].duplicate;
     add(&m->appended[0], (int64_t)count - duplicates);
     add(&m->appended[1], duplicates);
+}
+
+void ef__meter_wait(ef__server *server, ef_status status, int64_t us)
+{
+    if (status == EF_OK || status == EF_NOT_FOUND || status == EF_TIMEOUT)
+        observe(&server->meter.waits[status == EF_TIMEOUT], us);
 }
 
 static size_t route_number(const ef__route *wanted)
@@ -128,23 +136,35 @@ static void seconds(ef__buf *out, int64_t us)
     ef__buf_printf(out, "%" PRId64 ".%06" PRId64, us / 1000000, us % 1000000);
 }
 
-static void write_histogram(ef__buf *out, const char *name, const char *help,
-                            const ef__histogram *h)
+/* `outcome` NULL: it has no such label. */
+static void write_buckets(ef__buf *out, const char *name, const char *outcome,
+                          const ef__histogram *h)
 {
+    char within[48] = "", alone[48] = "";
     int64_t total = 0;
 
-    family(out, name, "histogram", help);
+    if (outcome) {
+        (void)snprintf(within, sizeof(within), "outcome=\"%s\",", outcome);
+        (void)snprintf(alone, sizeof(alone), "{outcome=\"%s\"}", outcome);
+    }
     for (size_t i = 0; i < EF__BUCKETS; i++) {
         total += load(&h->counts[i]);
-        ef__buf_printf(out, "everfold_%s_bucket{le=\"", name);
+        ef__buf_printf(out, "everfold_%s_bucket{%sle=\"", name, within);
         seconds(out, bucket_us[i]);
         ef__buf_printf(out, "\"} %" PRId64 "\n", total);
     }
     total += load(&h->counts[EF__BUCKETS]);
-    ef__buf_printf(out, "everfold_%s_bucket{le=\"+Inf\"} %" PRId64 "\neverfold_%s_sum ", name,
-                   total, name);
+    ef__buf_printf(out, "everfold_%s_bucket{%sle=\"+Inf\"} %" PRId64 "\neverfold_%s_sum%s ", name,
+                   within, total, name, alone);
     seconds(out, load(&h->sum_us));
-    ef__buf_printf(out, "\neverfold_%s_count %" PRId64 "\n", name, total);
+    ef__buf_printf(out, "\neverfold_%s_count%s %" PRId64 "\n", name, alone, total);
+}
+
+static void write_histogram(ef__buf *out, const char *name, const char *help,
+                            const ef__histogram *h)
+{
+    family(out, name, "histogram", help);
+    write_buckets(out, name, NULL, h);
 }
 
 /* --- the server ---------------------------------------------------------------------------------
@@ -393,6 +413,49 @@ static ef_status write_projections(ef__buf *out, ef_engine *engine, ef_error *er
     return st;
 }
 
+static void write_waits(ef__buf *out, const ef__meter *m)
+{
+    static const char name[] = "wait_duration_seconds";
+
+    family(out, name, "histogram", "Reads that asked for at_least or current.");
+    write_buckets(out, name, "ok", &m->waits[0]);
+    write_buckets(out, name, "timeout", &m->waits[1]);
+}
+
+/* The newest of each projection: there is one at a time. */
+static ef_status write_rebuilds(ef__buf *out, ef_journal *journal, ef_error *err)
+{
+    ef_run_list runs = {0};
+    ef_status st = ef_run_ls(journal, true, RUNS_MAX, &runs, err);
+
+    family(out, "rebuild_progress_ratio", "gauge", "How much of an open rebuild is done.");
+    for (size_t i = 0; st == EF_OK && i < runs.count; i++) {
+        const ef_run *run = &runs.items[i];
+        bool shown = run->mode == EF_RUN_REBUILD || run->mode == EF_RUN_CATCH_UP;
+        double total = run->total > 0 ? (double)run->total : 1;
+        if (!shown || run->total < 0)
+            continue;
+        label(out, "rebuild_progress_ratio", "projection", run->projection);
+        ef__buf_printf(out, "} %.4f\n",
+                       run->processed < run->total ? (double)run->processed / total : 1.0);
+    }
+    ef_run_list_release(&runs);
+    return st;
+}
+
+/* Only where traces are on. */
+static void write_traces(ef__buf *out, const ef__server *server)
+{
+    ef__trace_counts counts = ef__tracer_counts(server);
+
+    if (!server->tracer)
+        return;
+    family(out, "trace_spans_total", "counter", "Spans of requests, by what became of them.");
+    labelled(out, "trace_spans_total", "outcome", EF_STR("sent"), counts.sent);
+    labelled(out, "trace_spans_total", "outcome", EF_STR("failed"), counts.failed);
+    labelled(out, "trace_spans_total", "outcome", EF_STR("dropped"), counts.dropped);
+}
+
 static ef_status metrics(ef__request *r, ef_error *err)
 {
     const ef__server *server = r->server;
@@ -400,6 +463,8 @@ static ef_status metrics(ef__request *r, ef_error *err)
 
     r->type = "text/plain; version=0.0.4; charset=utf-8";
     write_server(&r->out, server);
+    write_waits(&r->out, &server->meter);
+    write_traces(&r->out, server);
     write_posts(&r->out, server);
     if (st == EF_OK)
         st = write_journal(&r->out, server->options.journal, err);
@@ -407,6 +472,8 @@ static ef_status metrics(ef__request *r, ef_error *err)
         st = write_leases(&r->out, server->options.journal, err);
     if (st == EF_OK)
         st = write_outbox(&r->out, server->options.journal, err);
+    if (st == EF_OK)
+        st = write_rebuilds(&r->out, server->options.journal, err);
     return st == EF_OK ? write_projections(&r->out, server->options.engine, err) : st;
 }
 

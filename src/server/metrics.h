@@ -28,6 +28,7 @@ typedef struct ef__histogram {
 typedef struct ef__meter {
     int64_t appended[4]; /* events: ok, duplicate, conflict, error */
     ef__histogram append, request;
+    ef__histogram waits[2]; /* reads that asked for freshness: had it, or not in time */
     int64_t requests[EF__ROUTES_MAX + 1][5]; /* by operation and first digit of the status; the last
                                               * row: no operation was found */
 } ef__meter;
@@ -35,6 +36,8 @@ typedef struct ef__meter {
 /* An append is over: `places` are looked at when it went well. */
 void ef__meter_append(struct ef__server *server, ef_status status, const ef_place *places,
                       size_t count, int64_t us);
+/* A read that asked for freshness is over. */
+void ef__meter_wait(struct ef__server *server, ef_status status, int64_t us);
 /* A request has its answer. */
 void ef__meter_request(const struct ef__request *r);
 

@@ -27,18 +27,28 @@ static ef_status read_freshness(ef__request *r, ef_freshness *out, ef_error *err
     return st;
 }
 
+/* How long freshness took, where it was asked for. */
+static void meter(ef__request *r, const ef_freshness *f, int64_t began_us, ef_status st)
+{
+    if (f->at_least.len > 0 || f->current)
+        ef__meter_wait(r->server, st, ef__server_mono(r->server) - began_us);
+}
+
 static ef_status get_view(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     ef_freshness freshness;
     ef_view_list found = {0};
+    int64_t began_us = ef__server_mono(r->server);
     ef_status st = read_freshness(r, &freshness, err);
 
     if (st == EF_OK)
         st = ef__request_no_more(r, err);
-    if (st == EF_OK)
+    if (st == EF_OK) {
         st = ef_view_get(r->server->options.engine, r->parts[0], r->tenant, r->parts[1], &freshness,
                          &found, err);
+        meter(r, &freshness, began_us, st);
+    }
     if (st == EF_OK)
         ef__view_write(&w, &found.items[0], found.as_of);
     ef_view_list_release(&found);
@@ -147,7 +157,7 @@ static ef_status find_views(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     ef_view_list found = {0};
-    int64_t limit = 0;
+    int64_t limit = 0, began_us = ef__server_mono(r->server);
     int32_t version = 0;
     ef_view_query q = {.projection = r->parts[0],
                        .tenant = r->tenant,
@@ -166,8 +176,10 @@ static ef_status find_views(ef__request *r, ef_error *err)
         st = read_freshness(r, &q.freshness, err);
     if (st == EF_OK)
         st = ef__request_no_more(r, err);
-    if (st == EF_OK)
+    if (st == EF_OK) {
         st = ef_view_find(r->server->options.engine, &q, &found, err);
+        meter(r, &q.freshness, began_us, st);
+    }
     if (st == EF_OK)
         st = version_of(r, &found, &version, err);
     if (st == EF_OK)

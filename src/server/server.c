@@ -7,6 +7,7 @@
 #include "server.h"
 
 #include "server_priv.h"
+#include "trace.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -58,6 +59,8 @@ ef_status ef__server_start(const ef__server_options *options, ef__server **out, 
     if (st == EF_OK)
         st = ef__hub_start(server, err);
     if (st == EF_OK)
+        st = ef__tracer_start(server, err);
+    if (st == EF_OK)
         st = ef__http_start(server, err);
     if (st != EF_OK) {
         ef__server_stop(server, 0);
@@ -106,6 +109,7 @@ void ef__server_stop(ef__server *server, int64_t drain_ms)
     drain(server, drain_ms);
     ef__pool_stop(server);
     ef__http_stop(server);
+    ef__tracer_stop(server);
     ef__hub_close(server);
     ef__tls_close(server);
     ef__tokens_close(server);

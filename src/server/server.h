@@ -33,6 +33,10 @@ typedef struct ef__server_options {
     const ef_clock *clock;
     const ef_log *log;
     bool access_log; /* a line for each request */
+    const char
+        *otlp_url; /* where spans of requests go: http://HOST:4318/v1/traces; NULL: nowhere */
+    const char *otlp_headers; /* "key=value,…" for it; may be NULL */
+    const char *otlp_service; /* what this service is called there; "everfold" */
 } ef__server_options;
 
 /*

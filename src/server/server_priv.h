@@ -38,6 +38,7 @@ struct ef__server {
     struct ef__tokens *tokens;
     struct ef__tls *tls; /* NULL: plain HTTP */
     struct ef__hub *hub;
+    struct ef__tracer *tracer; /* NULL: nobody wants traces */
     ef__server_counts counts;
     ef__meter meter;
     int64_t started_us;

@@ -110,6 +110,20 @@ class Metrics(Case):
         self.assertEqual(0, series["everfold_projection_unaccounted_events",
                                    (("projection", "customers"),)])
 
+    def test_waits_are_counted_by_outcome(self):
+        self.ask("PUT", "/v1/projections/customers", CUSTOMERS)
+        token = self.append("w-1", data={"customer": "w", "amount": 1})["token"]
+        self.assertEqual(200, self.get(f"/v1/views/customers/w?at_least={token}&wait=10s").status)
+        had = self.value("wait_duration_seconds_count", outcome="ok")
+        self.ask("POST", "/v1/projections/customers:pause", {})
+        late = self.append("w-1", data={"customer": "w", "amount": 1})["token"]
+        self.assertEqual(504, self.get(f"/v1/views/customers/w?at_least={late}&wait=10ms").status)
+        self.get("/v1/views/customers/w")  # asks for nothing, and is not counted
+        self.ask("POST", "/v1/projections/customers:resume", {})
+        self.assertGreaterEqual(had, 1)
+        self.assertEqual((had, 1), (self.value("wait_duration_seconds_count", outcome="ok"),
+                                    self.value("wait_duration_seconds_count", outcome="timeout")))
+
     def test_requests_are_counted_by_operation(self):
         was = self.value("http_requests_total", operation="readEvent", code="4xx") or 0
         self.get("/v1/events/nobody")

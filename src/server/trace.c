@@ -1,0 +1,389 @@
+/*
+ * trace.c - see trace.h.
+ *
+ * The lock is over the queue alone. The thread takes out what is there, and writes and sends it
+ * without the lock.
+ */
+#include "trace.h"
+
+#include "cloudevent.h"
+#include "request.h"
+
+#include <everfold/version.h>
+
+#include <curl/curl.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define QUEUE_SPANS 2048
+#define BATCH_SPANS 256
+#define GATHER_MS 500 /* how long the first one waits for others */
+#define SEND_MS 5000
+#define BODY_BYTES_MAX (1 << 20)
+#define TRACE_HEX 32
+#define SPAN_HEX 16
+
+typedef struct span {
+    char trace[TRACE_HEX + 1], id[SPAN_HEX + 1], parent[SPAN_HEX + 1];
+    const char *method, *route; /* of the table of routes */
+    int64_t began_us, ended_us; /* wall */
+    int status;
+    int64_t body_bytes, answer_bytes;
+} span;
+
+struct ef__tracer {
+    ef__server *server;
+    CURL *curl;
+    struct curl_slist *headers;
+    pthread_t thread;
+    bool running, ending;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    span queue[QUEUE_SPANS];
+    size_t first, count;
+    ef__trace_counts counts; /* under the lock */
+};
+
+/* --- spans
+ * ----------------------------------------------------------------------------------------- */
+
+static void random_hex(char *out, size_t digits)
+{
+    uint8_t bytes[TRACE_HEX / 2];
+
+    if (getrandom(bytes, digits / 2, 0) != (ssize_t)(digits / 2))
+        memset(bytes, 1, sizeof(bytes)); /* an id of zeros is none */
+    for (size_t i = 0; i < digits / 2; i++)
+        (void)snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* "00-TRACE-SPAN-01"; false: whoever asks does not want it traced. */
+static bool take_parent(ef_str parent, span *out)
+{
+    ef_str trace = ef__trace_id(parent);
+
+    if (trace.len != TRACE_HEX) {
+        random_hex(out->trace, TRACE_HEX);
+        return true;
+    }
+    memcpy(out->trace, trace.ptr, TRACE_HEX);
+    memcpy(out->parent, parent.ptr + 3 + TRACE_HEX + 1, SPAN_HEX);
+    return ((parent.ptr[3 + TRACE_HEX + 1 + SPAN_HEX + 2] - '0') & 1) != 0;
+}
+
+static void put(ef__tracer *t, const span *s)
+{
+    pthread_mutex_lock(&t->lock);
+    if (t->count < QUEUE_SPANS) {
+        t->queue[(t->first + t->count++) % QUEUE_SPANS] = *s;
+        if (t->count == 1 || t->count == BATCH_SPANS)
+            pthread_cond_signal(&t->changed);
+    } else {
+        t->counts.dropped++;
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+void ef__trace_request(const ef__request *r)
+{
+    ef__server *server = r->server;
+    span s = {.ended_us = 0};
+
+    if (!server->tracer || !take_parent(ef__request_header(r, "traceparent"), &s))
+        return;
+    random_hex(s.id, SPAN_HEX);
+    s.method = r->route ? r->route->method : "_OTHER";
+    s.route = r->route ? r->route->pattern : "";
+    s.ended_us = ef__server_now(server);
+    s.began_us = s.ended_us - (ef__server_mono(server) - r->began_us);
+    s.status = r->status ? r->status : 200;
+    s.body_bytes = (int64_t)r->body.len;
+    s.answer_bytes = r->answer_bytes;
+    put(server->tracer, &s);
+}
+
+ef__trace_counts ef__tracer_counts(const ef__server *server)
+{
+    ef__trace_counts counts = {0};
+
+    if (!server->tracer)
+        return counts;
+    pthread_mutex_lock(&server->tracer->lock);
+    counts = server->tracer->counts;
+    pthread_mutex_unlock(&server->tracer->lock);
+    return counts;
+}
+
+/* --- as OTLP
+ * --------------------------------------------------------------------------------------- */
+
+static void begin_attribute(ef__json_writer *w, const char *key, const char *kind)
+{
+    ef__json_open(w, '{');
+    ef__json_key(w, "key");
+    ef__json_str(w, ef_str_from(key));
+    ef__json_key(w, "value");
+    ef__json_open(w, '{');
+    ef__json_key(w, kind);
+}
+
+static void end_attribute(ef__json_writer *w)
+{
+    ef__json_close(w, '}');
+    ef__json_close(w, '}');
+}
+
+static void add_text(ef__json_writer *w, const char *key, const char *value)
+{
+    begin_attribute(w, key, "stringValue");
+    ef__json_str(w, ef_str_from(value));
+    end_attribute(w);
+}
+
+/* 64-bit integers are strings in OTLP's JSON. */
+static void add_number(ef__json_writer *w, const char *key, int64_t value)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof(text), "%" PRId64, value);
+    begin_attribute(w, key, "intValue");
+    ef__json_str(w, ef_str_from(text));
+    end_attribute(w);
+}
+
+static void add_member(ef__json_writer *w, const char *key, const char *value)
+{
+    ef__json_key(w, key);
+    ef__json_str(w, ef_str_from(value));
+}
+
+static void add_nanos(ef__json_writer *w, const char *key, int64_t us)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof(text), "%" PRId64 "000", us);
+    add_member(w, key, text);
+}
+
+static void write_span(ef__json_writer *w, const span *s)
+{
+    char name[128];
+
+    (void)snprintf(name, sizeof(name), "%s %s", s->method, s->route);
+    ef__json_open(w, '{');
+    add_member(w, "traceId", s->trace);
+    add_member(w, "spanId", s->id);
+    if (s->parent[0])
+        add_member(w, "parentSpanId", s->parent);
+    add_member(w, "name", s->route[0] ? name : s->method);
+    ef__json_key(w, "kind");
+    ef__json_int(w, 2); /* a server's */
+    add_nanos(w, "startTimeUnixNano", s->began_us);
+    add_nanos(w, "endTimeUnixNano", s->ended_us);
+    ef__json_key(w, "attributes");
+    ef__json_open(w, '[');
+    add_text(w, "http.request.method", s->method);
+    add_text(w, "http.route", s->route);
+    add_number(w, "http.response.status_code", s->status);
+    add_number(w, "http.request.body.size", s->body_bytes);
+    add_number(w, "http.response.body.size", s->answer_bytes);
+    ef__json_close(w, ']');
+    ef__json_key(w, "status");
+    ef__json_open(w, '{');
+    if (s->status >= 500) {
+        ef__json_key(w, "code");
+        ef__json_int(w, 2);
+    }
+    ef__json_close(w, '}');
+    ef__json_close(w, '}');
+}
+
+static void write_batch(const ef__tracer *t, ef__buf *out, const span *spans, size_t count)
+{
+    const char *name = t->server->options.otlp_service;
+    ef__json_writer writer = EF__JSON_WRITER(out), *w = &writer;
+
+    ef__json_open(w, '{');
+    ef__json_key(w, "resourceSpans");
+    ef__json_open(w, '[');
+    ef__json_open(w, '{');
+    ef__json_key(w, "resource");
+    ef__json_open(w, '{');
+    ef__json_key(w, "attributes");
+    ef__json_open(w, '[');
+    add_text(w, "service.name", name ? name : "everfold");
+    add_text(w, "service.version", ef_version());
+    ef__json_close(w, ']');
+    ef__json_close(w, '}');
+    ef__json_key(w, "scopeSpans");
+    ef__json_open(w, '[');
+    ef__json_open(w, '{');
+    ef__json_key(w, "scope");
+    ef__json_open(w, '{');
+    add_member(w, "name", "everfold");
+    ef__json_close(w, '}');
+    ef__json_key(w, "spans");
+    ef__json_open(w, '[');
+    for (size_t i = 0; i < count; i++)
+        write_span(w, &spans[i]);
+    ef__json_close(w, ']');
+    ef__json_close(w, '}');
+    ef__json_close(w, ']');
+    ef__json_close(w, '}');
+    ef__json_close(w, ']');
+    ef__json_close(w, '}');
+}
+
+/* --- sending
+ * --------------------------------------------------------------------------------------- */
+
+static size_t ignore(char *bytes, size_t size, size_t count, void *context)
+{
+    (void)bytes;
+    (void)context;
+    return size * count;
+}
+
+static bool post(ef__tracer *t, const ef__buf *body)
+{
+    CURL *curl = t->curl;
+    long http = 0;
+
+    curl_easy_reset(curl);
+    (void)curl_easy_setopt(curl, CURLOPT_URL, t->server->options.otlp_url);
+    (void)curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    (void)curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    (void)curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)SEND_MS);
+    (void)curl_easy_setopt(curl, CURLOPT_NOPROXY, "localhost,127.0.0.1,::1");
+    (void)curl_easy_setopt(curl, CURLOPT_HTTPHEADER, t->headers);
+    (void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, ignore);
+    (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
+    (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body->ptr);
+    if (curl_easy_perform(curl) != CURLE_OK)
+        return false;
+    (void)curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http);
+    return http >= 200 && http < 300;
+}
+
+static void send_batch(ef__tracer *t, const span *spans, size_t count)
+{
+    ef__buf body = EF__BUF_INIT(BODY_BYTES_MAX);
+    bool sent;
+
+    write_batch(t, &body, spans, count);
+    sent = !body.failed && post(t, &body);
+    ef__buf_release(&body);
+    pthread_mutex_lock(&t->lock);
+    *(sent ? &t->counts.sent : &t->counts.failed) += (int64_t)count;
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* Under the lock: until enough has gathered, the first one has waited, or it ends. */
+static void gather(ef__tracer *t)
+{
+    struct timespec until;
+
+    while (t->count == 0 && !t->ending)
+        pthread_cond_wait(&t->changed, &t->lock);
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += GATHER_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (t->count < BATCH_SPANS && !t->ending)
+        if (pthread_cond_timedwait(&t->changed, &t->lock, &until) == ETIMEDOUT)
+            break;
+}
+
+static void *run(void *context)
+{
+    static _Thread_local span batch[BATCH_SPANS];
+    ef__tracer *t = context;
+
+    pthread_mutex_lock(&t->lock);
+    while (!t->ending || t->count > 0) {
+        size_t count = 0;
+        gather(t);
+        for (; count < BATCH_SPANS && t->count > 0; t->count--) {
+            batch[count++] = t->queue[t->first];
+            t->first = (t->first + 1) % QUEUE_SPANS;
+        }
+        pthread_mutex_unlock(&t->lock);
+        if (count > 0)
+            send_batch(t, batch, count);
+        pthread_mutex_lock(&t->lock);
+        if (t->ending && t->counts.failed > 0) /* nobody is there: the end does not wait for it */
+            break;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+/* "key=value,key=value" become headers. */
+static bool make_headers(ef__tracer *t, const char *list)
+{
+    struct curl_slist *grown = curl_slist_append(NULL, "Content-Type: application/json");
+    bool all = grown != NULL;
+
+    t->headers = grown;
+    while (all && list && *list) {
+        size_t n = strcspn(list, ","), equals = strcspn(list, "=");
+        char line[1024];
+        if (equals < n && snprintf(line, sizeof(line), "%.*s: %.*s", (int)equals, list,
+                                   (int)(n - equals - 1), list + equals + 1) < (int)sizeof(line)) {
+            grown = curl_slist_append(t->headers, line);
+            t->headers = grown ? grown : t->headers;
+            all = grown != NULL;
+        }
+        list += n + (list[n] == ',');
+    }
+    return all;
+}
+
+ef_status ef__tracer_start(ef__server *server, ef_error *err)
+{
+    const char *url = server->options.otlp_url;
+    ef__tracer *t;
+
+    if (!url)
+        return EF_OK;
+    if (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
+        return ef_fail(err, EF_BAD_INPUT, "the collector of traces is '%s'; http://… is needed",
+                       url);
+    t = server->tracer = calloc(1, sizeof *t);
+    if (!t)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    t->server = server;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->changed, NULL);
+    (void)curl_global_init(CURL_GLOBAL_DEFAULT);
+    t->curl = curl_easy_init();
+    if (!t->curl || !make_headers(t, server->options.otlp_headers) ||
+        pthread_create(&t->thread, NULL, run, t) != 0)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out, or no thread for traces");
+    t->running = true;
+    return EF_OK;
+}
+
+void ef__tracer_stop(ef__server *server)
+{
+    ef__tracer *t = server->tracer;
+
+    if (!t)
+        return;
+    pthread_mutex_lock(&t->lock);
+    t->ending = true;
+    pthread_cond_signal(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+    if (t->running)
+        (void)pthread_join(t->thread, NULL);
+    server->tracer = NULL;
+    curl_slist_free_all(t->headers);
+    curl_easy_cleanup(t->curl);
+    pthread_mutex_destroy(&t->lock);
+    pthread_cond_destroy(&t->changed);
+    free(t);
+}
