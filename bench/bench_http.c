@@ -1,0 +1,358 @@
+/*
+ * bench_http.c - load on a server: appends, reads of a view, followers; and the floor for reads.
+ *
+ * Plain sockets that are kept open, one request at a time on each. `fixed` is what the HTTP library
+ * reaches with a reply that is ready: it serves by the library itself, in this process, as the
+ * server does (one thread of the network), and takes the load from the same clients.
+ */
+#include "bench_support.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <microhttpd.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define USAGE                                                                                      \
+    "usage: bench_http append port=P [clients=64] [batch=1] [secs=4] [streams=1000]\n"             \
+    "       bench_http get port=P path=/v1/views/… [clients=64] [secs=4]\n"                      \
+    "       bench_http fixed [bytes=400] [clients=64] [secs=4]\n"                                  \
+    "       bench_http follow port=P path=/v1/subscribe/… [followers=200] [rate=200] [secs=5]\n" \
+    "follow: with rate=0 the followers only wait.\n"
+#define REQUEST_MAX (1 << 20)
+#define ANSWER_MAX (1 << 20)
+
+typedef struct load {
+    int64_t port, clients, batch, secs, streams, bytes, followers, rate;
+    const char *path;
+} load;
+
+/* --- one connection ------------------------------------------------------------------------------
+ */
+
+static int dial(int64_t port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0)
+        bench_die("127.0.0.1:%" PRId64 ": %s", port, strerror(errno));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
+static void send_all(int fd, const char *bytes, size_t length)
+{
+    while (length > 0) {
+        ssize_t n = send(fd, bytes, length, MSG_NOSIGNAL);
+        if (n <= 0)
+            bench_die("send: %s", strerror(errno));
+        bytes += n;
+        length -= (size_t)n;
+    }
+}
+
+/* A whole answer, by its Content-Length; its status. */
+static int receive(int fd, char *room)
+{
+    size_t have = 0, whole = 0;
+
+    while (whole == 0 || have < whole) {
+        ssize_t n = recv(fd, room + have, ANSWER_MAX - 1 - have, 0);
+        char *end, *length;
+        if (n <= 0)
+            bench_die("the server closed the connection");
+        have += (size_t)n;
+        room[have] = '\0';
+        end = whole ? NULL : strstr(room, "\r\n\r\n");
+        length = end ? strcasestr(room, "\r\nContent-Length:") : NULL;
+        if (end && !length)
+            bench_die("an answer without its length");
+        if (end)
+            whole = (size_t)(end + 4 - room) + strtoul(length + 17, NULL, 10);
+    }
+    return atoi(room + 9);
+}
+
+static char *thread_room(void)
+{
+    static _Thread_local char *room;
+
+    if (!room)
+        room = bench_alloc(1, REQUEST_MAX + ANSWER_MAX);
+    return room;
+}
+
+static int thread_fd(int64_t port)
+{
+    static _Thread_local int fd = -1;
+
+    if (fd < 0)
+        fd = dial(port);
+    return fd;
+}
+
+/* --- appends and reads ---------------------------------------------------------------------------
+ */
+
+static size_t write_event(char *out, uint64_t stream, uint64_t number)
+{
+    char name[BENCH_STREAM_BYTES], data[BENCH_PAYLOAD_BYTES];
+    size_t length = bench_payload(data, stream, number);
+
+    (void)bench_stream_name(name, stream);
+    return (size_t)sprintf(out,
+                           "{\"stream\":\"%s\",\"type\":\"" BENCH_TYPE
+                           "\",\"data\":%.*s,\"meta\":" BENCH_META "}",
+                           name, (int)length, data);
+}
+
+static void append_once(void *context, bench_rng *rng)
+{
+    const load *l = context;
+    char *room = thread_room(), *body = room + 256;
+    size_t length = 0, head;
+    int fd = thread_fd(l->port), status;
+
+    body[length++] = '[';
+    for (int64_t i = 0; i < l->batch; i++) {
+        if (i > 0)
+            body[length++] = ',';
+        length += write_event(body + length, bench_random_below(rng, (uint64_t)l->streams),
+                              bench_random(rng) >> 40);
+    }
+    body[length++] = ']';
+    head = (size_t)sprintf(room,
+                           "POST /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                           "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
+                           length);
+    memmove(room + head, body, length);
+    send_all(fd, room, head + length);
+    status = receive(fd, room + REQUEST_MAX);
+    if (status != 201)
+        bench_die("append was answered %d: %.300s", status, room + REQUEST_MAX);
+}
+
+static void get_once(void *context, bench_rng *rng)
+{
+    const load *l = context;
+    char *room = thread_room();
+    int fd = thread_fd(l->port), status;
+    size_t head =
+        (size_t)snprintf(room, 4096, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", l->path);
+
+    (void)rng;
+    send_all(fd, room, head);
+    status = receive(fd, room + REQUEST_MAX);
+    if (status != 200)
+        bench_die("%s was answered %d", l->path, status);
+}
+
+static void run_clients(load *l, const char *what, bench_once *once, int64_t each)
+{
+    bench_latency latency = {0};
+    char name[128];
+    double secs = bench_clients_run((uint64_t)l->clients, (uint64_t)l->secs, once, l, &latency);
+
+    (void)snprintf(name, sizeof name, "http %s clients=%" PRId64 " batch=%" PRId64, what,
+                   l->clients, each);
+    bench_report("http", name, latency.count * (uint64_t)each, secs, &latency);
+    bench_latency_release(&latency);
+}
+
+/* --- the floor of reads --------------------------------------------------------------------------
+ */
+
+static enum MHD_Result answer_fixed(void *cls, struct MHD_Connection *connection, const char *url,
+                                    const char *method, const char *version, const char *upload,
+                                    size_t *upload_size, void **context)
+{
+    (void)url;
+    (void)method;
+    (void)version;
+    (void)upload;
+    (void)upload_size;
+    (void)context;
+    return MHD_queue_response(connection, 200, cls);
+}
+
+static void bench_fixed(load *l)
+{
+    char *body = bench_alloc(1, (size_t)l->bytes + 1);
+    struct MHD_Response *response;
+    struct MHD_Daemon *daemon;
+
+    memset(body, 'x', (size_t)l->bytes);
+    response = MHD_create_response_from_buffer((size_t)l->bytes, body, MHD_RESPMEM_PERSISTENT);
+    daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, answer_fixed, response,
+                              MHD_OPTION_END);
+    if (!response || !daemon)
+        bench_die("the HTTP library does not start");
+    l->port = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
+    l->path = "/";
+    run_clients(l, "fixed", get_once, 1);
+    MHD_stop_daemon(daemon);
+    MHD_destroy_response(response);
+    free(body);
+}
+
+/* --- followers -----------------------------------------------------------------------------------
+ *
+ * Each event makes a view of its own, so that each is one change and no two are told as one.
+ */
+
+typedef struct following {
+    const load *l;
+    struct pollfd *fds;
+    int64_t *frames; /* by follower */
+    size_t *seen;    /* of the next one's beginning */
+    int64_t appended;
+} following;
+
+static void *append_steadily(void *context)
+{
+    following *f = context;
+    uint64_t start = bench_now_ns();
+    int64_t total = f->l->rate * f->l->secs;
+    char *room = thread_room();
+    int fd = dial(f->l->port);
+
+    for (int64_t i = 0; i < total; i++) {
+        char body[1024];
+        size_t length, head;
+        bench_sleep_until(start + (uint64_t)i * 1000000000u / (uint64_t)f->l->rate);
+        length = write_event(body, (uint64_t)i, (uint64_t)i);
+        head = (size_t)sprintf(room,
+                               "POST /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                               "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
+                               length);
+        memcpy(room + head, body, length);
+        send_all(fd, room, head + length);
+        if (receive(fd, room + REQUEST_MAX) != 201)
+            bench_die("append was refused");
+        f->appended++;
+    }
+    (void)close(fd);
+    return NULL;
+}
+
+/* A frame begins with "event:" at the start of a line. What has been seen of it is kept from one
+ * piece to the next. */
+static void count_frames(following *f, size_t i)
+{
+    static const char mark[] = "\nevent:";
+    char buffer[65536];
+    ssize_t n = recv(f->fds[i].fd, buffer, sizeof buffer, MSG_DONTWAIT);
+
+    if (n == 0)
+        bench_die("follower %zu was let go", i);
+    for (ssize_t at = 0; at < n; at++) {
+        f->seen[i] = buffer[at] == mark[f->seen[i]] ? f->seen[i] + 1 : buffer[at] == '\n';
+        if (f->seen[i] < sizeof mark - 1)
+            continue;
+        f->seen[i] = 0;
+        f->frames[i]++;
+    }
+}
+
+static void open_followers(following *f)
+{
+    struct rlimit files;
+
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+    f->fds = bench_alloc((size_t)f->l->followers, sizeof *f->fds);
+    f->frames = bench_alloc((size_t)f->l->followers, sizeof *f->frames);
+    f->seen = bench_alloc((size_t)f->l->followers, sizeof *f->seen);
+    for (int64_t i = 0; i < f->l->followers; i++) {
+        char request[1024];
+        int length = snprintf(request, sizeof request, "GET %s HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n",
+                              f->l->path);
+        f->fds[i] = (struct pollfd){.fd = dial(f->l->port), .events = POLLIN};
+        send_all(f->fds[i].fd, request, (size_t)length);
+    }
+}
+
+static bool all_have(const following *f, int64_t wanted)
+{
+    for (int64_t i = 0; i < f->l->followers; i++)
+        if (f->frames[i] < wanted)
+            return false;
+    return true;
+}
+
+static void bench_follow(load *l)
+{
+    following f = {.l = l};
+    bench_latency latency = {0};
+    int64_t wanted = l->rate * l->secs, least = wanted;
+    pthread_t appender;
+    uint64_t start;
+    char name[128];
+
+    open_followers(&f);
+    usleep(500000); /* all are seated */
+    start = bench_now_ns();
+    if (l->rate > 0 && pthread_create(&appender, NULL, append_steadily, &f) != 0)
+        bench_die("no thread");
+    while (bench_secs_since(start) < (double)(l->rate ? 3 * l->secs : l->secs) &&
+           !(l->rate && all_have(&f, wanted))) {
+        if (poll(f.fds, (nfds_t)l->followers, 100) <= 0)
+            continue;
+        for (int64_t i = 0; i < l->followers; i++)
+            if (f.fds[i].revents)
+                count_frames(&f, (size_t)i);
+    }
+    if (l->rate > 0)
+        (void)pthread_join(appender, NULL);
+    for (int64_t i = 0; i < l->followers; i++)
+        least = f.frames[i] < least ? f.frames[i] : least;
+    bench_latency_add(&latency, bench_now_ns() - start);
+    (void)snprintf(name, sizeof name,
+                   "http follow followers=%" PRId64 " least=%" PRId64 " of=%" PRId64, l->followers,
+                   least, wanted);
+    bench_report("http", name, (uint64_t)(l->followers * (wanted ? wanted : 1)),
+                 bench_secs_since(start), &latency);
+    if (least < wanted)
+        bench_die("a follower was told %" PRId64 " of %" PRId64 " changes", least, wanted);
+}
+
+int main(int argc, char **argv)
+{
+    load l = {.clients = 64,
+              .batch = 1,
+              .secs = 4,
+              .streams = 1000,
+              .bytes = 400,
+              .followers = 200,
+              .rate = 200};
+    const bench_setting settings[] = {
+        {"port", &l.port, NULL},           {"clients", &l.clients, NULL}, {"batch", &l.batch, NULL},
+        {"secs", &l.secs, NULL},           {"streams", &l.streams, NULL}, {"bytes", &l.bytes, NULL},
+        {"followers", &l.followers, NULL}, {"rate", &l.rate, NULL},       {"path", NULL, &l.path},
+    };
+
+    if (argc < 2)
+        bench_die(USAGE);
+    bench_settings(argc - 2, argv + 2, settings, sizeof settings / sizeof settings[0]);
+    if (strcmp(argv[1], "append") == 0)
+        run_clients(&l, "append", append_once, l.batch);
+    else if (strcmp(argv[1], "get") == 0 && l.path)
+        run_clients(&l, "get", get_once, 1);
+    else if (strcmp(argv[1], "fixed") == 0)
+        bench_fixed(&l);
+    else if (strcmp(argv[1], "follow") == 0 && l.path)
+        bench_follow(&l);
+    else
+        bench_die(USAGE);
+    return 0;
+}
