@@ -90,9 +90,10 @@ static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
     int rc;
 
     if (st == EF_OK)
-        st = cli_projection_deploy(c, path, ef__buf_str(text), cli_has(c, "in-place"), &deployed,
+        st = cli_projection_deploy(c, path, ef__buf_str(text), cli_has(c, "in-place"),
+                                   cli_value(c, "on-error"), cli_value(c, "reason"), &deployed,
                                    &report, &err);
-    if (st == EF_OK && !c->client) /* a server was told with the program */
+    if (st == EF_OK && !c->client)
         st = tell(c, ef__buf_str(text), &deployed, &err);
     rc = st == EF_OK ? 0 : refuse(c, path, &report, &err);
     if (rc == 0 && c->argument_count > 1 && c->format != CLI_TABLE) {

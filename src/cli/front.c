@@ -293,12 +293,12 @@ ef_status cli_partition_sync(cli *c, const ef_partition_change *change, ef_parti
  * ------------------------------------------------------------------- */
 
 ef_status cli_projection_deploy(cli *c, const char *path, ef_str text, bool in_place,
-                                ef_projection_list *out, ef_text *out_report, ef_error *err)
+                                const char *on_error, const char *reason, ef_projection_list *out,
+                                ef_text *out_report, ef_error *err)
 {
     if (c->client)
-        return ef_client_projection_deploy(c->client, text, in_place,
-                                           ef_str_from(cli_value(c, "on-error")),
-                                           ef_str_from(cli_value(c, "reason")), out, err);
+        return ef_client_projection_deploy(c->client, text, in_place, ef_str_from(on_error),
+                                           ef_str_from(reason), out, err);
     if (in_place)
         return ef_projection_deploy_in_place(c->engine, path, text, out, out_report, err);
     return ef_projection_deploy(c->engine, path, text, out, out_report, err);

@@ -81,9 +81,11 @@ ef_status cli_partition_ls(cli *c, ef_partition_list *out, ef_error *err);
 ef_status cli_partition_sync(cli *c, const ef_partition_change *change, ef_partition_changed *out,
                              ef_error *err);
 
-/* Deploy a program; `path` is for messages. */
+/* Deploy a program; `path` is for messages. A server is told `on_error` with the program; for a
+ * store the caller does it afterwards. */
 ef_status cli_projection_deploy(cli *c, const char *path, ef_str text, bool in_place,
-                                ef_projection_list *out, ef_text *out_report, ef_error *err);
+                                const char *on_error, const char *reason, ef_projection_list *out,
+                                ef_text *out_report, ef_error *err);
 /* Up to where the projection has everything of a tenant. */
 ef_status cli_projection_as_of(cli *c, ef_str name, ef_str tenant, int64_t *out, ef_error *err);
 /* As ef_engine_run; a server's workers drive it, and it is only watched here. */
