@@ -366,6 +366,21 @@ ef_status ef__verify_step(ef__driven *d, ef_error *err)
     return ef__rebuild_step(d, err);
 }
 
+ef_status ef__rebuild_is_done(ef__driven *d, bool *out, ef_error *err)
+{
+    builds b = {0};
+    ef_status st;
+
+    *out = false;
+    if (d->run.mode != EF_RUN_REBUILD || d->detail.built == 0 || d->detail.in_place)
+        return EF_OK;
+    st = read_builds(d, &b, err);
+    *out = st == EF_OK && b.built && b.built->routed;
+    d->detail.switched = d->detail.switched || *out;
+    ef__generation_list_release(&b.list);
+    return st == EF_NOT_FOUND || st == EF_UNSUPPORTED ? EF_OK : st;
+}
+
 ef_status ef__rebuild_undo(ef__driven *d, ef_error *err)
 {
     builds b = {0};

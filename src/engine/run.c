@@ -232,9 +232,12 @@ static ef_status move_on(ef__driven *d, ef_error *err)
         if ((st = ef__run_save(d, err)) != EF_OK)
             return st;
     }
-    if (d->run.cancel)
-        d->run.state = EF_RUN_CANCELLED;
-    else if ((st = step_mode(d, &why)) != EF_OK && !is_outage(st) && !is_overtaken(st)) {
+    if (d->run.cancel) {
+        bool done; /* by a step whose answer was lost: then it is too late, and says so */
+        if ((st = ef__rebuild_is_done(d, &done, err)) != EF_OK)
+            return st;
+        d->run.state = done ? EF_RUN_COMPLETED : EF_RUN_CANCELLED;
+    } else if ((st = step_mode(d, &why)) != EF_OK && !is_outage(st) && !is_overtaken(st)) {
         d->run.state = EF_RUN_FAILED;
         d->run.error = ef_str_from(why.text);
     } else if (st != EF_OK) {

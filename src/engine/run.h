@@ -64,6 +64,8 @@ ef_status ef__run_save(ef__driven *d, ef_error *err);
 ef_status ef__replay_step(ef__driven *d, ef_error *err);
 ef_status ef__rebuild_step(ef__driven *d, ef_error *err);
 ef_status ef__verify_step(ef__driven *d, ef_error *err);
+/* Have queries gone over to what it has built? Then there is nothing left to be cancelled. */
+ef_status ef__rebuild_is_done(ef__driven *d, bool *out, ef_error *err);
 /* The run is cancelled or has failed: remove what it leaves half made. */
 ef_status ef__rebuild_undo(ef__driven *d, ef_error *err);
 

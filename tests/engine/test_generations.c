@@ -5,6 +5,7 @@
 #include "engine_fixture.h"
 
 #include "../../src/engine/engine_priv.h"
+#include "../../src/journal/journal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -229,6 +230,70 @@ static void a_cancelled_rebuild_leaves_nothing_half_built(void **state)
     CHECK(build_of(f, "sums", 1).routed);
     REFUSED(EF_CONFLICT, ef_run_cancel(f->journal, ef_str_from(id), &f->err));
     fixture_close(f);
+}
+
+/* A journal in front of the real one: somebody cancels the run just when its end is written. */
+static struct {
+    const ef__journal_ops *real;
+    ef__journal_ops ops;
+    char id[64];
+    bool lost; /* … and the answer is lost: nothing is written */
+    int times;
+} g_race;
+
+static ef_status update_late(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
+                             int64_t token, ef_error *err)
+{
+    ef_error refused = EF_ERROR_INIT;
+
+    if (run->state == EF_RUN_COMPLETED && g_race.times++ == 0) {
+        CHECK_INT(EF_OK, g_race.real->run_cancel(journal, ef_str_from(g_race.id), &refused));
+        if (g_race.lost)
+            return ef_fail(err, EF_BUSY, "the store could not begin in time");
+    }
+    return g_race.real->run_update(journal, run, lease, token, err);
+}
+
+/* The rebuild is driven to its end, and cancelled in its last step. */
+static void cancel_in_the_last_step(fixture *f, bool lost)
+{
+    start(f);
+    rebuild(f, "sums", false, g_race.id);
+    g_race.real = f->journal->ops;
+    g_race.ops = *f->journal->ops;
+    g_race.ops.run_update = update_late;
+    g_race.lost = lost;
+    g_race.times = 0;
+    f->journal->ops = &g_race.ops;
+    for (int i = 0; i < 40 && g_race.times == 0; i++)
+        (void)drive(f, g_race.id, 1);
+    CHECK_INT(1, g_race.times);
+    pass_time(f, 60 * SECOND);
+    /* Queries go to what was built, so it is not called cancelled, and nothing is taken away. */
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, g_race.id, -1));
+    f->journal->ops = g_race.real;
+    drain(f);
+    CHECK(build_of(f, "sums", 2).routed);
+    CHECK(build_of(f, "sums", 1).there);
+    check_accounts(f, "sums", "live", 0);
+    REFUSED(EF_CONFLICT, ef_run_cancel(f->journal, ef_str_from(g_race.id), &f->err));
+    fixture_close(f);
+}
+
+static void a_cancel_in_the_last_step_comes_too_late(void **state)
+{
+    fixture fx;
+
+    (void)state;
+    cancel_in_the_last_step(&fx, false);
+}
+
+static void a_cancel_after_the_switch_whose_note_was_lost_comes_too_late(void **state)
+{
+    fixture fx;
+
+    (void)state;
+    cancel_in_the_last_step(&fx, true);
 }
 
 static void a_paused_projection_is_not_rebuilt(void **state)
@@ -491,6 +556,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_dead_is_tried_anew_and_does_not_hold_back_a_rebuilt_projection),
         cmocka_unit_test(one_in_the_order_of_the_log_is_rebuilt_too),
         cmocka_unit_test(a_cancelled_rebuild_leaves_nothing_half_built),
+        cmocka_unit_test(a_cancel_in_the_last_step_comes_too_late),
+        cmocka_unit_test(a_cancel_after_the_switch_whose_note_was_lost_comes_too_late),
         cmocka_unit_test(a_paused_projection_is_not_rebuilt),
         cmocka_unit_test(a_verification_finds_no_drift_and_leaves_no_trace),
         cmocka_unit_test(a_verification_names_the_views_that_drifted),

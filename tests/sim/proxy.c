@@ -84,6 +84,8 @@ ef_status gate_before(hand *h, const char *call, bool write, ef_error *err)
 
     if (sim_failed(s) || h->crashed)
         return ef_fail(err, EF_IO, "simulated: the worker is gone");
+    if (s->outage && strcmp(call, "commit") == 0)
+        return fault(h, call, REFUSALS[random_below(&s->random, 3)], "refused", err);
     if (is_steady(h))
         return EF_OK;
     sim_advance(s, 150);

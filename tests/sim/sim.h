@@ -104,7 +104,8 @@ typedef struct sim {
     sim_cheat cheat;
     bool verbose;
     trouble trouble;
-    bool calm; /* no more faults */
+    bool calm;   /* no more faults … */
+    bool outage; /* … but that nothing can be written to the views */
     int workers, partitions, streams;
     int bad_permille;
     size_t batch;

@@ -154,6 +154,37 @@ static void everybody_works(sim *s)
     }
 }
 
+/* For ten minutes, longer than any delay, nothing can be written to the views, and events come in.
+ * No row dies of it, and none has used up an attempt. */
+static void outlast_an_outage(sim *s)
+{
+    static look_rows before;
+    int64_t faults = s->faults;
+
+    sim_append(s, &s->hands[SIM_OUTSIDER]);
+    before = s->oracle.rows;
+    sim_note(s, "the views cannot be written to");
+    s->outage = true;
+    for (int round = 0; round < 60 && !sim_failed(s); round++) {
+        everybody_works(s);
+        sim_advance(s, 10000000);
+    }
+    s->outage = false;
+    sim_note(s, "the views can be written to");
+    if (!sim_failed(s) && s->faults == faults)
+        oracle_wrong(&s->oracle, "nobody has noticed an outage of ten minutes");
+    for (int lane = 1; lane < LOOK_LANES; lane++)
+        for (int64_t p = 1; p <= s->oracle.head && !sim_failed(s); p++) {
+            const look_row *was = &before.at[lane][p], *is = &s->oracle.rows.at[lane][p];
+            if (was->there && (!is->there || is->attempts != was->attempts ||
+                               (is->status == LOOK_DEAD && was->status != LOOK_DEAD)))
+                oracle_wrong(&s->oracle,
+                             "W5: an outage of the views took position %" PRId64
+                             " in lane %s from %d attempts to %d, status %d",
+                             p, rule_name(lane - 1), was->attempts, is->attempts, (int)is->status);
+        }
+}
+
 /* Runs that are open; with `cancel` an operator cancels them. */
 static size_t open_runs(sim *s, bool cancel)
 {
@@ -343,6 +374,8 @@ static void finish(sim *s)
     sim_note(s, "calm");
     s->calm = true;
     resume_all(s);
+    if (random_chance(&s->random, 50) && !sim_failed(s))
+        outlast_an_outage(s);
     end_runs(s);
     keep_apart(s);
     for (int name = 2; name < RULE_NAMES && !sim_failed(s); name++)
