@@ -111,6 +111,40 @@ static void it_is_dead_at_the_eighth_failure_and_blocks_what_is_behind(void **st
     fixture_close(f);
 }
 
+/* The warnings of deaths, as lines. */
+static void note_death(void *context, ef_log_level level, const char *message,
+                       const ef_log_field *fields, uint64_t field_count)
+{
+    char line[EF_LOG_LINE_MAX], *said = context;
+
+    if (level == EF_LOG_WARN && strstr(message, "is dead"))
+        (void)ef_log_line(EF_LOG_JSON, 0, level, message, fields, field_count, line);
+    else
+        return;
+    CHECK_TEXT("", said); /* once */
+    (void)snprintf(said, EF_LOG_LINE_MAX, "%s", line);
+}
+
+static void a_death_is_told_with_stream_seq_attempts_and_the_reason(void **state)
+{
+    char said[EF_LOG_LINE_MAX] = "";
+    ef_log log = {.level_min = EF_LOG_WARN, .write = note_death, .context = said};
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    f->engine->options.log = &log;
+    append(f, "s", "added", BAD);
+    drain(f);
+    CHECK_TEXT("", said);
+    CHECK_INT(127, seconds_until_dead(f));
+    CHECK(strstr(said, "\"projection\":\"sums\"") && strstr(said, "\"stream\":\"s\""));
+    CHECK(strstr(said, "\"seq\":1") && strstr(said, "\"attempts\":8"));
+    CHECK(strstr(said, "\"error\":\"handler added"));
+    f->engine->options.log = NULL;
+    fixture_close(f);
+}
+
 static void kill_head(fixture *f, int behind)
 {
     append(f, "s", "added", BAD);
@@ -386,6 +420,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_fails_holds_back_its_own_stream_in_its_own_projection),
         cmocka_unit_test(what_is_not_for_folding_is_ignored_and_its_row_goes),
         cmocka_unit_test(it_is_dead_at_the_eighth_failure_and_blocks_what_is_behind),
+        cmocka_unit_test(a_death_is_told_with_stream_seq_attempts_and_the_reason),
         cmocka_unit_test(a_skip_frees_the_stream_and_its_order_is_kept),
         cmocka_unit_test(a_requeue_tries_anew_from_no_attempts),
         cmocka_unit_test(a_backlog_is_taken_in_growing_batches),
