@@ -107,7 +107,7 @@ static ef_status pass_all(ef_engine *e, ef_tick *tick, ef_error *err)
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         const ef__generation *g = &list.items[i];
         bool first = i == 0 || !ef_str_equal(g->name, list.items[i - 1].name), skips = false;
-        if (first && !g->by_log)
+        if (first)
             st = ef__policy_skips(e, g->name, &skips, err);
         if (st == EF_OK && skips)
             st = pass_lane(e, &list, g->name, tick, err);
