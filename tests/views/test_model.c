@@ -480,6 +480,17 @@ static void ask_long(pair *p, const ef__view_scan *scan, size_t limit)
     ef__buf_release(&answers[1].text);
 }
 
+/* A scan goes on behind a place that it has shown, so that lies within the bounds. */
+static void stay_inside(ef__view_scan *scan)
+{
+    ef_str at = scan->index < 0 ? scan->after_id : scan->after_key;
+
+    if (!scan->has_after)
+        return;
+    scan->has_low = scan->has_low && ef__str_compare(at, scan->low) > 0;
+    scan->has_high = scan->has_high && ef__str_compare(at, scan->high) < 0;
+}
+
 /* Bounds and places are sometimes those of a view, and sometimes near one. */
 static void ask_at_random(pair *p, const long_plan *l, int64_t g)
 {
@@ -509,6 +520,7 @@ static void ask_at_random(pair *p, const long_plan *l, int64_t g)
         scan.low = by_key ? v->keys[0].key : v->view.id;
         scan.high = by_key ? w->keys[0].key : w->view.id;
     }
+    stay_inside(&scan);
     ask_long(p, &scan, 1 + roll(d, LONG_VIEWS));
 }
 
