@@ -1,5 +1,6 @@
 /*
- * load.c - writers on a PostgreSQL journal, a reader that must not skip, and the count at the end.
+ * load.c - writers on a PostgreSQL journal, a reader that must not skip, a worker that folds, and
+ * the count at the end.
  *
  * usage: load URL API_WRITERS SQL_WRITERS EVENTS HOLD_MS
  *
@@ -7,8 +8,10 @@
  * own, of which one in ten is rolled back and one in twenty is left open for up to HOLD_MS.
  * Whatever fails because the server or the connection is gone is done again with the same id. The
  * reader follows the log meanwhile: positions must be dense, seqs of a stream rise by one, and no
- * id come twice. In the end exactly what was committed has to be there, and the chain has to
- * verify. Prints what it counted; exit code 1, with a word, when something is wrong.
+ * id come twice. A worker folds meanwhile, into views in the same database: one a stream, that
+ * counts its events. In the end exactly what was committed has to be there, each event in its view
+ * once, and the chain has to verify. Prints what it counted; exit code 1, with a word, when
+ * something is wrong.
  */
 #include <everfold/everfold.h>
 
@@ -26,6 +29,8 @@ enum { STREAMS = 200, WRITERS_MAX = 256, GIVE_UP_S = 120 };
 
 static const char *url;
 static ef_journal *journal;
+static ef_engine *engine;
+static int64_t last_seqs[STREAMS]; /* as the reader has seen them */
 static int events_each, hold_ms;
 static atomic_bool writing = true;
 static atomic_int failed;
@@ -204,8 +209,76 @@ static void *reader(void *context)
             (void)ef_journal_wait(journal, position, 100, &err);
     }
     ef_batch_release(&batch);
+    memcpy(last_seqs, seqs, sizeof seqs);
     *out = position;
     return NULL;
+}
+
+/* --- the worker ------------------------------------------------------------------------------- */
+
+static bool open_engine(ef_error *err)
+{
+    static const char PROGRAM[] = "projection streams version 1\n  view stream\n\non t\n  n += 1\n";
+    ef_engine_options options = {
+        .journal = journal, .views_url = url, .create = true, .busy_ms = 10000};
+    ef_projection_list list = {0};
+    ef_text report = {0};
+    bool ok = ef_engine_open(&options, &engine, err) == EF_OK &&
+              ef_projection_deploy(engine, "load.fold", ef_str_from(PROGRAM), &list, &report,
+                                   err) == EF_OK;
+
+    ef_projection_list_release(&list);
+    ef_text_release(&report);
+    return ok;
+}
+
+/* Fold until there is nothing more to come. */
+static void *folder(void *context)
+{
+    time_t until = 0;
+    bool over = false;
+
+    while (!atomic_load(&failed) && !over) {
+        bool written = !atomic_load(&writing);
+        ef_error err = EF_ERROR_INIT;
+        ef_tick tick = {0};
+        ef_status st = ef_engine_work(engine, NULL, &tick, &err);
+
+        until = !written ? 0 : until ? until : time(NULL) + GIVE_UP_S;
+        if ((st != EF_OK && st != EF_BUSY && st != EF_UNSURE) || tick.failed)
+            WRONG("folding: %s: %s", ef_status_name(st), err.text);
+        if (until && time(NULL) > until)
+            WRONG("folding does not come to an end: %s", err.text);
+        over = written && st == EF_OK && !tick.more && tick.backoff_ms == 0 &&
+               tick.owned_count > 0 && tick.owned_count == tick.desired_count && tick.claimed == 0;
+        if (st != EF_OK || !tick.more)
+            nap_ms(5);
+    }
+    return NULL;
+}
+
+static bool compare_view(void *context, const ef_view *view)
+{
+    int64_t *sum = context, n = strtoll(view->data.ptr + strlen("{\"n\":"), NULL, 10);
+    long stream = strtol(view->view_id.ptr + 1, NULL, 10);
+
+    if (n != last_seqs[stream])
+        WRONG("the view of stream %ld counts %" PRId64 " of %" PRId64 " events", stream, n,
+              last_seqs[stream]);
+    *sum += n;
+    return true;
+}
+
+static void compare_views(void)
+{
+    ef_error err = EF_ERROR_INIT;
+    int64_t sum = 0;
+
+    if (ef_view_export(engine, EF_STR("streams"), EF_STR(""), true, compare_view, &sum, NULL,
+                       &err) != EF_OK)
+        WRONG("views: %s", err.text);
+    if (sum != atomic_load(&committed))
+        WRONG("%" PRId64 " events were folded, %ld committed", sum, atomic_load(&committed));
 }
 
 static void compare(int writers, int64_t read)
@@ -236,7 +309,7 @@ int main(int argc, char **argv)
     ef_journal_options options = {.create = true, .busy_ms = 10000};
     ef_error err = EF_ERROR_INIT;
     int64_t read = 0;
-    pthread_t reading;
+    pthread_t reading, folding;
 
     if (argc != 6 || api + sql > WRITERS_MAX)
         return 2;
@@ -244,11 +317,12 @@ int main(int argc, char **argv)
     events_each = (int)strtol(argv[4], NULL, 10);
     hold_ms = (int)strtol(argv[5], NULL, 10);
     seen = calloc((size_t)(api + sql) * (size_t)events_each, sizeof *seen);
-    if (!seen || ef_journal_open(&options, &journal, &err) != EF_OK) {
+    if (!seen || ef_journal_open(&options, &journal, &err) != EF_OK || !open_engine(&err)) {
         (void)fprintf(stderr, "%s\n", err.text);
         return 1;
     }
     (void)pthread_create(&reading, NULL, reader, &read);
+    (void)pthread_create(&folding, NULL, folder, NULL);
     for (int i = 0; i < api + sql; i++) {
         writers[i].number = i;
         writers[i].seed = (unsigned)i + 1;
@@ -259,10 +333,14 @@ int main(int argc, char **argv)
         (void)pthread_join(writers[i].thread, NULL);
     atomic_store(&writing, false);
     (void)pthread_join(reading, NULL);
+    (void)pthread_join(folding, NULL);
     if (!atomic_load(&failed))
         compare(api + sql, read);
+    if (!atomic_load(&failed))
+        compare_views();
     (void)printf("%ld committed, %ld rolled back, %ld repeated, %" PRId64 " read\n",
                  atomic_load(&committed), atomic_load(&rolled_back), atomic_load(&repeated), read);
+    ef_engine_close(engine);
     ef_journal_close(journal);
     free(seen);
     return atomic_load(&failed);
