@@ -1,116 +1,24 @@
 /*
  * scan.c - ranges of views, by id or by an index.
  *
- * A range goes from one place up to, but not including, another; a place is a whole key. Bounds,
- * pages and directions only choose the two places. Keys and names are compared by bytes, so that
- * the place right behind a key x is x with a NUL behind it: nothing fits in between. No name has a
- * NUL in it (and no text of PostgreSQL's), so behind a name comes the name with a byte of 1.
- *
  * Rows come by pages, in one snapshot: the first are few, for most who ask want few, and none holds
  * much more than PAGE_BYTES.
  */
 #include "store.h"
 
-#include "../../base/buf.h"
+#include "../range.h"
 
-#define TEXT_MAX (64 * 1024 * 1024) /* a key comes out of one view */
 #define PAGE_BYTES (8l * 1024 * 1024)
 
 enum { ROWS_FIRST = 64, ROWS_MAX = 4096 };
 
-/* One end: (generation, tenant, id) of views, or (idx, key, id) of an index. */
-typedef struct place {
-    int64_t first;
-    ef__buf second, third;
-} place;
-
 typedef struct scan {
     const ef__view_scan *asked;
-    place from, to;
+    ef__view_place from, to;
     bool (*each)(void *context, ef_str key, const ef__view *view);
     void *context;
     bool begun;
 } scan;
-
-static void place_set(place *p, int64_t first, ef_str second, ef_str third)
-{
-    p->first = first;
-    ef__buf_reset(&p->second);
-    ef__buf_reset(&p->third);
-    ef__buf_add_str(&p->second, second);
-    ef__buf_add_str(&p->third, third);
-}
-
-static void behind_name(ef__buf *name)
-{
-    ef__buf_add_char(name, '\x01');
-}
-
-static void behind_key(ef__buf *key)
-{
-    ef__buf_add_char(key, '\0');
-}
-
-/* --- views by id ------------------------------------------------------------------------------ */
-
-static void id_ends(const ef__view_scan *s, place *from, place *to)
-{
-    ef_str none = {0};
-    ef_str after_tenant = s->any_tenant ? s->after_tenant : s->tenant;
-
-    if (s->any_tenant) {
-        place_set(from, s->generation, none, none);
-        place_set(to, s->generation + 1, none, none);
-    } else {
-        place_set(from, s->generation, s->tenant, s->has_low ? s->low : none);
-        if (s->has_low && s->low_open)
-            behind_name(&from->third);
-        place_set(to, s->generation, s->tenant, s->has_high ? s->high : none);
-        if (!s->has_high)
-            behind_name(&to->second);
-        else if (!s->high_open)
-            behind_name(&to->third);
-    }
-    if (s->has_after && s->descending) {
-        place_set(to, s->generation, after_tenant, s->after_id);
-    } else if (s->has_after) {
-        place_set(from, s->generation, after_tenant, s->after_id);
-        behind_name(&from->third);
-    }
-}
-
-/* --- an index --------------------------------------------------------------------------------- */
-
-/* No key is longer than EF__KEY_BYTES, so none lies above one more byte of 255. */
-static void above_all_keys(place *p, int32_t index)
-{
-    char bytes[EF__KEY_BYTES + 1];
-
-    memset(bytes, 0xff, sizeof bytes);
-    place_set(p, index, (ef_str){bytes, sizeof bytes}, (ef_str){0});
-}
-
-static void index_ends(const ef__view_scan *s, place *from, place *to)
-{
-    ef_str none = {0};
-
-    place_set(from, s->index, s->has_low ? s->low : none, none);
-    if (s->has_low && s->low_open)
-        behind_key(&from->second);
-    if (s->has_high) {
-        place_set(to, s->index, s->high, none);
-        if (!s->high_open)
-            behind_key(&to->second);
-    } else {
-        above_all_keys(to, s->index);
-    }
-    if (s->has_after && s->descending) {
-        place_set(to, s->index, s->after_key, s->after_id);
-    } else if (s->has_after) {
-        place_set(from, s->index, s->after_key, s->after_id);
-        behind_name(&from->third);
-    }
-}
 
 /* --- pages ------------------------------------------------------------------------------------ */
 
@@ -176,15 +84,11 @@ static ef_status read_page(const scan *s, ef__pg_conn *conn, int64_t limit, PGre
 static ef_status go_on_behind(scan *s, const PGresult *rows, int last, ef_error *err)
 {
     bool indexed = s->asked->index >= 0;
-    place *p = s->asked->descending ? &s->to : &s->from;
+    bool down = s->asked->descending;
 
-    place_set(p, indexed ? s->asked->index : s->asked->generation, ef__pg_str(rows, last, 5),
-              ef__pg_str(rows, last, indexed ? 4 : 6));
-    if (!s->asked->descending)
-        behind_name(&p->third);
-    return p->second.failed || p->third.failed
-               ? ef_fail(err, EF_NO_MEMORY, "memory ran out for a scan")
-               : EF_OK;
+    return ef__view_place_at(
+        down ? &s->to : &s->from, indexed ? s->asked->index : s->asked->generation,
+        ef__pg_str(rows, last, 5), ef__pg_str(rows, last, indexed ? 4 : 6), !down, err);
 }
 
 /* Show a page; false when `each` has seen enough. *out_bytes is what it held. */
@@ -239,23 +143,15 @@ ef_status vp_view_scan(ef_views *views, const ef__view_scan *asked,
                        ef_error *err)
 {
     scan s = {.asked = asked,
-              .from = {0, EF__BUF_INIT(TEXT_MAX), EF__BUF_INIT(TEXT_MAX)},
-              .to = {0, EF__BUF_INIT(TEXT_MAX), EF__BUF_INIT(TEXT_MAX)},
+              .from = EF__VIEW_PLACE_INIT,
+              .to = EF__VIEW_PLACE_INIT,
               .each = each,
               .context = context};
-    ef_status st;
+    ef_status st = ef__view_range(asked, &s.from, &s.to, err);
 
-    if (asked->index < 0)
-        id_ends(asked, &s.from, &s.to);
-    else
-        index_ends(asked, &s.from, &s.to);
-    if (s.from.second.failed || s.from.third.failed || s.to.second.failed || s.to.third.failed)
-        st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a scan");
-    else
+    if (st == EF_OK)
         st = ef__pg_transaction(vp_store_of(views)->pool, EF__PG_SNAPSHOT, walk, &s, err);
-    ef__buf_release(&s.from.second);
-    ef__buf_release(&s.from.third);
-    ef__buf_release(&s.to.second);
-    ef__buf_release(&s.to.third);
+    ef__view_place_release(&s.from);
+    ef__view_place_release(&s.to);
     return st;
 }

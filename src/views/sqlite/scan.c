@@ -1,98 +1,9 @@
 /*
  * scan.c - ranges of views, by id or by an index.
- *
- * A range goes from one place up to, but not including, another; a place is a whole key. Bounds,
- * pages and directions only choose the two places. Keys and names are compared by bytes, so that
- * the place right behind x is x with a NUL behind it: nothing fits in between.
  */
 #include "store.h"
 
-#include "../../base/buf.h"
-
-#define TEXT_MAX (64 * 1024 * 1024) /* a key comes out of one view */
-
-/* One end: (generation, tenant, id) of views, or (idx, key, id) of an index. */
-typedef struct place {
-    int64_t first;
-    ef__buf second, third;
-} place;
-
-static void place_set(place *p, int64_t first, ef_str second, ef_str third)
-{
-    p->first = first;
-    ef__buf_reset(&p->second);
-    ef__buf_reset(&p->third);
-    ef__buf_add_str(&p->second, second);
-    ef__buf_add_str(&p->third, third);
-}
-
-static void behind(ef__buf *text)
-{
-    ef__buf_add_char(text, '\0');
-}
-
-/* --- views by id ------------------------------------------------------------------------------ */
-
-static void id_ends(const ef__view_scan *s, place *from, place *to)
-{
-    ef_str none = {0};
-    ef_str after_tenant = s->any_tenant ? s->after_tenant : s->tenant;
-
-    if (s->any_tenant) {
-        place_set(from, s->generation, none, none);
-        place_set(to, s->generation + 1, none, none);
-    } else {
-        place_set(from, s->generation, s->tenant, s->has_low ? s->low : none);
-        if (s->has_low && s->low_open)
-            behind(&from->third);
-        place_set(to, s->generation, s->tenant, s->has_high ? s->high : none);
-        if (!s->has_high)
-            behind(&to->second);
-        else if (!s->high_open)
-            behind(&to->third);
-    }
-    if (s->has_after && s->descending) {
-        place_set(to, s->generation, after_tenant, s->after_id);
-    } else if (s->has_after) {
-        place_set(from, s->generation, after_tenant, s->after_id);
-        behind(&from->third);
-    }
-}
-
-/* --- an index --------------------------------------------------------------------------------- */
-
-/* No key is longer than EF__KEY_BYTES, so none lies above one more byte of 255. */
-static void above_all_keys(place *p, int32_t index)
-{
-    char bytes[EF__KEY_BYTES + 1];
-
-    memset(bytes, 0xff, sizeof bytes);
-    place_set(p, index, (ef_str){bytes, sizeof bytes}, (ef_str){0});
-}
-
-static void index_ends(const ef__view_scan *s, place *from, place *to)
-{
-    ef_str none = {0};
-
-    place_set(from, s->index, s->has_low ? s->low : none, none);
-    if (s->has_low && s->low_open)
-        behind(&from->second);
-    if (s->has_high) {
-        place_set(to, s->index, s->high, none);
-        if (!s->high_open)
-            behind(&to->second);
-    } else {
-        above_all_keys(to, s->index);
-    }
-    if (s->has_after && s->descending) {
-        place_set(to, s->index, s->after_key, s->after_id);
-    } else if (s->has_after) {
-        place_set(from, s->index, s->after_key, s->after_id);
-        behind(&from->third);
-    }
-}
-
-/* --- the scan --------------------------------------------------------------------------------- */
+#include "../range.h"
 
 static ef__view view_of_row(sqlite3_stmt *stmt)
 {
@@ -138,8 +49,8 @@ static ef_status walk(ef__sq_conn *conn, sqlite3_stmt *stmt, const ef__view_scan
     return st;
 }
 
-static void bind_places(sqlite3_stmt *stmt, const ef__view_scan *s, const place *from,
-                        const place *to)
+static void bind_places(sqlite3_stmt *stmt, const ef__view_scan *s, const ef__view_place *from,
+                        const ef__view_place *to)
 {
     if (s->index < 0) {
         sqlite3_bind_int64(stmt, 1, from->first);
@@ -150,17 +61,17 @@ static void bind_places(sqlite3_stmt *stmt, const ef__view_scan *s, const place 
         ef__sq_bind_str(stmt, 6, ef__buf_str(&to->third));
         return;
     }
-    const place *start = s->descending ? to : from, *end = s->descending ? from : to;
+    const ef__view_place *start = s->descending ? to : from, *end = s->descending ? from : to;
     sqlite3_bind_int64(stmt, 1, s->generation);
     ef__sq_bind_str(stmt, 2, s->tenant);
     sqlite3_bind_int64(stmt, 3, start->first);
     ef__sq_bind_blob(stmt, 4, ef__buf_str(&start->second));
     ef__sq_bind_str(stmt, 5, ef__buf_str(&start->third));
-    ef__sq_bind_blob(stmt, 6, ef__buf_str(&end->second)); /* its id is "", see index_ends */
+    ef__sq_bind_blob(stmt, 6, ef__buf_str(&end->second)); /* its id is "", see range.c */
 }
 
-static ef_status scan_places(vq_store *store, const ef__view_scan *s, const place *from,
-                             const place *to,
+static ef_status scan_places(vq_store *store, const ef__view_scan *s, const ef__view_place *from,
+                             const ef__view_place *to,
                              bool (*each)(void *context, ef_str key, const ef__view *view),
                              void *context, ef_error *err)
 {
@@ -186,21 +97,12 @@ ef_status vq_view_scan(ef_views *views, const ef__view_scan *scan,
                        bool (*each)(void *context, ef_str key, const ef__view *view), void *context,
                        ef_error *err)
 {
-    place from = {0, EF__BUF_INIT(TEXT_MAX), EF__BUF_INIT(TEXT_MAX)};
-    place to = {0, EF__BUF_INIT(TEXT_MAX), EF__BUF_INIT(TEXT_MAX)};
-    ef_status st;
+    ef__view_place from = EF__VIEW_PLACE_INIT, to = EF__VIEW_PLACE_INIT;
+    ef_status st = ef__view_range(scan, &from, &to, err);
 
-    if (scan->index < 0)
-        id_ends(scan, &from, &to);
-    else
-        index_ends(scan, &from, &to);
-    if (from.second.failed || from.third.failed || to.second.failed || to.third.failed)
-        st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a scan");
-    else
+    if (st == EF_OK)
         st = scan_places(vq_store_of(views), scan, &from, &to, each, context, err);
-    ef__buf_release(&from.second);
-    ef__buf_release(&from.third);
-    ef__buf_release(&to.second);
-    ef__buf_release(&to.third);
+    ef__view_place_release(&from);
+    ef__view_place_release(&to);
     return st;
 }
