@@ -66,8 +66,8 @@ ef_status ef__pg_transaction(ef__pg_pool *pool, ef__pg_how how, ef__pg_work work
  */
 ef_status ef__pg_as(ef__pg_conn *conn, const ef__pg_texts *texts, ef__pg_work work, void *context,
                     ef_error *err);
-/* Which database it is, in all the world: stores that say the same may share a transaction. ""
- * where the role may not know. */
+/* Which database it is, in all the world, and as whom we are there: stores that say the same may
+ * share a transaction. "" where the role may not know. */
 enum { EF__PG_DATABASE_MAX = 64 };
 ef_status ef__pg_database(ef__pg_pool *pool, char out[EF__PG_DATABASE_MAX], ef_error *err);
 

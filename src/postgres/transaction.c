@@ -145,16 +145,18 @@ ef_status ef__pg_as(ef__pg_conn *conn, const ef__pg_texts *texts, ef__pg_work wo
 }
 
 /* A copy of a cluster has its number too; but no two servers were started in the same microsecond.
- */
+ * And a role may not have the rights of another. */
 static ef_status ask_database(void *context, ef__pg_conn *conn, ef_error *err)
 {
     PGresult *rows = NULL;
     ef_status st = ef__pg_query_text(
         conn,
         "SELECT CASE WHEN has_function_privilege('pg_control_system()', 'execute')"
-        "       THEN (SELECT system_identifier::text FROM pg_control_system()) || '/' || oid || '/'"
-        "       || (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint END"
-        "  FROM pg_database WHERE datname = current_database()",
+        "       THEN (SELECT system_identifier::text FROM pg_control_system()) || '/' || d.oid || "
+        "'/'"
+        "       || (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint || '/'"
+        "       || (SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user) END"
+        "  FROM pg_database d WHERE d.datname = current_database()",
         NULL, &rows, err);
 
     if (st == EF_OK)

@@ -78,6 +78,7 @@ class Case(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir)
         self.psql(f'CREATE DATABASE {self.name}', database='postgres')
         self.bought = 0
+        self.views = None  # where they are, if not with the journal
         self.proxy = Proxy(SERVER.port)
         self.addCleanup(self.proxy.close)
         self.url = SERVER.url.rsplit('/', 1)[0] + '/' + self.name
@@ -92,8 +93,9 @@ class Case(unittest.TestCase):
         return done.stdout.strip()
 
     def environment(self, url):
+        views = self.views or url
         kept = {k: v for k, v in os.environ.items() if not k.startswith(('EVERFOLD_', 'PG'))}
-        return {**kept, 'EVERFOLD_DATA': self.dir, 'EVERFOLD_JOURNAL': url, 'EVERFOLD_VIEWS': url}
+        return {**kept, 'EVERFOLD_DATA': self.dir, 'EVERFOLD_JOURNAL': url, 'EVERFOLD_VIEWS': views}
 
     def run_it(self, *words, url=None, stdin=''):
         done = subprocess.run([BINARY, *words], check=False, capture_output=True, text=True, input=stdin,
@@ -189,6 +191,16 @@ class OneCommit(Case):
         self.ok('work', '--drain')
         self.check_all()
         self.assertEqual('t', self.psql('SELECT count(*) > 0 AND min(watermarks) > 0 FROM moved'))
+
+    def test_a_role_of_the_views_own_makes_two_commits_of_it(self):
+        self.psql('CREATE ROLE other SUPERUSER LOGIN')
+        self.views = self.url.replace('postgres@', 'other@')
+        self.deploy()
+        self.psql(WATCH)
+        self.append(20)
+        self.ok('work', '--drain')
+        self.check_all()
+        self.assertEqual('t', self.psql('SELECT count(*) > 0 AND max(watermarks) = 0 FROM moved'))
 
     def test_a_back_end_that_ends_between_apply_and_mark_has_done_neither(self):
         self.deploy()
