@@ -131,8 +131,9 @@ typedef struct ef_exception {
 
 /*
  * Settle a batch: move the marks of the partitions held, drop the rows they pass, write the
- * exceptions, all in one transaction that compares every token.
- * EF_LEASE_LOST  a token is old: nothing was changed
+ * exceptions, all in one transaction that compares every token. In lane "*", and without
+ * exceptions, a power cut may undo it, and the rows come again: whoever applies knows what he has
+ * applied. EF_LEASE_LOST  a token is old: nothing was changed
  */
 ef_status ef_outbox_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
                          size_t held_count, const ef_exception *exceptions, size_t exception_count,

@@ -2,9 +2,11 @@
  * supervisor.h - threads that keep an engine at work, and how they are doing.
  *
  * A supervisor has posts: one for the queue, some for the cursors, one for runs. Each does a step,
- * again at once while there is more, and otherwise rests until the journal grows or something comes
- * due; the interval is only the safety net. A post that fails goes on failing aloud: it backs off,
- * tries again, and is shown.
+ * again at once while there is more, and otherwise rests until the journal grows, somebody acts, or
+ * something comes due; the interval is only the safety net. After some seconds in which nobody has
+ * anything to do, the worker gives its leases back and leaves, so that an idle one writes nothing;
+ * it joins again when something comes. A post that fails goes on failing aloud: it backs off, tries
+ * again, and is shown.
  *
  *     starting ─► working ◄─► idle
  *                   └─► retrying ─► working          any ─► stopping
@@ -58,8 +60,9 @@ ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_superviso
 /* How the posts are doing: up to `max` of them, how many in all. */
 size_t ef_supervisor_posts(ef_supervisor *supervisor, ef_post *out, size_t max);
 
-/* There is something to do that no append tells of (a deploy, a run): look within a fraction of a
- * second instead of the interval. NULL is fine. */
+/* There is something to do that no append tells of: look at once instead of at the interval. What
+ * the library itself does (a deploy, a run, a requeue, in whatever process) needs no such call.
+ * NULL is fine. */
 void ef_supervisor_wake(ef_supervisor *supervisor);
 
 /* Begin nothing new, finish what is in hand, end the threads. NULL is fine. */

@@ -11,12 +11,15 @@
 #include "work_panel.h"
 
 #include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #define INTERVAL_MS_DEFAULT 2000
 #define WINDOW_S_DEFAULT 10 /* of the panel's rate */
-#define STOP_SEEN_MS 200    /* how long a signal may go unseen */
+#define STOP_SEEN_MS 200    /* how long a signal may go unseen by the shadow */
 #define SHADOWS_MAX 1000
 
 typedef struct work {
@@ -99,6 +102,11 @@ static void write_sum(cli *c, const ef_tick *sum)
                    sum->dead);
 }
 
+static bool tells_windows(const work *w)
+{
+    return w->window_s && !w->panel && !w->silent && w->c->format == CLI_TABLE;
+}
+
 /* A line for people when the window is over, and a new one begins. */
 static void end_window(work *w)
 {
@@ -106,8 +114,7 @@ static void end_window(work *w)
     int64_t now_us = mono_us(), spent_us = now_us - w->window_us;
     char time[EF_TIME_TEXT_MAX];
 
-    if (w->window_s == 0 || w->panel || w->silent || w->c->format != CLI_TABLE ||
-        spent_us < w->window_s * 1000000)
+    if (!tells_windows(w) || spent_us < w->window_s * 1000000)
         return;
     ef_time_format(clock->wall_us(clock->context), time);
     cli_progress_clear(&w->progress);
@@ -239,34 +246,58 @@ static void on_step(void *context, const char *post, const ef_tick *tick, const 
     pthread_mutex_unlock(&w->lock);
 }
 
-static void wait_for_the_end(work *w)
+/* When the window that is told of is over. */
+static struct timespec window_left(const work *w)
 {
-    struct timespec slice = {.tv_nsec = STOP_SEEN_MS * 1000000};
+    int64_t left_us = w->window_us + w->window_s * 1000000 - mono_us();
+
+    left_us = left_us < 1000 ? 1000 : left_us;
+    return (struct timespec){.tv_sec = left_us / 1000000, .tv_nsec = left_us % 1000000 * 1000};
+}
+
+/* Until a signal comes or nobody reads any more. Signals come while we wait and not before, so none
+ * falls between the look and the wait. */
+static void wait_for_the_end(work *w, const sigset_t *unblocked)
+{
+    struct pollfd reader = {.fd = STDOUT_FILENO};
     bool gone = false;
 
     while (!gone && !cli_stopped()) {
-        (void)nanosleep(&slice, NULL);
+        struct timespec left;
+        pthread_mutex_lock(&w->lock);
+        left = window_left(w);
+        pthread_mutex_unlock(&w->lock);
+        (void)ppoll(&reader, 1, tells_windows(w) ? &left : NULL, unblocked);
         pthread_mutex_lock(&w->lock);
         end_window(w);
         gone = cli_reader_gone(w->c);
         pthread_mutex_unlock(&w->lock);
+        if (reader.revents)
+            reader.fd = -1; /* it has told what there is to tell, and would again */
     }
 }
 
 static ef_status work_on(work *w, ef_error *err)
 {
     ef_supervisor *supervisor;
-    ef_status st = ef_supervisor_start(&(ef_supervisor_options){.engine = w->c->engine,
-                                                                .work = w->options,
-                                                                .interval_ms = w->interval_ms,
-                                                                .on_step = on_step,
-                                                                .context = w},
-                                       &supervisor, err);
+    sigset_t ends, before;
+    ef_status st;
 
+    (void)sigemptyset(&ends);
+    (void)sigaddset(&ends, SIGINT);
+    (void)sigaddset(&ends, SIGTERM);
+    (void)pthread_sigmask(SIG_BLOCK, &ends, &before); /* the posts' threads never have them */
+    st = ef_supervisor_start(&(ef_supervisor_options){.engine = w->c->engine,
+                                                      .work = w->options,
+                                                      .interval_ms = w->interval_ms,
+                                                      .on_step = on_step,
+                                                      .context = w},
+                             &supervisor, err);
+    if (st == EF_OK && !w->panel)
+        wait_for_the_end(w, &before);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (st == EF_OK && w->panel)
         cli_work_panel_run(w->panel, supervisor);
-    else if (st == EF_OK)
-        wait_for_the_end(w);
     ef_supervisor_stop(supervisor);
     return st;
 }

@@ -106,7 +106,8 @@ static int run_ls(cli *c)
     if (read_crew(c, &found, &err) != EF_OK)
         rc = cli_fail(c, &err, NULL);
     else if (c->format == CLI_TABLE && found.workers.count == 0)
-        cli_say(c, "no workers; start one: everfold work");
+        cli_say(c, "no workers (one that has nothing to do rests, and is not listed); start one: "
+                   "everfold work");
     else if (c->format == CLI_TABLE)
         print_table(c, &found);
     for (size_t i = 0; rc == 0 && c->format != CLI_TABLE && i < found.workers.count; i++)

@@ -118,13 +118,29 @@ static ef_status go_on(ef_engine *e, const ef__live *live, ef__scope *scope, ef_
                                    : read_on(e, live, scope, tick, err);
 }
 
+/* Then no lease need be kept for it. */
+static ef_status has_read_all(ef_engine *e, const ef__generation *g, const ef__scope *scope,
+                              bool *out, ef_error *err)
+{
+    bool at_ease = g->state == EF__GENERATION_LIVE && scope->placed;
+    ef_head head = {0};
+    ef_status st = at_ease ? ef_journal_head(e->journal, &head, err) : EF_OK;
+
+    *out = at_ease && st == EF_OK && g->position >= head.position;
+    return st;
+}
+
 static ef_status cursor_generation(ef_engine *e, const ef__live *live, ef_tick *tick, ef_error *err)
 {
     ef__scope *scope = ef__scope_of(e, live->generation);
-    bool ready;
-    ef_status st = scope ? ef__scope_ready(e, scope, tick, &ready, err)
+    bool ready = false, done = false;
+    ef_status st = scope ? has_read_all(e, live->generation, scope, &done, err)
                          : ef_fail(err, EF_NO_MEMORY, "memory ran out in the cursor driver");
 
+    if (scope)
+        scope->seen = true;
+    if (st == EF_OK && !done)
+        st = ef__scope_ready(e, scope, tick, &ready, err);
     if (st != EF_OK || !ready)
         return st;
     st = go_on(e, live, scope, tick, err);

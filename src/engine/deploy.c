@@ -8,6 +8,7 @@
 #include "tenant.h"
 #include "workset.h"
 
+#include "../journal/journal.h"
 #include "../base/hash.h"
 
 #include <inttypes.h>
@@ -398,6 +399,8 @@ ef_status ef__deploy_program(ef_engine *e, const ef__program *program, ef_str te
     if (st == EF_OK && !same)
         st = add_generation(e, program, text, first, err);
     ef__routes_outdate(e);
+    if (st == EF_OK && !same)
+        ef__journal_nudge(e->journal);
     return st;
 }
 
@@ -487,6 +490,8 @@ static ef_status set_state(ef_engine *e, ef_str name, bool pause, ef_error *err)
             st = set_states(e, &list, pause, err);
     }
     ef__routes_outdate(e);
+    if (st == EF_OK)
+        ef__journal_nudge(e->journal);
     ef__room_release(&list.room);
     return st;
 }

@@ -60,6 +60,13 @@ typedef struct ef__governor {
     int64_t moved_us, oldest_since_us; /* when they last changed; of the clock that never jumps */
 } ef__governor;
 
+/* Whether the watch of the queue rests: see rest.c. */
+typedef struct ef__rest {
+    bool resting;
+    int64_t head;     /* of the journal, when something was last going on … */
+    int64_t since_us; /* … which was then; of the clock that never jumps. 0: it has yet to begin */
+} ef__rest;
+
 struct ef_engine {
     ef_engine_options options; /* clock filled in */
     ef_journal *journal;
@@ -78,6 +85,7 @@ struct ef_engine {
     int64_t grace_next_us;        /* and when to look for what queries have left long ago */
     size_t worksets_bytes;        /* what they may take; EF__WORKSETS_BYTES, less in tests */
     size_t cursor_batch;          /* events of a read; EF__ENGINE_CATCH_UP_BATCH, less in tests */
+    ef__rest rest;                /* of the one who watches the queue */
     pthread_mutex_t working;      /* one tick of the queue at a time; it guards … */
     ef__crew crew;                /* … what this worker holds, */
     struct ef__workset *queued;   /* what the queue keeps from tick to tick, */

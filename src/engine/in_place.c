@@ -8,6 +8,8 @@
 #include "route.h"
 #include "run.h"
 
+#include "../journal/journal.h"
+
 #include <inttypes.h>
 
 #define RUNS_LOOKED_AT 1000
@@ -140,6 +142,8 @@ static ef_status replace_program(ef_engine *e, const ef__generation *g, const ef
     if (st == EF_OK)
         st = e->views->ops->generation_replace(e->views, g->id, g->era, &with, err);
     ef__routes_outdate(e);
+    if (st == EF_OK)
+        ef__journal_nudge(e->journal);
     return st;
 }
 

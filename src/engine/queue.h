@@ -21,6 +21,10 @@
 /* A tick of each driver, under its lock. */
 ef_status ef__queue_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                          ef_error *err);
+/* The same for one who goes on for days: while nobody has anything to do it holds nothing, is no
+ * worker, and only looks. (rest.c) */
+ef_status ef__queue_watch(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                          ef_error *err);
 ef_status ef__cursor_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                           ef_error *err);
 

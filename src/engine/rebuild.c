@@ -15,6 +15,7 @@
 
 #include "../base/json.h"
 #include "../base/limits.h"
+#include "../journal/journal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -85,6 +86,7 @@ static ef_status make(ef__driven *d, const builds *b, ef_error *err)
     made.routed = false;
     made.position = made.seam = made.created_us = 0;
     st = views->ops->generation_add(views, &made, &id, err);
+    ef__journal_nudge(d->engine->journal); /* there is something to catch up */
     if (st == EF_OK && b->highest + 1 != d->detail.built) {
         d->detail.built = b->highest + 1;
         st = ef__run_save(d, err);
@@ -110,6 +112,7 @@ static ef_status clear(ef__driven *d, const builds *b, ef_error *err)
     if (b->built)
         st = views->ops->generation_clear(views, b->built->id, d->detail.era, err);
     ef__routes_outdate(d->engine);
+    ef__journal_nudge(d->engine->journal);
     d->detail.cleared = true;
     return st == EF_OK ? ef__run_save(d, err) : st;
 }

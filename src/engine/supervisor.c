@@ -9,6 +9,7 @@
 
 #include "../base/logger.h"
 #include "../core/retry.h"
+#include "../journal/journal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +18,8 @@
 #define INTERVAL_MS 2000
 #define CURSOR_THREADS 1
 #define POSTS_MAX 16
-#define SLICE_MS 1000    /* how long a stop may go unseen; each ends in a wake-up for nothing */
+#define WAIT_MS_MAX 10000 /* how long a stop may go unseen where nobody could be nudged */
+#define DOZE_MS_MAX 1000
 #define STALLED_MS 30000 /* beyond the interval: then a post is not well */
 
 typedef ef_status step_fn(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
@@ -28,7 +30,7 @@ typedef struct post {
     step_fn *step;
     pthread_t thread;
     bool started;
-    int64_t wakes;   /* the supervisor's, when the last step began */
+    int64_t nudge;   /* the last that it has seen */
     ef_post shown;   /* under the supervisor's lock, as is … */
     int64_t well_us; /* … when it last got on or found nothing to do; monotonic */
 } post;
@@ -39,7 +41,6 @@ struct ef_supervisor {
     pthread_mutex_t telling; /* one on_step at a time */
     pthread_cond_t wake;
     bool stopping;
-    int64_t wakes; /* how often somebody said that there is something to do */
     post posts[POSTS_MAX];
     size_t count;
 };
@@ -68,33 +69,6 @@ static bool is_stopping(ef_supervisor *s)
     return stopping;
 }
 
-/* Stop, or something that somebody has told us of since the last step began? */
-static bool is_called(post *p)
-{
-    ef_supervisor *s = p->supervisor;
-
-    pthread_mutex_lock(&s->lock);
-    bool called = s->stopping || s->wakes != p->wakes;
-    pthread_mutex_unlock(&s->lock);
-    return called;
-}
-
-static void note_wakes(post *p)
-{
-    pthread_mutex_lock(&p->supervisor->lock);
-    p->wakes = p->supervisor->wakes;
-    pthread_mutex_unlock(&p->supervisor->lock);
-}
-
-void ef_supervisor_wake(ef_supervisor *s)
-{
-    if (!s)
-        return;
-    pthread_mutex_lock(&s->lock);
-    s->wakes++;
-    pthread_mutex_unlock(&s->lock);
-}
-
 /* Sleep so long, or until somebody wants us to stop. */
 static void doze(ef_supervisor *s, int64_t ms)
 {
@@ -119,7 +93,7 @@ static int64_t rest_ms(const post *p, const ef_tick *tick)
     const ef_engine *e = p->supervisor->options.engine;
     int64_t ms = p->supervisor->options.interval_ms;
     int64_t due_ms = tick->due_us ? (tick->due_us - ef__engine_now(e)) / 1000 + 1 : ms;
-    int64_t beat_ms = p->step == ef__queue_work && e->crew.next_beat_us
+    int64_t beat_ms = p->step == ef__queue_watch && e->crew.next_beat_us
                           ? (e->crew.next_beat_us - mono_us(p->supervisor)) / 1000 + 1
                           : ms;
 
@@ -128,7 +102,8 @@ static int64_t rest_ms(const post *p, const ef_tick *tick)
     return ms < 1 ? 1 : ms;
 }
 
-/* Until the journal is past `position`, the time is over, or we are called. */
+/* Until the journal is past `position`, the time is over, or somebody nudges: to make us stop, or
+ * because of what no append tells of. */
 static void rest(post *p, int64_t position, int64_t ms)
 {
     ef_supervisor *s = p->supervisor;
@@ -136,13 +111,13 @@ static void rest(post *p, int64_t position, int64_t ms)
     ef_error ignored = EF_ERROR_INIT;
     ef_status st = EF_TIMEOUT;
 
-    while (st == EF_TIMEOUT && left > 0 && !is_called(p)) {
-        st = ef_journal_wait(s->options.engine->journal, position,
-                             left < SLICE_MS ? left : SLICE_MS, &ignored);
+    while (st == EF_TIMEOUT && left > 0 && !is_stopping(s)) {
+        st = ef__journal_wait(s->options.engine->journal, position, &p->nudge,
+                              left < WAIT_MS_MAX ? left : WAIT_MS_MAX, &ignored);
         left = (until_us - mono_us(s)) / 1000;
     }
     if (st != EF_OK && st != EF_TIMEOUT)
-        doze(s, left < SLICE_MS ? left : SLICE_MS); /* the step will say what is wrong */
+        doze(s, left < DOZE_MS_MAX ? left : DOZE_MS_MAX); /* the step will say what is wrong */
 }
 
 /* --- a post ----------------------------------------------------------------------------------- */
@@ -202,7 +177,6 @@ static void step_once(post *p)
     int64_t began_us = mono_us(s);
     ef_status st;
 
-    note_wakes(p);
     st = ef_journal_head(s->options.engine->journal, &head, &err);
     if (st == EF_OK)
         st = p->step(s->options.engine, &s->options.work, &tick, &err);
@@ -296,7 +270,7 @@ ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_superviso
     s = make(options);
     if (!s)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while starting a supervisor");
-    st = add_post(s, ef__queue_work, "queue", 0, err);
+    st = add_post(s, ef__queue_watch, "queue", 0, err);
     for (int i = 1; st == EF_OK && i <= s->options.cursor_threads; i++)
         st = add_post(s, ef__cursor_work, "cursor", i, err);
     if (st == EF_OK)
@@ -323,6 +297,12 @@ size_t ef_supervisor_posts(ef_supervisor *s, ef_post *out, size_t max)
     return s->count;
 }
 
+void ef_supervisor_wake(ef_supervisor *s)
+{
+    if (s)
+        ef__journal_nudge(s->options.engine->journal);
+}
+
 void ef_supervisor_stop(ef_supervisor *s)
 {
     if (!s)
@@ -331,6 +311,7 @@ void ef_supervisor_stop(ef_supervisor *s)
     s->stopping = true;
     pthread_cond_broadcast(&s->wake);
     pthread_mutex_unlock(&s->lock);
+    ef__journal_nudge(s->options.engine->journal);
     for (size_t i = 0; i < s->count; i++)
         (void)pthread_join(s->posts[i].thread, NULL);
     pthread_cond_destroy(&s->wake);

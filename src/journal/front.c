@@ -3,6 +3,7 @@
  */
 #include "front_priv.h"
 
+#include "../base/logger.h"
 #include "../base/utf8.h"
 
 #include <inttypes.h>
@@ -174,7 +175,29 @@ ef_status ef_journal_wait(ef_journal *journal, int64_t after, int64_t timeout_ms
         st = ef__range_check("after", after, 0, INT64_MAX, err);
     if (st == EF_OK)
         st = ef__range_check("timeout_ms", timeout_ms, 0, EF_LIMIT_LEASE_MS, err);
-    return st == EF_OK ? journal->ops->wait(journal, after, timeout_ms, err) : st;
+    return st == EF_OK ? journal->ops->wait(journal, after, NULL, timeout_ms, err) : st;
+}
+
+ef_status ef__journal_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
+                           ef_error *err)
+{
+    return journal->ops->wait(journal, after, nudge, timeout_ms, err);
+}
+
+void ef__journal_nudge(ef_journal *journal)
+{
+    ef_error why = EF_ERROR_INIT;
+
+    if (!journal->options.read_only && journal->ops->nudge(journal, &why) != EF_OK)
+        ef__log(journal->options.log, EF_LOG_WARN, "workers are not told: they look by themselves",
+                EF_LOG_TEXT_FIELD("error", ef_str_from(why.text)));
+}
+
+ef_status ef__told(ef_journal *journal, ef_status st)
+{
+    if (st == EF_OK)
+        ef__journal_nudge(journal);
+    return st;
 }
 
 ef_status ef_journal_head(ef_journal *journal, ef_head *out, ef_error *err)

@@ -382,6 +382,11 @@ static ef_status check_act(const ef_outbox_act *act, size_t lane_min, ef_error *
     return st;
 }
 
+ef_status ef__outbox_waits(ef_journal *journal, bool *out, ef_error *err)
+{
+    return journal->ops->outbox_waits(journal, out, err);
+}
+
 ef_status ef_outbox_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
                             ef_error *err)
 {
@@ -393,7 +398,7 @@ ef_status ef_outbox_requeue(ef_journal *journal, const ef_outbox_act *act, ef_ro
         st = check_act(act, 0, err);
     if (st != EF_OK)
         return st;
-    st = journal->ops->requeue(journal, act, out, err);
+    st = ef__told(journal, journal->ops->requeue(journal, act, out, err));
     return EF__LIST_ANSWER(out, st);
 }
 
@@ -412,7 +417,7 @@ ef_status ef_outbox_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, s
         st = ef__range_check("limit", (int64_t)limit, 1, EF_LIMIT_LIST_ROWS, err);
     if (st != EF_OK)
         return st;
-    st = journal->ops->requeue_dead(journal, lane, who, limit, out, err);
+    st = ef__told(journal, journal->ops->requeue_dead(journal, lane, who, limit, out, err));
     return EF__LIST_ANSWER(out, st);
 }
 
@@ -429,7 +434,7 @@ ef_status ef_outbox_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_l
         st = ef_fail(err, EF_BAD_INPUT, "reason is missing: a skip says why");
     if (st != EF_OK)
         return st;
-    st = journal->ops->skip(journal, act, out, err);
+    st = ef__told(journal, journal->ops->skip(journal, act, out, err));
     return EF__LIST_ANSWER(out, st);
 }
 

@@ -30,6 +30,9 @@ ef_status ef__str_check(const char *what, ef_str text, ef_error *err);
 ef_status ef__name_take(const char *what, ef_str name, size_t min_bytes, bool no_space,
                         ef_error *err);
 
+/* Pass `st` on; when an act has come about that no append tells of, workers are told. */
+ef_status ef__told(ef_journal *journal, ef_status st);
+
 /* Empty an answer and make its room ready. Works on every list that has items, count and room. */
 #define EF__LIST_READY(list, err)                                                                  \
     ((list)->items = NULL, (list)->count = 0, ef__room_ready(&(list)->room, (err)))

@@ -296,7 +296,7 @@ ef_status ef_partition_sync(ef_journal *journal, const ef_partition_change *chan
     if (st != EF_OK)
         return st;
     *out = (ef_partition_changed){0};
-    return journal->ops->partition_sync(journal, change, out, err);
+    return ef__told(journal, journal->ops->partition_sync(journal, change, out, err));
 }
 
 /* --- runs ------------------------------------------------------------------------------------- */
@@ -348,7 +348,7 @@ ef_status ef_run_request(ef_journal *journal, const ef_run *run, ef_run_list *ou
         return ef_fail(err, EF_IO, "the system gives no randomness for a run's id");
     made = *run;
     made.id = ef_str_from(id);
-    st = journal->ops->run_request(journal, &made, out, err);
+    st = ef__told(journal, journal->ops->run_request(journal, &made, out, err));
     return EF__LIST_ANSWER(out, st);
 }
 
@@ -392,7 +392,7 @@ ef_status ef_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
 
     if (st == EF_OK)
         st = ef__name_take("id", id, 1, false, err);
-    return st == EF_OK ? journal->ops->run_cancel(journal, id, err) : st;
+    return st == EF_OK ? ef__told(journal, journal->ops->run_cancel(journal, id, err)) : st;
 }
 
 static ef_status list_runs(ef_journal *journal, ef_str only, bool open_only, size_t limit,

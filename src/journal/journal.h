@@ -56,7 +56,10 @@ struct ef__journal_ops {
                           ef_error *err); /* query->out_reached is not NULL here */
     ef_status (*read_id)(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
                          ef_error *err);
-    ef_status (*wait)(ef_journal *journal, int64_t after, int64_t timeout_ms, ef_error *err);
+    /* `nudge` is NULL, or as ef__journal_wait has it. */
+    ef_status (*wait)(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
+                      ef_error *err);
+    ef_status (*nudge)(ef_journal *journal, ef_error *err); /* not a transaction; not synced */
     ef_status (*head)(ef_journal *journal, ef_head *out, ef_error *err);
     ef_status (*stream_head)(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
                              int64_t *out_position, ef_error *err);
@@ -88,6 +91,7 @@ struct ef__journal_ops {
                            ef_error *err);
     ef_status (*outbox_summarise)(ef_journal *journal, const ef_outbox_query *query,
                                   ef_outbox_summary *out, ef_error *err);
+    ef_status (*outbox_waits)(ef_journal *journal, bool *out, ef_error *err);
     ef_status (*requeue)(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
                          ef_error *err);
     ef_status (*requeue_dead)(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
@@ -124,6 +128,20 @@ struct ef__journal_ops {
                         ef_run_list *out, ef_error *err);
 };
 
+/*
+ * As ef_journal_wait; ends with EF_OK also when somebody, in whatever process, has nudged since
+ * `*nudge` was set: by the last call, or 0. So nothing that was told while the caller was busy is
+ * missed.
+ */
+ef_status ef__journal_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
+                           ef_error *err);
+/* There is something to do that no append tells of: those who wait look at once. When that fails it
+ * is logged, for they look by themselves too, later. */
+void ef__journal_nudge(ef_journal *journal);
+/* Is there a row in "*", or in a projection's own lane, that workers have to do something about, be
+ * it later? What is dead, or waits behind what is, is an operator's. However many rows there are,
+ * this looks at a few. */
+ef_status ef__outbox_waits(ef_journal *journal, bool *out, ef_error *err);
 /* As ef_outbox_mark, on the connection of a store that shares the database. */
 ef_status ef__outbox_mark_with(ef_journal *journal, void *connection, ef_str lane,
                                const ef_holding *held, size_t held_count,

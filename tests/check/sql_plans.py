@@ -45,6 +45,7 @@ ALLOWED_JOURNAL = {
     "lane_all": ("SCAN lane", FEW),
     "lane_in_order": ("SCAN lane", FEW),
     "exception_due": ("SCAN l", "lanes are few; the exceptions of each are searched"),
+    "outbox_waits": ("SCAN l", "lanes are few; the rows of each are searched, for one"),
     "exception_waiting": ("USE TEMP B-TREE", "for a report: what waits in one lane, by stream"),
     "lease_all": ("SCAN lease", "one row a partition, and in the order of the key"),
     "worker_all": ("SCAN worker", FEW),

@@ -3,6 +3,8 @@
  */
 #include "contract.h"
 
+#include "../../src/journal/journal.h"
+
 static ef_taken_batch due(contract *t, size_t limit)
 {
     ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
@@ -122,6 +124,40 @@ CONTRACT(a_dead_exception_is_never_due)
     ef_taken_batch_release(&batch);
 }
 
+static bool waits(contract *t)
+{
+    bool found;
+
+    OK(ef__outbox_waits(t->journal, &found, &t->err));
+    return found;
+}
+
+CONTRACT(it_is_told_whether_anything_waits_for_a_worker)
+{
+    contract *t = *state;
+    ef_exception done = exception(5, EF_ROW_DONE, 0);
+    ef_holding held[PARTITIONS];
+
+    CHECK(!waits(t));
+    fill(t, EF_ROW_DEAD, EF_ROW_PENDING);
+    CHECK(!waits(t)); /* what is dead, and what waits behind it, is an operator's */
+    append(t, "b", "t");
+    CHECK(waits(t)); /* it is queued */
+    fail_event(t, "orders", 5, EF_ROW_FAILED, 1, t->now_us + 1000 * SECOND, "x");
+    CHECK(waits(t)); /* though its time has not come */
+    hold_all(t, "fixture", held);
+    OK(ef_outbox_mark(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
+    CHECK(!waits(t));
+    OK(ef_lane_set(t->journal,
+                   &(ef_lane){.name = str("mail"), .kind = EF_LANE_KIND_PUBLISHER, .enabled = true},
+                   &t->err));
+    append(t, "c", "t");
+    CHECK(waits(t));
+    hold_all(t, "fixture", held);
+    fail_event(t, "orders", 6, EF_ROW_DEAD, 8, 0, "x");
+    CHECK(!waits(t)); /* a publisher's rows are not a worker's */
+}
+
 CONTRACT(what_is_filed_needs_no_lease_and_comes_due)
 {
     contract *t = *state;
@@ -187,6 +223,7 @@ CONTRACT(what_cannot_be_filed_is_refused_as_a_whole)
 CONTRACT_MAIN(CASE(what_waits_behind_an_exception_comes_with_it),
               CASE(what_is_dead_ends_what_comes_with_an_exception),
               CASE(a_batch_says_when_the_next_comes_due), CASE(a_dead_exception_is_never_due),
+              CASE(it_is_told_whether_anything_waits_for_a_worker),
               CASE(what_is_filed_needs_no_lease_and_comes_due),
               CASE(what_is_there_already_is_not_filed_again),
               CASE(what_was_filed_since_it_was_taken_is_not_done),

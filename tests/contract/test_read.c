@@ -3,6 +3,8 @@
  */
 #include "contract.h"
 
+#include "../../src/journal/journal.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -250,6 +252,57 @@ CONTRACT(waiting_ends_at_once_or_in_time)
     REFUSED(EF_TIMEOUT, ef_journal_wait(t->journal, 1, 0, &t->err));
 }
 
+static void *nudge_soon(void *context)
+{
+    contract *t = context;
+    struct timespec nap = {0, 50 * 1000000};
+
+    (void)nanosleep(&nap, NULL);
+    ef__journal_nudge(t->journal);
+    return t;
+}
+
+CONTRACT(a_nudge_ends_a_wait_that_minds_it)
+{
+    contract *t = *state;
+    int64_t nudge = 0, other = 0;
+    pthread_t thread;
+
+    REFUSED(EF_TIMEOUT, ef__journal_wait(t->journal, 0, &nudge, 0, &t->err));
+    CHECK_INT(0, pthread_create(&thread, NULL, nudge_soon, t));
+    OK(ef__journal_wait(t->journal, 0, &nudge, 30000, &t->err));
+    CHECK_INT(0, pthread_join(thread, NULL));
+
+    /* Once for everyone, however late he comes. */
+    REFUSED(EF_TIMEOUT, ef__journal_wait(t->journal, 0, &nudge, 0, &t->err));
+    OK(ef__journal_wait(t->journal, 0, &other, 0, &t->err));
+    REFUSED(EF_TIMEOUT, ef__journal_wait(t->journal, 0, &other, 0, &t->err));
+    ef__journal_nudge(t->journal);
+    REFUSED(EF_TIMEOUT, ef_journal_wait(t->journal, 0, 20, &t->err));
+    OK(ef__journal_wait(t->journal, 0, &nudge, 30000, &t->err));
+}
+
+/* A nudge is not lost with the handle that gave it, and no journal is the worse for it. */
+CONTRACT(a_nudge_is_seen_through_another_handle)
+{
+    contract *t = *state;
+    ef_journal *other;
+    int64_t nudge = 0;
+
+    if (!survives(t))
+        return;
+    append(t, "a", "t");
+    OK(ef_journal_open(&t->options, &other, &t->err));
+    REFUSED(EF_TIMEOUT, ef__journal_wait(other, 1, &nudge, 50, &t->err));
+    ef__journal_nudge(t->journal);
+    OK(ef__journal_wait(other, 1, &nudge, 30000, &t->err));
+    REFUSED(EF_TIMEOUT, ef__journal_wait(other, 1, &nudge, 0, &t->err));
+    ef_journal_close(other);
+    reopen(t);
+    append(t, "a", "t");
+    CHECK_INT(2, head_of(t));
+}
+
 static void *append_hundred(void *context)
 {
     contract *t = context;
@@ -434,6 +487,7 @@ CONTRACT_MAIN(CASE(a_long_stream_is_read_from_anywhere),
               CASE(the_log_is_filtered_by_tenant_and_type),
               CASE(a_batch_that_ends_exactly_at_its_limit_says_whether_there_is_more),
               CASE(waiting_ends_when_another_thread_appends), CASE(waiting_ends_at_once_or_in_time),
+              CASE(a_nudge_ends_a_wait_that_minds_it), CASE(a_nudge_is_seen_through_another_handle),
               CASE(threads_append_side_by_side_without_a_hole),
               CASE(streams_are_listed_in_pages_in_the_order_of_their_first_event),
               CASE(a_page_that_ends_with_the_last_stream_has_no_next),

@@ -156,8 +156,10 @@ class Worst:
 class Run:
     """A recorded run of the worker, and what must come of it."""
 
-    def __init__(self, tools, prepared, workloads, verb, rest=()):
+    def __init__(self, tools, prepared, workloads, verb, rest=(), names=None):
+        """`rest`: verbs that fold what is left; then queries go to `names`."""
         self.worker, self.recorder, self.everfold = tools
+        self.names = names
         self.workloads, self.verb, self.rest, self.before = workloads, verb, rest, prepared
         place = prepared.clone(prepared.directory + "-run")
         log = os.path.join(os.path.dirname(prepared.directory), "log")
@@ -167,12 +169,27 @@ class Run:
         need(done.returncode == 0, "the recorded run gave %d: %s %s", done.returncode, done.stdout,
              done.stderr[-1500:])
         self.records = read_log(log)
-        need(sum(1 for r in self.records if r.op == "s" and r.name == "journal.db-wal") > 5,
+        need(sum(1 for r in self.records if r.op == "s" and r.name.endswith("-wal")) > 5,
              "nothing was recorded")
         self.fresh_oracle().check(place.database, Ledger(place.ledger))
+        self.marks = self.unsynced_marks()
 
     def fresh_oracle(self):
         return Oracle(self.workloads)
+
+    def unsynced_marks(self):
+        """Places behind a batch whose views are safe, and neither its note nor its mark."""
+        noted = folded = marked = False
+        found = []
+        for number, record in enumerate(self.records):
+            if record.name == "journal.db-wal":
+                unsynced = record.op != "s"
+                noted, folded, marked = unsynced, unsynced and folded, unsynced and folded
+            elif record.name == "views.db-wal" and record.op == "s":
+                folded = noted
+            elif record.name == "views.db-wal" and marked:
+                found.append(number)
+        return found
 
     def cut_at(self, number, directory, dice):
         """The place that a cut before record `number` leaves, with the ledger of what was told."""
@@ -209,7 +226,7 @@ class Run:
         total = sum(workload.total for workload in self.workloads)
         need(oracle.count == total, "%d events of %d", oracle.count, total)
         if self.rest:
-            apply_oracle.check_done(place.database)
+            apply_oracle.check_done(place.database, self.names)
         place.remove()
 
 
@@ -252,18 +269,31 @@ def folding_on(tools, directory):
     return Run(tools, place, [before, work], ("live", *work.args()), (FOLD,))
 
 
+def draining(tools, directory):
+    """Nothing fails and nothing is appended: the journal's notes and marks wait for a sync."""
+    work, place = Workload(120, 9, 40, 8, 20), empty(tools, directory)
+    place.must("deploy", 2)
+    place.must(*FOLD)
+    place.must("append", *work.args())
+    os.remove(place.ledger)
+    run = Run(tools, place, [work], ("work", 60, 10, 0), (FOLD,), ["totals", "trail"])
+    need(len(run.marks) > 5, "the marks were synced")
+    return run
+
+
 # What it is called, how it is made, seconds in a short run, and what is known to be wrong.
 RUNS = [
     ("a power cut while a journal is made and appended to loses nothing", appending, 4, ""),
     ("a power cut while the log is moved into the database loses nothing", moving, 6, ""),
     ("a power cut while views are made and folded loses and doubles nothing", folding, 5, ""),
     ("a power cut while events are folded loses and doubles nothing", folding_on, 5, ""),
+    ("a power cut takes marks back, and nothing is lost or doubled", draining, 3, ""),
 ]
 
 
 def cuts(make, tools, root, seed, seconds):
-    """The worst cuts (seed 0) at the end and half way; then cuts at random places, each with its
-    own seed, until the time is up."""
+    """The worst cuts (seed 0) at the end, half way, and where a mark is not synced; then cuts at
+    random places, each with its own seed, until the time is up."""
     run = make(tools, os.path.join(root, "prepared"))
     dice, until, count = random.Random(seed), time.monotonic() + seconds, 0
     last = len(run.records)
@@ -271,6 +301,7 @@ def cuts(make, tools, root, seed, seconds):
         points = [(dice.randrange(last + 1), 1 + dice.randrange(1 << 30)) for _ in range(4)]
         if not count:
             points[:2] = [(last, 0), (last // 2, 0)]
+            points += [(number, 0) for number in dice.sample(run.marks, min(2, len(run.marks)))]
         with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
             tries = {}
             for number, own in points:

@@ -5,6 +5,8 @@
  */
 #include "sim.h"
 
+#include "../../src/engine/run.h"
+
 static int64_t hand_wall_us(void *context)
 {
     const hand *h = context;
@@ -108,6 +110,20 @@ void hand_die(hand *h)
     h->engine = NULL;
 }
 
+/* Half of the workers go on for days, as those of a supervisor: they rest while all is quiet. */
+static ef_status work(hand *h, ef_tick *tick, ef_error *err)
+{
+    ef_work_options options = {.batch = h->sim->batch, .lease_ms = h->sim->lease_ms};
+    ef_status st;
+
+    if (h->index % 2 == 0 || h->sim->wide_awake)
+        return ef_engine_work(h->engine, &options, tick, err);
+    st = ef__queue_watch(h->engine, &options, tick, err);
+    if (st == EF_OK)
+        st = ef__cursor_work(h->engine, &options, tick, err);
+    return st == EF_OK ? ef__run_work(h->engine, &options, tick, err) : st;
+}
+
 void hand_tick(hand *h)
 {
     sim *s = h->sim;
@@ -117,8 +133,7 @@ void hand_tick(hand *h)
 
     sim_note(s, "%s ticks", h->name);
     hand_enter(h);
-    st = ef_engine_work(h->engine, &(ef_work_options){.batch = s->batch, .lease_ms = s->lease_ms},
-                        &tick, &err);
+    st = work(h, &tick, &err);
     sim_note(s, "%s ticked: %s, applied %d, failed %d, caught up %d, owns %d%s", h->name,
              ef_status_name(st), (int)tick.applied, (int)tick.failed, (int)tick.caught_up,
              (int)tick.owned_count, h->crashed ? ", crashed" : "");

@@ -96,10 +96,18 @@ static ef_status proxy_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef
     PASS_ON(read_id, false, tenant, id, out, err);
 }
 
-static ef_status proxy_wait(ef_journal *journal, int64_t after, int64_t timeout_ms, ef_error *err)
+static ef_status proxy_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
+                            ef_error *err)
 {
-    (void)timeout_ms; /* nobody waits here */
-    PASS_ON(wait, false, after, 0, err);
+    (void)timeout_ms; /* nobody waits here … */
+    PASS_ON(wait, false, after, nudge, 0, err);
+}
+
+static ef_status proxy_nudge(ef_journal *journal, ef_error *err)
+{
+    (void)journal; /* … so nobody need be told */
+    (void)err;
+    return EF_OK;
 }
 
 static ef_status proxy_head(ef_journal *journal, ef_head *out, ef_error *err)
@@ -247,6 +255,11 @@ static ef_status proxy_outbox_summarise(ef_journal *journal, const ef_outbox_que
                                         ef_outbox_summary *out, ef_error *err)
 {
     PASS_ON(outbox_summarise, false, query, out, err);
+}
+
+static ef_status proxy_outbox_waits(ef_journal *journal, bool *out, ef_error *err)
+{
+    PASS_ON(outbox_waits, false, out, err);
 }
 
 /* An operator's act on rows. */
@@ -407,6 +420,7 @@ const ef__journal_ops proxy_journal_ops = {
     .read_log = proxy_read_log,
     .read_id = proxy_read_id,
     .wait = proxy_wait,
+    .nudge = proxy_nudge,
     .head = proxy_head,
     .stream_head = proxy_stream_head,
     .stream_ls = proxy_stream_ls,
@@ -420,6 +434,7 @@ const ef__journal_ops proxy_journal_ops = {
     .mark = proxy_mark,
     .outbox_ls = proxy_outbox_ls,
     .outbox_summarise = proxy_outbox_summarise,
+    .outbox_waits = proxy_outbox_waits,
     .requeue = proxy_requeue,
     .requeue_dead = proxy_requeue_dead,
     .skip = proxy_skip,

@@ -104,8 +104,9 @@ typedef struct sim {
     sim_cheat cheat;
     bool verbose;
     trouble trouble;
-    bool calm;   /* no more faults … */
-    bool outage; /* … but that nothing can be written to the views */
+    bool calm;       /* no more faults … */
+    bool outage;     /* … but that nothing can be written to the views */
+    bool wide_awake; /* nobody rests */
     int workers, partitions, streams;
     int bad_permille;
     size_t batch;

@@ -330,12 +330,14 @@ static void check_all_held(sim *s, const hand *dead)
     ef_partition_list_release(&list);
 }
 
-/* Without faults: what a worker had is with the others within its lease and a second. */
+/* Without faults: what a worker had is with the others within its lease and a second. One that
+ * rests would leave it until there is something to do. */
 static void check_take_over(sim *s)
 {
     hand *dead = &s->hands[random_below(&s->random, s->workers)];
     int64_t left_us = s->lease_ms * 1000 + 1000000;
 
+    s->wide_awake = true;
     for (int round = 0; round < 20 && !sim_failed(s); round++) { /* they find their shares */
         everybody_works(s);
         sim_advance(s, 500000);

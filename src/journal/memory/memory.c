@@ -158,21 +158,36 @@ static struct timespec deadline_after(int64_t timeout_ms)
     return at;
 }
 
-static ef_status memory_wait(ef_journal *journal, int64_t after, int64_t timeout_ms, ef_error *err)
+static ef_status memory_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
+                             ef_error *err)
 {
     struct timespec deadline = deadline_after(timeout_ms);
     mem_journal *m = ef__mem_lock(journal);
     int late = 0;
-    bool grown;
+    bool grown, nudged;
 
-    while ((int64_t)m->event_count <= after && late != ETIMEDOUT)
+    while ((int64_t)m->event_count <= after && !(nudge && *nudge != m->nudges) && late != ETIMEDOUT)
         late = pthread_cond_timedwait(&m->grown, &m->mutex, &deadline);
     grown = (int64_t)m->event_count > after;
+    nudged = nudge && *nudge != m->nudges;
+    if (nudge)
+        *nudge = m->nudges;
     ef__mem_unlock(m);
-    if (grown)
+    if (grown || nudged)
         return EF_OK;
     return ef_fail(err, EF_TIMEOUT, "no event above position %" PRId64 " in %" PRId64 " ms", after,
                    timeout_ms);
+}
+
+static ef_status memory_nudge(ef_journal *journal, ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+
+    (void)err;
+    m->nudges++;
+    (void)pthread_cond_broadcast(&m->grown);
+    ef__mem_unlock(m);
+    return EF_OK;
 }
 
 static ef_status memory_head(ef_journal *journal, ef_head *out, ef_error *err)
@@ -268,6 +283,7 @@ static const ef__journal_ops memory_ops = {
     .read_log = ef__mem_read_log,
     .read_id = ef__mem_read_id,
     .wait = memory_wait,
+    .nudge = memory_nudge,
     .head = memory_head,
     .stream_head = ef__mem_stream_head,
     .stream_ls = ef__mem_stream_ls,
@@ -281,6 +297,7 @@ static const ef__journal_ops memory_ops = {
     .mark = ef__mem_mark,
     .outbox_ls = ef__mem_outbox_ls,
     .outbox_summarise = ef__mem_outbox_summarise,
+    .outbox_waits = ef__mem_outbox_waits,
     .requeue = ef__mem_requeue,
     .requeue_dead = ef__mem_requeue_dead,
     .skip = ef__mem_skip,

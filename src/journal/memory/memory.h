@@ -120,8 +120,9 @@ typedef struct mem_run {
 typedef struct mem_journal {
     ef_journal base; /* first, so that an ef_journal * is this */
     pthread_mutex_t mutex;
-    pthread_cond_t grown; /* the head has moved */
-    ef__buf scratch;      /* for sealing events */
+    pthread_cond_t grown; /* the head has moved, or somebody has nudged */
+    int64_t nudges;
+    ef__buf scratch; /* for sealing events */
     char id[EF_EVENT_ID_TEXT_MAX];
     int32_t partitions;
 
@@ -217,6 +218,7 @@ ef_status ef__mem_outbox_ls(ef_journal *journal, const ef_outbox_query *query, e
                             ef_error *err);
 ef_status ef__mem_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
                                    ef_outbox_summary *out, ef_error *err);
+ef_status ef__mem_outbox_waits(ef_journal *journal, bool *out, ef_error *err);
 ef_status ef__mem_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
                           ef_error *err);
 ef_status ef__mem_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,

@@ -260,6 +260,34 @@ ef_status ef__mem_outbox_summarise(ef_journal *journal, const ef_outbox_query *q
     return st;
 }
 
+static bool has_queued(const mem_journal *m)
+{
+    for (size_t l = 0; l < m->lane_count; l++)
+        for (int32_t p = 0; m->lanes[l].kind == EF_LANE_KIND_APPLY && p < EF_LIMIT_PARTITIONS; p++)
+            if (m->lanes[l].parts[p].first < m->lanes[l].parts[p].count)
+                return true;
+    return false;
+}
+
+static bool has_tries(const mem_journal *m)
+{
+    for (size_t i = 0; i < m->exception_count; i++)
+        if (m->lanes[m->exceptions[i].lane].kind == EF_LANE_KIND_PROJECTION &&
+            m->exceptions[i].status != EF_ROW_DEAD && ef__mem_exception_first(m, i))
+            return true;
+    return false;
+}
+
+ef_status ef__mem_outbox_waits(ef_journal *journal, bool *out, ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+
+    (void)err;
+    *out = has_queued(m) || has_tries(m);
+    ef__mem_unlock(m);
+    return EF_OK;
+}
+
 /* --- acts ------------------------------------------------------------------------------------- */
 
 void ef__mem_act_free(mem_act *act)

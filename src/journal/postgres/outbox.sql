@@ -59,6 +59,13 @@ SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.sch
           JOIN everfold.log l ON l.position = o.position) e
  ORDER BY e.position;
 
+-- name: outbox_waits
+-- Is anything queued for "*", or first of its stream in a projection's own lane and not dead?
+SELECT EXISTS (SELECT 1 FROM everfold.lane l JOIN everfold.outbox q ON q.lane = l.id
+                WHERE l.kind = 0)
+    OR EXISTS (SELECT 1 FROM everfold.lane l JOIN everfold.outbox_exception x ON x.lane = l.id
+                WHERE l.kind = 1 AND x.first AND x.status < 3);
+
 -- name: outbox_mark_lock
 -- binds: 1 lane, 2 partitions
 SELECT partition, position, hand, hand_token, suspect FROM everfold.outbox_mark

@@ -163,6 +163,16 @@ ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
     return st;
 }
 
+ef_status pg_outbox_waits(ef_journal *journal, bool *out, ef_error *err)
+{
+    PGresult *result = NULL;
+    ef_status st = pg_read(pg_store_of(journal), PJ_OUTBOX_WAITS, NULL, &result, err);
+
+    *out = st == EF_OK && ef__pg_bool(result, 0, 0);
+    PQclear(result);
+    return st;
+}
+
 /* --- acts ------------------------------------------------------------------------------------- */
 
 typedef struct act_job {

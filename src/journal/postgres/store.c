@@ -247,9 +247,9 @@ static int64_t mono_ms(void)
 
 /* Listen for a while with the store's one listener. A failure is no matter: who waits looks again.
  */
-static void listen_for(pg_store *store, int64_t ms)
+static bool listen_for(pg_store *store, int64_t ms)
 {
-    bool heard;
+    bool heard = false;
 
     if (!store->listener && ef__pg_pool_get(store->pool, &store->listener, NULL) == EF_OK &&
         ef__pg_listen(store->listener, "everfold", NULL) != EF_OK) {
@@ -261,6 +261,7 @@ static void listen_for(pg_store *store, int64_t ms)
     }
     if (!store->listener)
         (void)nanosleep(&(struct timespec){.tv_nsec = 20 * 1000000}, NULL);
+    return heard;
 }
 
 /* One of those who wait listens, the others wait for it. */
@@ -268,6 +269,7 @@ static void rest(pg_store *store, int64_t ms)
 {
     int64_t until_ms = mono_ms() + ms;
     struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
+    bool heard;
 
     (void)pthread_mutex_lock(&store->lock);
     if (store->listening) {
@@ -277,14 +279,40 @@ static void rest(pg_store *store, int64_t ms)
     }
     store->listening = true;
     (void)pthread_mutex_unlock(&store->lock);
-    listen_for(store, ms);
+    heard = listen_for(store, ms);
     (void)pthread_mutex_lock(&store->lock);
     store->listening = false;
+    store->heard += heard;
     (void)pthread_cond_broadcast(&store->changed);
     (void)pthread_mutex_unlock(&store->lock);
 }
 
-ef_status pg_wait(ef_journal *journal, int64_t after, int64_t timeout_ms, ef_error *err)
+/* A nudge is a word on the channel on which appends speak too: those who mind nudges look once more
+ * after an append, which they would anyway. */
+static bool is_nudged(pg_store *store, int64_t *nudge)
+{
+    bool nudged;
+
+    if (!nudge)
+        return false;
+    (void)pthread_mutex_lock(&store->lock);
+    nudged = *nudge != store->heard;
+    *nudge = store->heard;
+    (void)pthread_mutex_unlock(&store->lock);
+    return nudged;
+}
+
+static ef_status pg_nudge(ef_journal *journal, ef_error *err)
+{
+    PGresult *result = NULL;
+    ef_status st = pg_read(pg_store_of(journal), PJ_NOTIFY, NULL, &result, err);
+
+    PQclear(result);
+    return st;
+}
+
+ef_status pg_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
+                  ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
     int64_t until_ms = mono_ms() + timeout_ms, left;
@@ -292,6 +320,8 @@ ef_status pg_wait(ef_journal *journal, int64_t after, int64_t timeout_ms, ef_err
     ef_status st;
 
     for (;;) {
+        if (is_nudged(store, nudge))
+            return EF_OK;
         st = pg_head(journal, &head, err);
         if (st != EF_OK || head.position > after)
             return st;
@@ -349,6 +379,7 @@ static const ef__journal_ops postgres_ops = {
     .read_log = pg_read_log,
     .read_id = pg_read_id,
     .wait = pg_wait,
+    .nudge = pg_nudge,
     .head = pg_head,
     .stream_head = pg_stream_head,
     .stream_ls = pg_stream_ls,
@@ -364,6 +395,7 @@ static const ef__journal_ops postgres_ops = {
     .database = pg_database,
     .outbox_ls = pg_outbox_ls,
     .outbox_summarise = pg_outbox_summarise,
+    .outbox_waits = pg_outbox_waits,
     .requeue = pg_requeue,
     .requeue_dead = pg_requeue_dead,
     .skip = pg_skip,

@@ -46,6 +46,7 @@ typedef struct pg_store {
     bool leading;
     bool listening;
     ef__pg_conn *listener; /* of whoever listens */
+    int64_t heard;         /* how often something was: an append's word, or a nudge */
     pg_known_lane *lanes;
     size_t lane_count, lane_cap;
 
@@ -166,7 +167,8 @@ ef_status pg_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int6
                          size_t limit, ef_batch *out, ef_error *err);
 ef_status pg_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out, ef_error *err);
 ef_status pg_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out, ef_error *err);
-ef_status pg_wait(ef_journal *journal, int64_t after, int64_t timeout_ms, ef_error *err);
+ef_status pg_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
+                  ef_error *err);
 ef_status pg_head(ef_journal *journal, ef_head *out, ef_error *err);
 ef_status pg_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
                          int64_t *out_position, ef_error *err);
@@ -191,6 +193,7 @@ ef_status pg_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row
                        ef_error *err);
 ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
                               ef_outbox_summary *out, ef_error *err);
+ef_status pg_outbox_waits(ef_journal *journal, bool *out, ef_error *err);
 ef_status pg_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
                      ef_error *err);
 ef_status pg_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,

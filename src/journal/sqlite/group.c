@@ -112,11 +112,28 @@ static void fail_jobs(sq_job *jobs, ef_status status, const ef_error *err)
     }
 }
 
-/* Begin, with the slice of background work that this group pays for. */
-static ef_status begin(sq_store *store, size_t events, ef_error *err)
+/* Whether the next commit is on the disk when it returns. What was not synced is so with the next
+ * one that is. */
+static ef_status choose_sync(sq_store *store, bool synced, ef_error *err)
 {
-    ef_status st;
+    if (store->unsynced == !synced)
+        return EF_OK;
+    if (sqlite3_exec(store->writer.conn.db,
+                     synced ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", NULL, NULL,
+                     NULL) != SQLITE_OK)
+        return ef_fail(err, EF_IO, "choosing how to sync: %s",
+                       sqlite3_errmsg(store->writer.conn.db));
+    store->unsynced = !synced;
+    return EF_OK;
+}
 
+/* Begin, with the slice of background work that this group pays for. */
+static ef_status begin(sq_store *store, size_t events, bool synced, ef_error *err)
+{
+    ef_status st = choose_sync(store, synced, err);
+
+    if (st != EF_OK)
+        return st;
     pthread_mutex_lock(&store->state_lock);
     st = sq_writer_begin(&store->writer, err);
     if (st == EF_OK && events) {
@@ -164,17 +181,18 @@ static void run_group(sq_store *store, sq_job *jobs)
 {
     ef_error err = EF_ERROR_INIT;
     size_t events = 0;
-    bool fatal = false;
+    bool fatal = false, synced = false;
     sq_job *bad = NULL;
     ef_status st;
 
     for (sq_job *job = jobs; job; job = job->next) {
         job->status = EF_OK;
         events += job->weight;
+        synced = synced || !job->may_be_lost;
     }
     st = store->broken ? sq_store_reopen(store, &err) : EF_OK;
     if (st == EF_OK)
-        st = begin(store, events, &err);
+        st = begin(store, events, synced, &err);
     if (st != EF_OK) {
         fail_jobs(jobs, st, &err);
         return;

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 /* magic | position | verified | hash | XXH3 of what stands before it */
@@ -20,6 +21,7 @@ struct record {
 static const char MAGIC[8] = {'E', 'F', 'H', 'E', 'A', 'D', '0', '1'};
 
 #define RECORD_APART 512 /* a sector each */
+#define NUDGE_AT (2 * RECORD_APART)
 
 static uint64_t record_sum(const struct record *r)
 {
@@ -142,6 +144,23 @@ bool sq_headfile_advance(sq_headfile *file, int64_t from, int64_t to,
     }
     set_lock(file, F_UNLCK);
     return written;
+}
+
+int64_t sq_headfile_nudge(const sq_headfile *file)
+{
+    int64_t number;
+
+    return pread(file->fd, &number, sizeof number, NUDGE_AT) == (ssize_t)sizeof number ? number : 0;
+}
+
+/* One at random: then two who nudge at once need no lock to write another than the one that was
+ * seen, whoever is first. */
+bool sq_headfile_set_nudge(const sq_headfile *file)
+{
+    int64_t number;
+
+    return getrandom(&number, sizeof number, 0) == (ssize_t)sizeof number &&
+           pwrite(file->fd, &number, sizeof number, NUDGE_AT) == (ssize_t)sizeof number;
 }
 
 void sq_headfile_close(sq_headfile *file)

@@ -43,6 +43,10 @@ bool sq_headfile_advance(sq_headfile *file, int64_t from, int64_t to,
 bool sq_headfile_raise(sq_headfile *file, const sq_head_record *record);
 /* … and whatever it is, to accept what there is. */
 bool sq_headfile_write(sq_headfile *file, const sq_head_record *record);
+/* A number that changes whenever somebody nudges; behind the records, and no part of them. 0:
+ * nobody ever has, or it cannot be read. */
+int64_t sq_headfile_nudge(const sq_headfile *file);
+bool sq_headfile_set_nudge(const sq_headfile *file);
 void sq_headfile_close(sq_headfile *file);
 
 #endif

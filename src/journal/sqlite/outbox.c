@@ -377,7 +377,10 @@ static ef_status take_once(taking *t, ef_str lane, bool due, ef_error *err)
 ef_status sq_take(ef_journal *journal, ef_str lane, bool due_exceptions, const ef_holding *held,
                   size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err)
 {
-    taking t = {.base = {.run = run_note},
+    /* The note tells the next owner what a process had in hand when it ended, and for that it need
+     * only outlive the process. With a power cut all processes end, which is not the fault of what
+     * any of them had in hand: then nothing is suspect, and rows are taken as they are queued. */
+    taking t = {.base = {.run = run_note, .may_be_lost = true},
                 .store = sq_store_of(journal),
                 .held = held,
                 .held_count = held_count,

@@ -46,6 +46,14 @@ DELETE FROM outbox_queue
    AND id & 0xffffffffffff <= (SELECT m.position FROM outbox_mark m
                                 WHERE m.lane = ?1 AND m.partition = outbox_queue.partition);
 
+-- name: outbox_waits
+-- Is anything queued for "*", or first of its stream in a projection's own lane and not dead?
+SELECT EXISTS (SELECT 1 FROM lane l CROSS JOIN outbox_queue o
+                WHERE l.kind = 0 AND o.id > l.id << 48 AND o.id < (l.id + 1) << 48)
+    OR EXISTS (SELECT 1 FROM lane l
+                CROSS JOIN outbox_exception x INDEXED BY outbox_exception_due
+                WHERE l.kind = 1 AND x.lane = l.id AND x.first = 1 AND x.status < 3);
+
 -- name: outbox_count
 -- binds: 1 lane
 SELECT count(*) FROM outbox_queue WHERE id > ?1 << 48 AND id < (?1 + 1) << 48;

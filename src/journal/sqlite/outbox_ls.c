@@ -362,3 +362,21 @@ ef_status sq_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
     sq_read_end(store, reader);
     return st;
 }
+
+ef_status sq_outbox_waits(ef_journal *journal, bool *out, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    sq_reader *reader;
+    sqlite3_stmt *stmt;
+    int64_t waits = 0;
+    ef_status st = sq_read_begin(store, &reader, err);
+
+    if (st != EF_OK)
+        return st;
+    st = ef__sq_stmt(&reader->conn, SQ_OUTBOX_WAITS, &stmt, err);
+    if (st == EF_OK)
+        st = numbers(&reader->conn, stmt, &waits, NULL, err);
+    sq_read_end(store, reader);
+    *out = waits != 0;
+    return st;
+}

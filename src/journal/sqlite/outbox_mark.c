@@ -351,7 +351,14 @@ ef_status sq_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size
                   const ef_exception *exceptions, size_t exception_count, ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
-    mark_job job = {.base = {.run = run_mark},
+    /* A mark of "*" that files nothing need not be on the disk when we return. A power cut takes
+     * it back together with all that was committed since the last sync, so the rows are there again
+     * and are taken again. The views of the batch were synced before it was marked, and their
+     * watermarks decide: what comes again is a duplicate. So nothing goes from the outbox whose
+     * views are not safe, and nothing counts twice. An acknowledged append syncs what was committed
+     * before it, too. A publisher has no such witness, and of an exception the attempts count. */
+    bool may_be_lost = exception_count == 0 && ef_str_equal(lane, EF_STR(EF_LANE_APPLY));
+    mark_job job = {.base = {.run = run_mark, .may_be_lost = may_be_lost},
                     .lane = lane,
                     .held = held,
                     .held_count = held_count,

@@ -9,12 +9,9 @@
 #include "../../base/hash.h"
 #include "../../base/limits.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/inotify.h>
 #include <unistd.h>
 
 #define READ_BYTES_ENOUGH (16u << 20) /* a page of events ends here even if more were asked for */
@@ -513,53 +510,5 @@ ef_status sq_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_s
         return st;
     st = list_streams(store, reader, id, tenant, any_tenant, limit, out, err);
     sq_read_end(store, reader);
-    return st;
-}
-
-/* --- wait
- * ------------------------------------------------------------------------------------------ */
-
-/* Every commit, of whatever process, is followed by a write to the head file: the kernel tells us
- * of it. The watch is set before the head is looked at, so nothing falls between. */
-static ef_status wait_for_change(int fd, int64_t timeout_ms)
-{
-    char events[4096];
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    int rc = poll(&p, 1, timeout_ms > 60000 ? 60000 : (int)timeout_ms);
-
-    if (rc > 0)
-        while (read(fd, events, sizeof events) > 0)
-            ;
-    return rc > 0 ? EF_OK : EF_TIMEOUT;
-}
-
-ef_status sq_wait(ef_journal *journal, int64_t after, int64_t timeout_ms, ef_error *err)
-{
-    sq_store *store = sq_store_of(journal);
-    const ef_clock *clock = ef_clock_system();
-    int64_t end_us = clock->mono_us(clock->context) + timeout_ms * 1000, left_us;
-    char path[4096];
-    ef_head head = {0};
-    ef_status st;
-    int n = snprintf(path, sizeof path, "%s-head", store->path);
-    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-
-    if (fd < 0 || n < 0 || (size_t)n >= sizeof path || inotify_add_watch(fd, path, IN_MODIFY) < 0) {
-        st = ef_fail(err, EF_IO, "watching the head file: %s", strerror(errno));
-        if (fd >= 0)
-            (void)close(fd);
-        return st;
-    }
-    while ((st = sq_head_get(journal, &head, err)) == EF_OK && head.position <= after) {
-        left_us = end_us - clock->mono_us(clock->context);
-        if (left_us <= 0) {
-            st = ef_fail_numbers(err, EF_TIMEOUT, after, head.position,
-                                 "nothing came after position %" PRId64 " in %" PRId64 " ms", after,
-                                 timeout_ms);
-            break;
-        }
-        (void)wait_for_change(fd, left_us / 1000 + 1);
-    }
-    (void)close(fd);
     return st;
 }

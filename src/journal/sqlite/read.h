@@ -11,7 +11,6 @@ ef_status sq_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int6
                          size_t limit, ef_batch *out, ef_error *err);
 ef_status sq_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out, ef_error *err);
 ef_status sq_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out, ef_error *err);
-ef_status sq_wait(ef_journal *journal, int64_t after, int64_t timeout_ms, ef_error *err);
 ef_status sq_head_get(ef_journal *journal, ef_head *out, ef_error *err);
 ef_status sq_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
                          int64_t *out_position, ef_error *err);

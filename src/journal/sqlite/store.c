@@ -7,6 +7,7 @@
 #include "read.h"
 #include "type.h"
 #include "verify.h"
+#include "wait.h"
 #include "writer.h"
 
 #include "../../base/limits.h"
@@ -221,6 +222,7 @@ ef_status sq_store_reopen(sq_store *store, ef_error *err)
     ef__sq_close(&store->writer.conn);
     sq_state_forget(&store->state);
     st = open_writer(store, err);
+    store->unsynced = false;
     if (st == EF_OK)
         st = read_picture(store, err);
     store->broken = st != EF_OK;
@@ -234,6 +236,7 @@ static void init_locks(sq_store *store)
     pthread_cond_init(&store->turn, NULL);
     pthread_mutex_init(&store->state_lock, NULL);
     pthread_mutex_init(&store->readers_lock, NULL);
+    pthread_mutex_init(&store->watches.lock, NULL);
 }
 
 ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char *path,
@@ -290,6 +293,7 @@ void sq_close(ef_journal *journal)
     pthread_cond_destroy(&store->turn);
     pthread_mutex_destroy(&store->state_lock);
     pthread_mutex_destroy(&store->readers_lock);
+    sq_watches_release(&store->watches);
     free(store->path);
     free(store);
 }
@@ -383,6 +387,7 @@ static const ef__journal_ops ops = {
     .read_log = sq_read_log,
     .read_id = sq_read_id,
     .wait = sq_wait,
+    .nudge = sq_nudge,
     .head = sq_head_get,
     .stream_head = sq_stream_head,
     .stream_ls = sq_stream_ls,
@@ -396,6 +401,7 @@ static const ef__journal_ops ops = {
     .mark = sq_mark,
     .outbox_ls = sq_outbox_ls,
     .outbox_summarise = sq_outbox_summarise,
+    .outbox_waits = sq_outbox_waits,
     .requeue = sq_requeue,
     .requeue_dead = sq_requeue_dead,
     .skip = sq_skip,

@@ -38,6 +38,7 @@ typedef struct sq_job sq_job;
 struct sq_job {
     ef_status (*run)(sq_store *store, sq_job *job, ef_error *err);
     bool plans_first; /* run fails only before it writes: no savepoint is needed */
+    bool may_be_lost; /* in a power cut, and only then: it is not worth a sync of its own */
     size_t weight;    /* events, for the bound on a group */
     /* group.c's own: */
     ef_status status;
@@ -65,6 +66,15 @@ typedef struct sq_queued {
     int64_t id; /* lane << 48 | position */
     int32_t partition;
 } sq_queued;
+
+typedef struct sq_watch sq_watch;
+
+/* Watches on the head file that nobody waits with. */
+typedef struct sq_watches {
+    pthread_mutex_t lock;
+    sq_watch *idle;
+    int count;
+} sq_watches;
 
 /* What the open transaction has added to the picture; nothing of it is believed before commit. */
 typedef struct sq_txn {
@@ -118,8 +128,10 @@ struct sq_store {
     sq_reader *readers; /* idle ones */
     pthread_mutex_t readers_lock;
     int reader_count;
+    sq_watches watches;
 
     ef__sq_checkpointer checkpointer;
+    bool unsynced; /* how the writer commits at the moment; the leader's */
     int log_pages; /* in the log after our last commit; the leader's */
     _Atomic int64_t commits, appended, stale_refused;
     _Atomic int64_t clock_floor_us; /* wall time never goes back within a handle */

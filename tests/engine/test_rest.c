@@ -1,0 +1,281 @@
+/*
+ * test_rest.c - a worker with nothing to do costs nothing, and yet notices everything at once.
+ */
+#include "engine_fixture.h"
+
+#include "../../src/engine/queue.h"
+
+#include <everfold/supervisor.h>
+
+#include <time.h>
+
+#define HOUR_MS 3600000
+#define PATIENCE_MS 20000 /* far below the hour that it would take otherwise */
+
+static const char COUNTS[] = "projection counts version 1\n"
+                             "  view data.of\n"
+                             "on added\n"
+                             "  n += 1\n";
+
+/* --- resting ---------------------------------------------------------------------------------- */
+
+static ef_tick watch(fixture *f)
+{
+    ef_tick t = {0};
+
+    OK(ef__queue_watch(f->engine, &(ef_work_options){0}, &t, &f->err));
+    return t;
+}
+
+/* So many seconds go by, two at a time. */
+static void watch_for(fixture *f, int seconds)
+{
+    for (int s = 0; s < seconds; s += 2) {
+        pass_time(f, 2 * SECOND);
+        (void)watch(f);
+    }
+}
+
+static size_t workers(fixture *f)
+{
+    ef_worker_list list = {0};
+    size_t count;
+
+    OK(ef_worker_ls(f->journal, &list, &f->err));
+    count = list.count;
+    ef_worker_list_release(&list);
+    return count;
+}
+
+static size_t leases(fixture *f)
+{
+    ef_lease_list list = {0};
+    size_t live = 0;
+
+    OK(ef_lease_ls(f->journal, NULL, &list, &f->err));
+    for (size_t i = 0; i < list.count; i++)
+        live += list.items[i].live;
+    ef_lease_list_release(&list);
+    return live;
+}
+
+static int64_t commits(fixture *f)
+{
+    ef_store_facts facts;
+
+    OK(ef_journal_facts(f->journal, &facts, &f->err));
+    return facts.commits;
+}
+
+static void start(fixture *f)
+{
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, SUMS);
+    drain(f);
+}
+
+static void a_worker_with_nothing_to_do_holds_and_writes_nothing(void **state)
+{
+    fixture fx, *f = &fx;
+    int64_t before;
+
+    (void)state;
+    start(f);
+    watch_for(f, 4);
+    CHECK_INT(1, workers(f));
+    CHECK(leases(f) > 0);
+    watch_for(f, 20);
+    CHECK_INT(0, workers(f));
+    CHECK_INT(0, leases(f));
+    before = commits(f);
+    watch_for(f, 120);
+    CHECK_INT(before, commits(f));
+
+    append(f, "s", "added", GOOD);
+    CHECK_INT(1, watch(f).applied);
+    CHECK_INT(1, workers(f));
+    CHECK(leases(f) > 0);
+    fixture_close(f);
+}
+
+static void one_who_waits_for_a_retry_does_not_rest(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_row_list rows = {0};
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", BAD);
+    CHECK_INT(1, watch(f).failed);
+    for (int i = 0; i < 100 && summary_of(f, "sums").dead == 0; i++) {
+        CHECK_INT(1, workers(f));
+        watch_for(f, 2);
+    }
+    CHECK_INT(1, summary_of(f, "sums").dead);
+    watch_for(f, 30); /* what is dead is an operator's … */
+    CHECK_INT(0, workers(f));
+    OK(ef_outbox_requeue(f->journal,
+                         &(ef_outbox_act){.stream = EF_STR("s"), .seq = 1, .who = EF_STR("t")},
+                         &rows, &f->err));
+    ef_row_list_release(&rows);
+    CHECK_INT(1, watch(f).failed); /* … and is tried when he says so */
+    fixture_close(f);
+}
+
+/* It has seen the event, and nobody nudges: that there is something to do is only found by looking.
+ */
+static void one_who_rests_takes_over_what_another_has_left(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_engine *other;
+    ef_tick t = {0};
+
+    (void)state;
+    start(f);
+    if (!fixture_has_files(f)) {
+        fixture_close(f);
+        return;
+    }
+    watch_for(f, 20);
+    CHECK(f->engine->rest.resting);
+    f->engine->rest.head = append(f, "s", "added", BAD);
+    other = fixture_engine(f, "other");
+    OK(ef__queue_work(other, &(ef_work_options){0}, &t, &f->err));
+    CHECK_INT(1, t.failed);
+    ef__engine_abandon(other);
+    for (int i = 0; i < 30 && t.failed < 2; i++) {
+        pass_time(f, 2 * SECOND);
+        t.failed += watch(f).failed;
+    }
+    CHECK_INT(2, t.failed);
+    CHECK(!f->engine->rest.resting);
+    fixture_close(f);
+}
+
+/* --- noticing --------------------------------------------------------------------------------- */
+
+static int64_t real_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void nap(void)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
+
+static bool all_idle(ef_supervisor *supervisor)
+{
+    ef_post posts[8];
+    size_t count = ef_supervisor_posts(supervisor, posts, 8);
+
+    for (size_t i = 0; i < count; i++)
+        if (posts[i].state != EF_POST_IDLE)
+            return false;
+    return true;
+}
+
+static bool is_live(fixture *f, const char *name)
+{
+    ef_projection_list list = {0};
+    bool live;
+
+    OK(ef_projection_ls(f->engine, ef_str_from(name), &list, &f->err));
+    live = list.count == 1 && ef_str_equal(list.items[0].state, EF_STR("live"));
+    ef_projection_list_release(&list);
+    return live;
+}
+
+/* Threads that look by themselves once in an hour. */
+static ef_supervisor *supervise(fixture *f)
+{
+    ef_supervisor *supervisor;
+    int64_t until = real_ms() + PATIENCE_MS;
+
+    OK(ef_supervisor_start(&(ef_supervisor_options){.engine = f->engine, .interval_ms = HOUR_MS},
+                           &supervisor, &f->err));
+    while (!all_idle(supervisor) && real_ms() < until)
+        nap();
+    CHECK(all_idle(supervisor));
+    return supervisor;
+}
+
+static void a_stop_a_deploy_and_a_resume_are_noticed_at_once(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_supervisor *supervisor;
+    int64_t until = real_ms() + PATIENCE_MS;
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", GOOD);
+    supervisor = supervise(f);
+    deploy(f, COUNTS);
+    while (!is_live(f, "counts") && real_ms() < until)
+        nap();
+    CHECK(is_live(f, "counts"));
+    OK(ef_projection_pause(f->engine, EF_STR("counts"), &f->err));
+    CHECK(!is_live(f, "counts"));
+    OK(ef_projection_resume(f->engine, EF_STR("counts"), &f->err));
+    while (!is_live(f, "counts") && real_ms() < until)
+        nap();
+    CHECK(is_live(f, "counts"));
+    ef_supervisor_stop(supervisor);
+    CHECK(real_ms() < until);
+    fixture_close(f);
+}
+
+static void a_run_and_a_call_are_noticed_at_once(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_supervisor *supervisor;
+    ef_run_list runs = {0};
+    ef_post before[8], after[8];
+    int64_t until = real_ms() + PATIENCE_MS;
+    char id[64];
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", GOOD);
+    supervisor = supervise(f);
+    OK(ef_run_request(f->journal, &(ef_run){.mode = EF_RUN_VERIFY, .projection = EF_STR("sums")},
+                      &runs, &f->err));
+    (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
+    do {
+        nap();
+        pass_time(f, SECOND / 10); /* its driver looks again soon */
+        ef_run_list_release(&runs);
+        OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    } while (runs.items[0].state != EF_RUN_COMPLETED && real_ms() < until);
+    CHECK_INT(EF_RUN_COMPLETED, runs.items[0].state);
+    ef_run_list_release(&runs);
+
+    (void)ef_supervisor_posts(supervisor, before, 8);
+    ef_supervisor_wake(supervisor);
+    do {
+        nap();
+        (void)ef_supervisor_posts(supervisor, after, 8);
+    } while (after[0].steps == before[0].steps && real_ms() < until);
+    CHECK(after[0].steps > before[0].steps);
+    ef_supervisor_stop(supervisor);
+    CHECK(real_ms() < until);
+    fixture_close(f);
+}
+
+int main(int argc, char **argv)
+{
+    struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_with_nothing_to_do_holds_and_writes_nothing),
+        cmocka_unit_test(one_who_waits_for_a_retry_does_not_rest),
+        cmocka_unit_test(one_who_rests_takes_over_what_another_has_left),
+        cmocka_unit_test(a_stop_a_deploy_and_a_resume_are_noticed_at_once),
+        cmocka_unit_test(a_run_and_a_call_are_noticed_at_once),
+    };
+
+    fixture_backend = argc > 1 ? argv[1] : "memory";
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
