@@ -199,6 +199,14 @@ static ef_status step_tenants(ef_engine *e, const ef__live_set *before, ef_tick 
     return st;
 }
 
+static bool reads_the_log(const ef__live_set *set)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (is_read(set->items[i].generation))
+            return true;
+    return false;
+}
+
 ef_status ef__cursor_step(ef_engine *e, ef_tick *tick, ef_error *err)
 {
     ef__live_set set;
@@ -206,6 +214,7 @@ ef_status ef__cursor_step(ef_engine *e, ef_tick *tick, ef_error *err)
 
     if (st != EF_OK)
         return st;
+    atomic_store(&e->reads_log, reads_the_log(&set));
     ef__worksets_prune(&e->worksets, &set, true);
     st = step_each(e, &set, is_read, cursor_generation, tick, err);
     behind = step_tenants(e, &set, tick, st == EF_OK ? err : NULL);

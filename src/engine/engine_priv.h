@@ -18,6 +18,7 @@
 #include <everfold/view.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define EF__ENGINE_BATCH 1000           /* events at a time, by default */
 #define EF__ENGINE_CATCH_UP_BATCH 10000 /* catching up: large commits, hot views stay in memory */
@@ -84,6 +85,7 @@ struct ef_engine {
     ef__governor governor;        /* how fast a catch-up may go, */
     int64_t grace_next_us;        /* and when to look for what queries have left long ago */
     size_t worksets_bytes;        /* what they may take; EF__WORKSETS_BYTES, less in tests */
+    _Atomic bool reads_log;       /* whether an append is any business of the cursors */
     size_t cursor_batch;          /* events of a read; EF__ENGINE_CATCH_UP_BATCH, less in tests */
     ef__rest rest;                /* of the one who watches the queue */
     pthread_mutex_t working;      /* one tick of the queue at a time; it guards … */

@@ -102,6 +102,15 @@ static int64_t rest_ms(const post *p, const ef_tick *tick)
     return ms < 1 ? 1 : ms;
 }
 
+/* What an append brings is taken by the queue, and read by the cursors if they have anything to
+ * read for. All else comes with a nudge, or in its time: to wake up for nothing would only be in
+ * the way of the one that has something to do. */
+static bool minds_appends(const post *p)
+{
+    return p->step == ef__queue_watch ||
+           (p->step == ef__cursor_work && atomic_load(&p->supervisor->options.engine->reads_log));
+}
+
 /* Until the journal is past `position`, the time is over, or somebody nudges: to make us stop, or
  * because of what no append tells of. */
 static void rest(post *p, int64_t position, int64_t ms)
@@ -112,7 +121,8 @@ static void rest(post *p, int64_t position, int64_t ms)
     ef_status st = EF_TIMEOUT;
 
     while (st == EF_TIMEOUT && left > 0 && !is_stopping(s)) {
-        st = ef__journal_wait(s->options.engine->journal, position, &p->nudge,
+        st = ef__journal_wait(s->options.engine->journal,
+                              minds_appends(p) ? position : EF__NO_APPENDS, &p->nudge,
                               left < WAIT_MS_MAX ? left : WAIT_MS_MAX, &ignored);
         left = (until_us - mono_us(s)) / 1000;
     }

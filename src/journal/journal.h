@@ -131,8 +131,9 @@ struct ef__journal_ops {
 /*
  * As ef_journal_wait; ends with EF_OK also when somebody, in whatever process, has nudged since
  * `*nudge` was set: by the last call, or 0. So nothing that was told while the caller was busy is
- * missed.
+ * missed. `after` EF__NO_APPENDS: only for that.
  */
+#define EF__NO_APPENDS INT64_MAX
 ef_status ef__journal_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
                            ef_error *err);
 /* There is something to do that no append tells of: those who wait look at once. When that fails it

@@ -282,6 +282,21 @@ CONTRACT(a_nudge_ends_a_wait_that_minds_it)
     OK(ef__journal_wait(t->journal, 0, &nudge, 30000, &t->err));
 }
 
+/* One who minds nudges only sleeps through appends. On PostgreSQL both are words on one channel. */
+CONTRACT(a_wait_for_nudges_alone_does_not_end_with_an_append)
+{
+    contract *t = *state;
+    int64_t nudge = 0;
+    pthread_t thread;
+
+    append(t, "a", "t");
+    if (strcmp(t->backend, "postgres") != 0)
+        REFUSED(EF_TIMEOUT, ef__journal_wait(t->journal, EF__NO_APPENDS, &nudge, 20, &t->err));
+    CHECK_INT(0, pthread_create(&thread, NULL, nudge_soon, t));
+    OK(ef__journal_wait(t->journal, EF__NO_APPENDS, &nudge, 30000, &t->err));
+    CHECK_INT(0, pthread_join(thread, NULL));
+}
+
 /* A nudge is not lost with the handle that gave it, and no journal is the worse for it. */
 CONTRACT(a_nudge_is_seen_through_another_handle)
 {
@@ -488,6 +503,7 @@ CONTRACT_MAIN(CASE(a_long_stream_is_read_from_anywhere),
               CASE(a_batch_that_ends_exactly_at_its_limit_says_whether_there_is_more),
               CASE(waiting_ends_when_another_thread_appends), CASE(waiting_ends_at_once_or_in_time),
               CASE(a_nudge_ends_a_wait_that_minds_it), CASE(a_nudge_is_seen_through_another_handle),
+              CASE(a_wait_for_nudges_alone_does_not_end_with_an_append),
               CASE(threads_append_side_by_side_without_a_hole),
               CASE(streams_are_listed_in_pages_in_the_order_of_their_first_event),
               CASE(a_page_that_ends_with_the_last_stream_has_no_next),

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* magic | position | verified | hash | XXH3 of what stands before it */
@@ -154,13 +155,15 @@ int64_t sq_headfile_nudge(const sq_headfile *file)
 }
 
 /* One at random: then two who nudge at once need no lock to write another than the one that was
- * seen, whoever is first. */
+ * seen, whoever is first. The times are touched so that those who mind nothing else are told, and
+ * sleep through appends. */
 bool sq_headfile_set_nudge(const sq_headfile *file)
 {
     int64_t number;
 
     return getrandom(&number, sizeof number, 0) == (ssize_t)sizeof number &&
-           pwrite(file->fd, &number, sizeof number, NUDGE_AT) == (ssize_t)sizeof number;
+           pwrite(file->fd, &number, sizeof number, NUDGE_AT) == (ssize_t)sizeof number &&
+           futimens(file->fd, NULL) == 0;
 }
 
 void sq_headfile_close(sq_headfile *file)

@@ -2,8 +2,8 @@
  * wait.c - waiting until the journal grows or somebody nudges, in whatever process.
  *
  * Every commit that adds events, of whatever process, is followed by a write to the head file, and
- * a nudge is one too: the kernel tells us of it. Watches are kept: to give one up makes the kernel
- * wait for all that are being told of something.
+ * a nudge is one too, that also touches the file's times: the kernel tells us of it. Watches are
+ * kept: to give one up makes the kernel wait for all that are being told of something.
  */
 #include "wait.h"
 
@@ -23,7 +23,8 @@
 
 struct sq_watch {
     int fd;
-    bool over; /* the file is gone */
+    uint32_t events; /* what it is told of */
+    bool over;       /* the file is gone */
     sq_watch *next;
 };
 
@@ -33,7 +34,7 @@ static void close_watch(sq_watch *watch)
     free(watch);
 }
 
-static ef_status make_watch(sq_store *store, sq_watch **out, ef_error *err)
+static ef_status make_watch(sq_store *store, uint32_t events, sq_watch **out, ef_error *err)
 {
     char path[4096];
     int n = snprintf(path, sizeof path, "%s-head", store->path);
@@ -43,7 +44,8 @@ static ef_status make_watch(sq_store *store, sq_watch **out, ef_error *err)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while waiting for the journal");
     watch->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (watch->fd >= 0 && n > 0 && (size_t)n < sizeof path &&
-        inotify_add_watch(watch->fd, path, IN_MODIFY) >= 0) {
+        inotify_add_watch(watch->fd, path, events) >= 0) {
+        watch->events = events;
         *out = watch;
         return EF_OK;
     }
@@ -54,18 +56,21 @@ static ef_status make_watch(sq_store *store, sq_watch **out, ef_error *err)
     return st;
 }
 
-static ef_status begin(sq_store *store, sq_watch **out, ef_error *err)
+static ef_status begin(sq_store *store, uint32_t events, sq_watch **out, ef_error *err)
 {
     sq_watches *kept = &store->watches;
+    sq_watch **at = &kept->idle;
 
     pthread_mutex_lock(&kept->lock);
-    *out = kept->idle;
+    while (*at && (*at)->events != events)
+        at = &(*at)->next;
+    *out = *at;
     if (*out) {
-        kept->idle = (*out)->next;
+        *at = (*out)->next;
         kept->count--;
     }
     pthread_mutex_unlock(&kept->lock);
-    return *out ? EF_OK : make_watch(store, out, err);
+    return *out ? EF_OK : make_watch(store, events, out, err);
 }
 
 static void end(sq_store *store, sq_watch *watch)
@@ -117,16 +122,17 @@ ef_status sq_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t ti
     const ef_clock *clock = ef_clock_system();
     int64_t end_us = clock->mono_us(clock->context) + timeout_ms * 1000, left_us;
     ef_head head = {0};
+    bool appends = after != EF__NO_APPENDS;
     sq_watch *watch;
-    ef_status st = begin(store, &watch, err);
+    ef_status st = begin(store, appends ? IN_MODIFY : IN_ATTRIB, &watch, err);
 
     if (st != EF_OK)
         return st;
     for (;;) {
         struct pollfd p = {.fd = watch->fd, .events = POLLIN};
         forget_changes(watch); /* before we look, so that nothing falls between */
-        if (is_nudged(store, nudge) || (st = sq_head_get(journal, &head, err)) != EF_OK ||
-            head.position > after)
+        if (is_nudged(store, nudge) ||
+            (appends && (st = sq_head_get(journal, &head, err)) != EF_OK) || head.position > after)
             break;
         left_us = end_us - clock->mono_us(clock->context);
         if (left_us <= 0) {
