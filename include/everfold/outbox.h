@@ -35,6 +35,10 @@ typedef struct ef_lane {
     ef_lane_kind kind;
     bool enabled; /* new events are queued for it */
     ef_str types; /* publishers: comma list of NAME or PREFIX*; "" all whose publish flag is set */
+    /* Publishers only: */
+    ef_str settings;   /* what its owner has to know, as a JSON object or ""; see publisher.h */
+    int64_t retain_us; /* what was published is kept for so long; 0: it is gone at once */
+    ef_str progress;   /* what a worker has noted down (ef_lane_note); setting a lane leaves it */
 } ef_lane;
 
 typedef struct ef_lane_list {
@@ -46,6 +50,16 @@ typedef struct ef_lane_list {
 ef_status ef_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err);
 ef_status ef_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
 void ef_lane_list_release(ef_lane_list *list);
+/* Note how far a publisher's lane is in its owner's own terms: a JSON object. */
+ef_status ef_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err);
+/*
+ * End a publisher's lane: nothing more is queued for it, and its settings, its rows and what it has
+ * published are gone. Setting it makes it anew. `out_rows` (may be NULL): the rows that were thrown
+ * away.
+ * EF_EXISTS  rows wait in it and `discard` is not set: nothing was changed
+ */
+ef_status ef_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
+                       ef_error *err);
 
 typedef enum ef_row_status {
     EF_ROW_PENDING,
@@ -75,6 +89,7 @@ typedef struct ef_taken {
     bool suspect;     /* it was in hand when an earlier owner vanished */
     bool skip;        /* an operator skipped it: move on without applying */
     bool follows;     /* take_due: it waits behind the item before it */
+    bool waits;       /* take, publishers: its stream has an exception before it in the lane */
     ef_str error;     /* take_due: what the last attempt said; "" of one that follows */
     int64_t filed;    /* take_due: how often it was filed; handed back with EF_ROW_DONE */
 } ef_taken;
@@ -149,6 +164,20 @@ ef_status ef_outbox_mark(ef_journal *journal, ef_str lane, const ef_holding *hel
  */
 ef_status ef_outbox_file(ef_journal *journal, const ef_exception *exceptions,
                          size_t exception_count, ef_error *err);
+
+/*
+ * What a publisher's lane is through with (its mark has passed it, or its exception is over, unless
+ * it was skipped) is kept for the lane's retain_us. Purge removes what has been kept for long
+ * enough, looking at up to `limit` rows; republish hands up to `limit` of them to the lane again,
+ * lowest position first, as pending exceptions. `out_count`: how many it removed or handed back.
+ */
+ef_status ef_published_purge(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
+                             ef_error *err);
+ef_status ef_published_again(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
+                             ef_error *err);
+/* How many are kept that were published at or after `since_us`. */
+ef_status ef_published_count(ef_journal *journal, ef_str lane, int64_t since_us, int64_t *out_count,
+                             ef_error *err);
 
 typedef struct ef_row {
     ef_str lane;

@@ -20,6 +20,7 @@
 #define EF_LIMIT_ERROR_BYTES 1000   /* of a stored last_error */
 #define EF_LIMIT_DETAIL_BYTES 16384 /* of a run: what was asked for and what came of it */
 #define EF_LIMIT_REASON_BYTES 4096  /* what an operator may say */
+#define EF_LIMIT_RETAIN_US (366LL * 24 * 3600 * 1000000) /* what was published, for a year */
 #define EF_LIMIT_LEASE_NAME_BYTES 600                 /* tenant + projection + separators */
 #define EF_LIMIT_LINE_BYTES (2 * EF_LIMIT_DATA_BYTES) /* a line of an import file */
 #define EF_LIMIT_SETTINGS_BYTES (256 * 1024)          /* a settings file */

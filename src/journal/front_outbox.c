@@ -3,6 +3,7 @@
  */
 #include "front_priv.h"
 
+#include "../base/json.h"
 #include "../base/utf8.h"
 #include "../core/placement.h"
 
@@ -14,6 +15,19 @@
 static bool is_apply_lane(ef_str lane)
 {
     return ef_str_equal(lane, EF_STR(EF_LANE_APPLY));
+}
+
+/* JSON of the owner's own, or "". */
+static ef_status check_object(const char *what, ef_str text, ef_error *err)
+{
+    ef__json_kind kind = EF__JSON_OBJECT;
+    ef_status st = ef__words_check(what, text, EF_LIMIT_DETAIL_BYTES, err);
+
+    if (st == EF_OK && text.len)
+        st = ef__json_check(text, EF_LIMIT_DETAIL_BYTES, &kind, err);
+    if (st == EF_OK && kind != EF__JSON_OBJECT)
+        st = ef_fail(err, EF_BAD_INPUT, "%s is not a JSON object", what);
+    return st;
 }
 
 ef_status ef_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
@@ -34,10 +48,41 @@ ef_status ef_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
         return ef_fail(err, EF_BAD_INPUT,
                        "lane \"%.*s\": \"*\" is the apply lane, and no other lane is",
                        EF_STR_ARG(lane->name));
-    if (lane->types.len && lane->kind != EF_LANE_KIND_PUBLISHER)
-        return ef_fail(err, EF_BAD_INPUT, "lane \"%.*s\": types are for publishers only",
+    if ((lane->types.len || lane->settings.len || lane->retain_us) &&
+        lane->kind != EF_LANE_KIND_PUBLISHER)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "lane \"%.*s\": types, settings and retain_us are for publishers only",
                        EF_STR_ARG(lane->name));
-    return journal->ops->lane_set(journal, lane, err);
+    st = check_object("settings", lane->settings, err);
+    if (st == EF_OK)
+        st = ef__range_check("retain_us", lane->retain_us, 0, EF_LIMIT_RETAIN_US, err);
+    return st == EF_OK ? journal->ops->lane_set(journal, lane, err) : st;
+}
+
+ef_status ef_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, "ef_lane_note", err);
+
+    if (st == EF_OK)
+        st = ef__name_take("lane", lane, 1, false, err);
+    if (st == EF_OK)
+        st = check_object("progress", progress, err);
+    return st == EF_OK ? journal->ops->lane_note(journal, lane, progress, err) : st;
+}
+
+ef_status ef_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
+                       ef_error *err)
+{
+    int64_t rows = 0;
+    ef_status st = ef__need_writable(journal, "ef_lane_drop", err);
+
+    if (st == EF_OK)
+        st = ef__name_take("lane", lane, 1, false, err);
+    if (st == EF_OK)
+        st = journal->ops->lane_drop(journal, lane, discard, &rows, err);
+    if (out_rows)
+        *out_rows = st == EF_OK ? rows : 0;
+    return st;
 }
 
 ef_status ef_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
@@ -57,6 +102,58 @@ ef_status ef_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
 void ef_lane_list_release(ef_lane_list *list)
 {
     EF__LIST_RELEASE(list);
+}
+
+/* --- what was published ------------------------------------------------------------------------
+ */
+
+typedef ef_status published_fn(ef_journal *journal, ef_str lane, size_t limit, int64_t *out,
+                               ef_error *err);
+
+static ef_status change_published(ef_journal *journal, const char *call, bool again, ef_str lane,
+                                  size_t limit, int64_t *out_count, ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, call, err);
+    published_fn *change;
+
+    if (st == EF_OK)
+        st = ef__need(out_count, "out_count", err);
+    if (st == EF_OK)
+        st = ef__name_take("lane", lane, 1, false, err);
+    if (st == EF_OK)
+        st = ef__limit_take(&limit, err);
+    if (st != EF_OK)
+        return st;
+    *out_count = 0;
+    change = again ? journal->ops->published_again : journal->ops->published_purge;
+    return change(journal, lane, limit, out_count, err);
+}
+
+ef_status ef_published_purge(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
+                             ef_error *err)
+{
+    return change_published(journal, "ef_published_purge", false, lane, limit, out_count, err);
+}
+
+ef_status ef_published_again(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
+                             ef_error *err)
+{
+    return change_published(journal, "ef_published_again", true, lane, limit, out_count, err);
+}
+
+ef_status ef_published_count(ef_journal *journal, ef_str lane, int64_t since_us, int64_t *out_count,
+                             ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__need(out_count, "out_count", err);
+    if (st == EF_OK)
+        st = ef__name_take("lane", lane, 1, false, err);
+    if (st != EF_OK)
+        return st;
+    *out_count = 0;
+    return journal->ops->published_count(journal, lane, since_us, out_count, err);
 }
 
 /* --- taking ----------------------------------------------------------------------------------- */

@@ -75,6 +75,16 @@ struct ef__journal_ops {
     /* --- outbox ---------------------------------------------------------------------------- */
     ef_status (*lane_set)(ef_journal *journal, const ef_lane *lane, ef_error *err);
     ef_status (*lane_ls)(ef_journal *journal, ef_lane_list *out, ef_error *err);
+    ef_status (*lane_note)(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err);
+    ef_status (*lane_drop)(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
+                           ef_error *err);
+    /* What a publisher's lane has published: each one transaction. */
+    ef_status (*published_purge)(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
+                                 ef_error *err);
+    ef_status (*published_again)(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
+                                 ef_error *err);
+    ef_status (*published_count)(ef_journal *journal, ef_str lane, int64_t since_us,
+                                 int64_t *out_count, ef_error *err);
     ef_status (*take)(ef_journal *journal, ef_str lane, bool due_exceptions, const ef_holding *held,
                       size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
     /* held_count 0: file the exceptions that have no row, leave those that have one */
@@ -178,6 +188,11 @@ ef_status ef__seq_check(const ef_new_event *event, int64_t seq, ef_error *err);
 bool ef__type_matches(ef_str type, ef_str patterns);
 
 /* --- shared by back ends ---------------------------------------------------------------------- */
+
+/* EF_OK for a publisher's lane; EF_BAD_INPUT. */
+ef_status ef__lane_publishes(ef_str name, ef_lane_kind kind, ef_error *err);
+/* EF_OK, or EF_EXISTS: so many rows wait in a lane that is to be dropped. */
+ef_status ef__lane_drop_check(ef_str name, int64_t rows, bool discard, ef_error *err);
 
 /* Whether a worker is live, or late, at `now_us` of the store's clock: by its other fields. */
 void ef__worker_judge(ef_worker *worker, int64_t now_us);

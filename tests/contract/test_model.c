@@ -254,7 +254,7 @@ static void op_type(pair *p)
 
 static void op_lane(pair *p)
 {
-    ef_lane lane = {str("mail"), EF_LANE_KIND_PUBLISHER, !once_in(p, 3),
+    ef_lane lane = {.name = str("mail"), .kind = EF_LANE_KIND_PUBLISHER, .enabled = !once_in(p, 3),
                     str(once_in(p, 2) ? "" : "order.*")};
 
     BOTH(ef_lane_set(p->a.journal, &lane, &p->a.err), ef_lane_set(p->b.journal, &lane, &p->b.err));

@@ -6,7 +6,7 @@
 static void set_lane(contract *t, const char *name, ef_lane_kind kind, bool enabled,
                      const char *types)
 {
-    ef_lane lane = {str(name), kind, enabled, str(types)};
+    ef_lane lane = {.name = str(name), .kind = kind, .enabled = enabled, .types = str(types)};
 
     OK(ef_lane_set(t->journal, &lane, &t->err));
 }
@@ -83,7 +83,7 @@ CONTRACT(the_apply_lane_is_always_there)
 {
     contract *t = *state;
     ef_lane_list list = {0};
-    ef_lane bad = {str("*"), EF_LANE_KIND_PUBLISHER, true, {0}};
+    ef_lane bad = {.name = str("*"), .kind = EF_LANE_KIND_PUBLISHER, .enabled = true};
 
     OK(ef_lane_ls(t->journal, &list, &t->err));
     CHECK_INT(1, list.count);
@@ -91,7 +91,7 @@ CONTRACT(the_apply_lane_is_always_there)
     CHECK_INT(EF_LANE_KIND_APPLY, list.items[0].kind);
     CHECK(list.items[0].enabled);
     REFUSED(EF_BAD_INPUT, ef_lane_set(t->journal, &bad, &t->err));
-    bad = (ef_lane){str("mail"), EF_LANE_KIND_APPLY, true, {0}};
+    bad = (ef_lane){.name = str("mail"), .kind = EF_LANE_KIND_APPLY, .enabled = true};
     REFUSED(EF_BAD_INPUT, ef_lane_set(t->journal, &bad, &t->err));
     ef_lane_list_release(&list);
 }

@@ -70,9 +70,7 @@ static void release_lanes(mem_journal *m)
     for (size_t i = 0; i < m->lane_count; i++) {
         for (int32_t p = 0; p < EF_LIMIT_PARTITIONS; p++)
             free(m->lanes[i].parts[p].rows);
-        free(m->lanes[i].parts);
-        ef__mem_text_free(&m->lanes[i].name);
-        ef__mem_text_free(&m->lanes[i].types);
+        ef__mem_lane_free(&m->lanes[i]);
     }
     for (size_t i = 0; i < m->exception_count; i++)
         ef__mem_text_free(&m->exceptions[i].error);
@@ -80,6 +78,7 @@ static void release_lanes(mem_journal *m)
         ef__mem_act_free(&m->acts[i]);
     free(m->lanes);
     free(m->exceptions);
+    free(m->published);
     free(m->acts);
 }
 
@@ -293,6 +292,11 @@ static const ef__journal_ops memory_ops = {
     .facts = memory_facts,
     .lane_set = ef__mem_lane_set,
     .lane_ls = ef__mem_lane_ls,
+    .lane_note = ef__mem_lane_note,
+    .lane_drop = ef__mem_lane_drop,
+    .published_purge = ef__mem_published_purge,
+    .published_again = ef__mem_published_again,
+    .published_count = ef__mem_published_count,
     .take = ef__mem_take,
     .mark = ef__mem_mark,
     .outbox_ls = ef__mem_outbox_ls,

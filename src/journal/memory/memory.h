@@ -82,9 +82,10 @@ typedef struct mem_part {
 } mem_part;
 
 typedef struct mem_lane {
-    ef_str name, types; /* owned */
+    ef_str name, types, settings, progress; /* owned */
     ef_lane_kind kind;
     bool enabled;
+    int64_t retain_us;
     mem_part *parts; /* EF_LIMIT_PARTITIONS of them: the count may change */
 } mem_lane;
 
@@ -99,6 +100,12 @@ typedef struct mem_exception {
     int64_t updated_us;
     int64_t filed; /* how often since it was made */
 } mem_exception;
+
+/* What a publisher's lane is through with. */
+typedef struct mem_published {
+    size_t lane;
+    int64_t position, at_us;
+} mem_published;
 
 /* Texts are owned. */
 typedef ef_act mem_act;
@@ -140,6 +147,8 @@ typedef struct mem_journal {
     size_t lane_count, lane_cap;
     mem_exception *exceptions; /* by position, then name of the lane */
     size_t exception_count, exception_cap;
+    mem_published *published; /* in the order in which they were */
+    size_t published_count, published_cap;
     mem_act *acts; /* oldest first */
     size_t act_count, act_cap;
 
@@ -209,6 +218,20 @@ ef_status ef__mem_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, e
 ef_status ef__mem_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err);
 ef_status ef__mem_lane_add(mem_journal *m, const ef_lane *lane, ef_error *err); /* mutex held */
 ef_status ef__mem_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
+void ef__mem_lane_free(mem_lane *lane);
+ef_status ef__mem_no_lane(ef_str name, ef_error *err);
+/* Room for `count` more, so that noting them cannot fail. */
+ef_status ef__mem_published_reserve(mem_journal *m, size_t count, ef_error *err);
+void ef__mem_published_note(mem_journal *m, size_t lane, int64_t position, int64_t now_us);
+ef_status ef__mem_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err);
+ef_status ef__mem_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
+                            ef_error *err);
+ef_status ef__mem_published_purge(ef_journal *journal, ef_str lane, size_t limit,
+                                  int64_t *out_count, ef_error *err);
+ef_status ef__mem_published_again(ef_journal *journal, ef_str lane, size_t limit,
+                                  int64_t *out_count, ef_error *err);
+ef_status ef__mem_published_count(ef_journal *journal, ef_str lane, int64_t since_us,
+                                  int64_t *out_count, ef_error *err);
 ef_status ef__mem_take(ef_journal *journal, ef_str lane, bool due_exceptions,
                        const ef_holding *held, size_t held_count, size_t limit, ef_taken_batch *out,
                        ef_error *err);

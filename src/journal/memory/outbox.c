@@ -19,21 +19,32 @@ int64_t ef__mem_lane_find(const mem_journal *m, ef_str name)
     return -1;
 }
 
-static ef_status no_lane(ef_str name, ef_error *err)
+ef_status ef__mem_no_lane(ef_str name, ef_error *err)
 {
     return ef_fail(err, EF_NOT_FOUND, "there is no lane \"%.*s\"", EF_STR_ARG(name));
 }
 
+/* Nothing may be queued in it. */
+void ef__mem_lane_free(mem_lane *lane)
+{
+    ef__mem_text_free(&lane->name);
+    ef__mem_text_free(&lane->types);
+    ef__mem_text_free(&lane->settings);
+    ef__mem_text_free(&lane->progress);
+    free(lane->parts);
+}
+
 ef_status ef__mem_lane_add(mem_journal *m, const ef_lane *lane, ef_error *err)
 {
-    mem_lane made = {.kind = lane->kind, .enabled = lane->enabled};
+    mem_lane made = {
+        .kind = lane->kind, .enabled = lane->enabled, .retain_us = lane->retain_us};
 
     made.parts = calloc(EF_LIMIT_PARTITIONS, sizeof *made.parts);
     if (!made.parts ||
         !ef__mem_grow((void **)&m->lanes, &m->lane_cap, m->lane_count, sizeof *m->lanes) ||
-        !ef__mem_text_set(&made.name, lane->name) || !ef__mem_text_set(&made.types, lane->types)) {
-        ef__mem_text_free(&made.name);
-        free(made.parts);
+        !ef__mem_text_set(&made.name, lane->name) || !ef__mem_text_set(&made.types, lane->types) ||
+        !ef__mem_text_set(&made.settings, lane->settings)) {
+        ef__mem_lane_free(&made);
         return ef__mem_no_memory(err);
     }
     m->lanes[m->lane_count++] = made;
@@ -50,9 +61,11 @@ static ef_status set_lane(mem_journal *m, const ef_lane *lane, ef_error *err)
     if (m->lanes[found].kind != lane->kind)
         return ef_fail(err, EF_BAD_INPUT, "lane \"%.*s\" is there and of another kind",
                        EF_STR_ARG(lane->name));
-    if (!ef__mem_text_set(&m->lanes[found].types, lane->types))
+    if (!ef__mem_text_set(&m->lanes[found].types, lane->types) ||
+        !ef__mem_text_set(&m->lanes[found].settings, lane->settings))
         return ef__mem_no_memory(err);
     m->lanes[found].enabled = lane->enabled;
+    m->lanes[found].retain_us = lane->retain_us;
     return EF_OK;
 }
 
@@ -82,8 +95,12 @@ static ef_status list_lanes(const mem_journal *m, ef_lane_list *out, ef_error *e
         items[i] = (ef_lane){.name = ef__arena_copy(arena, lane->name),
                              .kind = lane->kind,
                              .enabled = lane->enabled,
-                             .types = ef__arena_copy(arena, lane->types)};
-        if (!items[i].name.ptr || !items[i].types.ptr)
+                             .types = ef__arena_copy(arena, lane->types),
+                             .settings = ef__arena_copy(arena, lane->settings),
+                             .retain_us = lane->retain_us,
+                             .progress = ef__arena_copy(arena, lane->progress)};
+        if (!items[i].name.ptr || !items[i].types.ptr || !items[i].settings.ptr ||
+            !items[i].progress.ptr)
             return ef__room_full(err);
     }
     qsort(items, m->lane_count, sizeof *items, compare_lanes);
@@ -161,6 +178,19 @@ static ef_status taking_ready(mem_taking *t, size_t rows, ef_error *err)
     return EF_OK;
 }
 
+/* Has its stream an exception before it in the lane? */
+static bool waits_in(const mem_journal *m, size_t lane, const mem_event *event)
+{
+    for (size_t i = 0; i < m->exception_count; i++) {
+        const mem_exception *x = &m->exceptions[i];
+        if (x->position >= event->event.position)
+            break;
+        if (x->lane == lane && m->events[x->position - 1]->stream == event->stream)
+            return true;
+    }
+    return false;
+}
+
 /* False when the batch is full: it ends before this row, and there is more. */
 static bool take_one(mem_taking *t, size_t lane, int64_t position, ef_taken item)
 {
@@ -179,6 +209,15 @@ static bool take_one(mem_taking *t, size_t lane, int64_t position, ef_taken item
     t->items[at] = item;
     t->out->count = t->out->events.count = at + 1;
     return true;
+}
+
+static bool take_row(mem_taking *t, size_t lane, int64_t position, bool suspect)
+{
+    ef_taken item = {.suspect = suspect};
+
+    item.waits = t->m->lanes[lane].kind == EF_LANE_KIND_PUBLISHER &&
+                 waits_in(t->m, lane, t->m->events[position - 1]);
+    return take_one(t, lane, position, item);
 }
 
 /* A new owner finds what the last one left in hand: nobody can say what became of it. What is in
@@ -226,7 +265,7 @@ static ef_status take_suspects(mem_taking *t, size_t lane_index, ef_error *err)
         size_t piece = suspects > EF_SUSPECT_PIECE ? EF_SUSPECT_PIECE : suspects > 0;
         for (size_t n = 0; n < piece && n < t->limit; n++) {
             int64_t position = part->rows[part->first + n];
-            if (!take_one(t, lane_index, position, (ef_taken){.suspect = true}))
+            if (!take_row(t, lane_index, position, true))
                 break;
             part->hand = position;
         }
@@ -264,7 +303,7 @@ static ef_status take_queued(mem_taking *t, size_t lane_index, ef_error *err)
     while ((h = lowest(t, lane, next)) >= 0) {
         mem_part *part = &lane->parts[t->held[h].partition];
         int64_t position = part->rows[next[h]++];
-        if (!take_one(t, lane_index, position, (ef_taken){0}))
+        if (!take_row(t, lane_index, position, false))
             break;
         part->hand = position;
     }
@@ -392,7 +431,7 @@ static ef_status take(mem_taking *t, ef_str lane, bool due_exceptions, ef_error 
     ef_status st;
 
     if (found < 0)
-        return no_lane(lane, err);
+        return ef__mem_no_lane(lane, err);
     st = check_holdings(t->m, &t->m->lanes[found], t->held, t->held_count, err);
     if (st != EF_OK)
         return st;
@@ -512,6 +551,8 @@ static void finish_exception(mem_journal *m, size_t at, int64_t filed, int64_t n
     mem_exception *row = &m->exceptions[at];
 
     if (row->filed == filed) {
+        if (!row->skip && m->lanes[row->lane].retain_us)
+            ef__mem_published_note(m, row->lane, row->position, now_us);
         remove_exception(m, at);
         return;
     }
@@ -551,23 +592,39 @@ static void apply_change(mem_journal *m, const ef_exception *x, mem_change *chan
     change->error = (ef_str){0};
 }
 
-/* A lane that nothing was ever queued for. */
-static void free_lane(mem_lane *lane)
+static void move_mark(mem_journal *m, size_t lane, const ef_holding *held, int64_t now_us)
 {
-    ef__mem_text_free(&lane->name);
-    ef__mem_text_free(&lane->types);
-    free(lane->parts);
-}
+    mem_part *part = &m->lanes[lane].parts[held->partition];
+    int64_t upto = held->upto;
+    bool excepted;
 
-static void move_mark(mem_part *part, int64_t upto)
-{
     if (upto <= part->mark)
         return;
     part->mark = upto;
-    while (part->first < part->count && part->rows[part->first] <= upto)
-        part->first++;
+    for (; part->first < part->count && part->rows[part->first] <= upto; part->first++) {
+        if (!m->lanes[lane].retain_us)
+            continue;
+        (void)ef__mem_exception_at(m, part->rows[part->first], lane, &excepted);
+        if (!excepted)
+            ef__mem_published_note(m, lane, part->rows[part->first], now_us);
+    }
     if (part->first == part->count)
         part->first = part->count = 0;
+}
+
+/* Room for whatever a call may publish. */
+static ef_status reserve_published(mem_journal *m, size_t lane, const ef_holding *held,
+                                   size_t held_count, size_t exception_count, ef_error *err)
+{
+    size_t most = exception_count;
+
+    if (!m->lanes[lane].retain_us)
+        return EF_OK;
+    for (size_t i = 0; i < held_count; i++) {
+        const mem_part *part = &m->lanes[lane].parts[held[i].partition];
+        most += part->count - part->first;
+    }
+    return ef__mem_published_reserve(m, most, err);
 }
 
 static ef_status apply_all(mem_journal *m, size_t lane, const ef_holding *held, size_t held_count,
@@ -583,15 +640,17 @@ static ef_status apply_all(mem_journal *m, size_t lane, const ef_holding *held, 
         if (!ef__mem_grow((void **)&m->exceptions, &m->exception_cap, m->exception_cap,
                           sizeof *m->exceptions))
             st = ef__mem_no_memory(err);
+    if (st == EF_OK)
+        st = reserve_published(m, lane, held, held_count, count, err);
     if (st != EF_OK) {
         while (m->lane_count > lanes_before)
-            free_lane(&m->lanes[--m->lane_count]);
+            ef__mem_lane_free(&m->lanes[--m->lane_count]);
         return st;
     }
     for (size_t i = 0; i < count; i++)
         apply_change(m, &xs[i], &changes[i], now_us);
     for (size_t i = 0; i < held_count; i++)
-        move_mark(&m->lanes[lane].parts[held[i].partition], held[i].upto);
+        move_mark(m, lane, &held[i], now_us);
     m->commits++;
     return EF_OK;
 }
@@ -604,7 +663,7 @@ static ef_status mark(mem_journal *m, ef_str name, const ef_holding *held, size_
     ef_status st;
 
     if (lane < 0)
-        return no_lane(name, err);
+        return ef__mem_no_lane(name, err);
     st = check_holdings(m, &m->lanes[lane], held, held_count, err);
     for (size_t i = 0; st == EF_OK && i < held_count; i++)
         st = check_upto(&m->lanes[lane], &held[i], err);

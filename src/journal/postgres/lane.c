@@ -114,6 +114,8 @@ static ef_status set_work(void *context, ef__pg_conn *conn, ef_error *err)
     ef__pg_add_int(&params, lane->kind);
     ef__pg_add_bool(&params, lane->enabled);
     ef__pg_add_str(&params, lane->types);
+    ef__pg_add_str(&params, lane->settings);
+    ef__pg_add_int(&params, lane->retain_us);
     st = ef__pg_query(conn, PJ_LANE_PUT, &params, &result, err);
     /* Its rows are held under leases of its kind: they would be nobody's. */
     if (st == EF_OK && PQntuples(result) == 0)
@@ -141,8 +143,12 @@ ef_status pg_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
         items[i] = (ef_lane){.name = pg_copy(result, i, 0, arena),
                              .kind = (ef_lane_kind)ef__pg_int(result, i, 1),
                              .enabled = ef__pg_bool(result, i, 2),
-                             .types = pg_copy(result, i, 3, arena)};
-        if (!items[i].name.ptr || !items[i].types.ptr)
+                             .types = pg_copy(result, i, 3, arena),
+                             .settings = pg_copy(result, i, 4, arena),
+                             .retain_us = ef__pg_int(result, i, 5),
+                             .progress = pg_copy(result, i, 6, arena)};
+        if (!items[i].name.ptr || !items[i].types.ptr || !items[i].settings.ptr ||
+            !items[i].progress.ptr)
             st = ef__room_full(err);
         out->count++;
     }

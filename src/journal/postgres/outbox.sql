@@ -9,7 +9,7 @@
 SELECT name, id, kind FROM everfold.lane WHERE name = ANY ($1);
 
 -- name: lane_in_order
-SELECT name, kind, enabled, types FROM everfold.lane ORDER BY name;
+SELECT name, kind, enabled, types, settings, retain, progress FROM everfold.lane ORDER BY name;
 
 -- name: lane_make
 -- Own lanes of projections that are new.
@@ -20,11 +20,90 @@ SELECT DISTINCT u.name, 1, true, '' FROM unnest($1) AS u(name) ORDER BY 1
 
 -- name: lane_put
 -- No row: it is there and of another kind.
--- binds: 1 name, 2 kind, 3 enabled, 4 types
-INSERT INTO everfold.lane AS l(name, kind, enabled, types) VALUES ($1, $2::integer, $3, $4)
-    ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled, types = excluded.types
+-- binds: 1 name, 2 kind, 3 enabled, 4 types, 5 settings, 6 retain
+INSERT INTO everfold.lane AS l(name, kind, enabled, types, settings, retain)
+VALUES ($1, $2::integer, $3, $4, $5, $6)
+    ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled, types = excluded.types,
+                                     settings = excluded.settings, retain = excluded.retain
     WHERE l.kind = excluded.kind
 RETURNING id;
+
+-- name: lane_note
+-- binds: 1 id, 2 progress
+UPDATE everfold.lane SET progress = $2 WHERE id = $1;
+
+-- name: lane_rows
+-- binds: 1 lane
+SELECT (SELECT count(*) FROM everfold.outbox WHERE lane = $1)
+     + (SELECT count(*) FROM everfold.outbox_exception WHERE lane = $1);
+
+-- name: lane_clear
+-- binds: 1 id
+WITH queued AS (DELETE FROM everfold.outbox WHERE lane = $1),
+excepted AS (DELETE FROM everfold.outbox_exception WHERE lane = $1),
+published AS (DELETE FROM everfold.outbox_published WHERE lane = $1),
+hands AS (UPDATE everfold.outbox_mark SET hand = 0, suspect = 0 WHERE lane = $1)
+UPDATE everfold.lane SET enabled = false, types = '', settings = '', retain = 0, progress = ''
+ WHERE id = $1;
+
+-- name: published_passed
+-- What outbox_drop is about to drop, but for what has become an exception.
+-- binds: 1 lane, 2 partitions, 3 the lowest mark before, 4 the highest mark now, 5 now
+INSERT INTO everfold.outbox_published(lane, position, published)
+SELECT o.lane, o.position, $5
+  FROM everfold.lane l
+  JOIN everfold.outbox o ON o.lane = l.id
+  JOIN everfold.outbox_mark m ON m.lane = o.lane AND m.partition = o.partition
+ WHERE l.id = $1 AND l.retain > 0 AND o.position > $3 AND o.position <= $4
+   AND o.partition = ANY ($2) AND o.position <= m.position
+   AND NOT EXISTS (SELECT FROM everfold.outbox_exception x
+                    WHERE x.lane = o.lane AND x.position = o.position)
+    ON CONFLICT (lane, position) DO UPDATE SET published = excluded.published;
+
+-- name: published_put
+-- Exceptions that are over.
+-- binds: 1 lane, 2 positions, 3 now
+INSERT INTO everfold.outbox_published(lane, position, published)
+SELECT DISTINCT l.id, u.position, $3 FROM everfold.lane l, unnest($2) AS u(position)
+ WHERE l.id = $1 AND l.retain > 0
+    ON CONFLICT (lane, position) DO UPDATE SET published = excluded.published;
+
+-- name: published_purge
+-- Of the first so many, those that are old enough.
+-- binds: 1 lane, 2 limit, 3 clock
+DELETE FROM everfold.outbox_published d
+ USING (SELECT p.lane, p.position, p.published FROM everfold.outbox_published p
+         WHERE p.lane = $1 ORDER BY p.position LIMIT $2) f, everfold.lane l
+ WHERE l.id = $1 AND d.lane = f.lane AND d.position = f.position
+   AND f.published < everfold.clock_us($3) - l.retain
+RETURNING d.position;
+
+-- name: published_take
+-- binds: 1 lane, 2 limit
+WITH first AS (SELECT p.position FROM everfold.outbox_published p
+                WHERE p.lane = $1 ORDER BY p.position LIMIT $2),
+gone AS (DELETE FROM everfold.outbox_published d USING first f
+          WHERE d.lane = $1 AND d.position = f.position RETURNING d.position)
+SELECT g.position, e.stream, e.seq, s.tenant, s.name, t.partitions,
+       EXISTS (SELECT FROM everfold.outbox_exception x
+                WHERE x.lane = $1 AND x.position = g.position)
+  FROM everfold.state t, gone g
+  JOIN everfold.event e ON e.position = g.position
+  JOIN everfold.stream s ON s.id = e.stream
+ ORDER BY g.position;
+
+-- name: published_count
+-- binds: 1 lane name, 2 since
+SELECT l.kind, (SELECT count(*) FROM everfold.outbox_published p
+                 WHERE p.lane = l.id AND p.published >= $2)
+  FROM everfold.lane l WHERE l.name = $1;
+
+-- name: exception_before
+-- Which events wait behind an exception of their stream.
+-- binds: 1 lane, 2 positions
+SELECT u.position FROM unnest($2) AS u(position) JOIN everfold.event e ON e.position = u.position
+ WHERE EXISTS (SELECT FROM everfold.outbox_exception x
+                WHERE x.lane = $1 AND x.stream = e.stream AND x.seq < e.seq);
 
 -- name: outbox_take
 -- What a lane has queued in some partitions, in order, with the events. Rows lie above the marks, so

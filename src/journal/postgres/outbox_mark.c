@@ -249,6 +249,28 @@ static ef_status send_columns(ef__pg_conn *conn, int which, ef__pg_array *column
     return ef__pg_send(conn, which, &params, err);
 }
 
+/* What a publisher is through with is kept for a while. */
+static ef_status send_published(const marking *m, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array positions;
+    ef_status st = EF_OK;
+
+    if (m->lane.kind != EF_LANE_KIND_PUBLISHER)
+        return EF_OK;
+    ef__pg_array_init(&positions, EF__PG_INT);
+    for (size_t i = 0; i < m->exception_count; i++)
+        if (m->all[i].changed && m->all[i].was && !m->all[i].is && !m->all[i].skip)
+            ef__pg_array_int(&positions, m->all[i].position);
+    ef__pg_add_int(&params, m->lane.id);
+    ef__pg_add_array(&params, &positions);
+    ef__pg_add_int(&params, m->now_us);
+    if (positions.count)
+        st = ef__pg_send(conn, PJ_PUBLISHED_PUT, &params, err);
+    ef__pg_array_release(&positions);
+    return st;
+}
+
 static ef_status send_entries(marking *m, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_array put[PUT_COLUMNS], gone[2], touched[2];
@@ -278,6 +300,8 @@ static ef_status send_entries(marking *m, ef__pg_conn *conn, ef_error *err)
         st = send_columns(conn, PJ_EXCEPTION_PUT, put, PUT_COLUMNS, err);
     if (st == EF_OK)
         st = send_columns(conn, PJ_EXCEPTION_FIRST, touched, 2, err);
+    if (st == EF_OK)
+        st = send_published(m, conn, err);
     for (int c = 0; c < PUT_COLUMNS; c++)
         ef__pg_array_release(&put[c]);
     for (int c = 0; c < 2; c++) {
@@ -287,19 +311,30 @@ static ef_status send_entries(marking *m, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
+static void add_range(const marking *m, ef__pg_params *params, ef__pg_array *partitions,
+                      int64_t lowest, int64_t highest)
+{
+    ef__pg_add_int(params, m->lane.id);
+    ef__pg_add_array(params, partitions);
+    ef__pg_add_int(params, lowest);
+    ef__pg_add_int(params, highest);
+}
+
 static ef_status send_drop(const marking *m, ef__pg_conn *conn, int64_t lowest, int64_t highest,
                            ef_error *err)
 {
-    ef__pg_params params = {0};
+    ef__pg_params params = {0}, passed = {0};
     ef__pg_array partitions;
-    ef_status st;
+    ef_status st = EF_OK;
 
     pg_array_of_partitions(&partitions, m->held, m->held_count);
-    ef__pg_add_int(&params, m->lane.id);
-    ef__pg_add_array(&params, &partitions);
-    ef__pg_add_int(&params, lowest);
-    ef__pg_add_int(&params, highest);
-    st = ef__pg_send(conn, PJ_OUTBOX_DROP, &params, err);
+    add_range(m, &params, &partitions, lowest, highest);
+    add_range(m, &passed, &partitions, lowest, highest);
+    ef__pg_add_int(&passed, m->now_us);
+    if (m->lane.kind == EF_LANE_KIND_PUBLISHER)
+        st = ef__pg_send(conn, PJ_PUBLISHED_PASSED, &passed, err);
+    if (st == EF_OK)
+        st = ef__pg_send(conn, PJ_OUTBOX_DROP, &params, err);
     ef__pg_array_release(&partitions);
     return st;
 }

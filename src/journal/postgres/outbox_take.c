@@ -231,6 +231,30 @@ static bool any_suspect(const taking *t)
     return false;
 }
 
+/* Of publishers: which of them wait behind an exception of their stream? */
+static ef_status look_before(taking *t, ef__pg_conn *conn, ef_error *err)
+{
+    ef_taken *items = (ef_taken *)t->out->items; /* made by fill_batch, ours to change */
+    ef__pg_params params = {0};
+    ef__pg_array positions;
+    PGresult *rows = NULL;
+    ef_status st;
+
+    ef__pg_array_init(&positions, EF__PG_INT);
+    for (size_t i = 0; i < t->out->count; i++)
+        ef__pg_array_int(&positions, items[i].event->position);
+    ef__pg_add_int(&params, t->lane.id);
+    ef__pg_add_array(&params, &positions);
+    st = ef__pg_query(conn, PJ_EXCEPTION_BEFORE, &params, &rows, err);
+    for (int r = 0; st == EF_OK && r < PQntuples(rows); r++)
+        for (size_t i = 0; i < t->out->count; i++)
+            if (items[i].event->position == ef__pg_int(rows, r, 0))
+                items[i].waits = true;
+    PQclear(rows);
+    ef__pg_array_release(&positions);
+    return st;
+}
+
 static ef_status take_queued(taking *t, ef__pg_conn *conn, ef_error *err)
 {
     PGresult *rows = NULL;
@@ -249,6 +273,8 @@ static ef_status take_queued(taking *t, ef__pg_conn *conn, ef_error *err)
     if (st == EF_OK && t->out->count == 0)
         st = fill_batch(t, rows, t->limit, false, err);
     PQclear(rows);
+    if (st == EF_OK && t->out->count && t->lane.kind == EF_LANE_KIND_PUBLISHER)
+        st = look_before(t, conn, err);
     if (st != EF_OK)
         return st;
     plan_notes(t);

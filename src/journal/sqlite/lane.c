@@ -26,6 +26,7 @@ ef_status sq_lane_find(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *e
         out->id = sqlite3_column_int64(stmt, 0);
         out->kind = (ef_lane_kind)sqlite3_column_int(stmt, 1);
         out->enabled = sqlite3_column_int(stmt, 2) != 0;
+        out->retain_us = sqlite3_column_int64(stmt, 3);
         sqlite3_reset(stmt);
     }
     return st;
@@ -51,6 +52,8 @@ static ef_status lane_write(ef__sq_conn *conn, int which, const ef_lane *lane, e
     sqlite3_bind_int(stmt, 2, (int)lane->kind);
     sqlite3_bind_int(stmt, 3, lane->enabled);
     ef__sq_bind_str(stmt, 4, lane->types);
+    ef__sq_bind_str(stmt, 5, lane->settings);
+    sqlite3_bind_int64(stmt, 6, lane->retain_us);
     st = ef__sq_done(conn, stmt, err);
     return st == EF_OK ? ef__sq_run(conn, SQ_STATE_LANES_CHANGED, err) : st;
 }
@@ -95,7 +98,10 @@ static bool lane_from_row(sqlite3_stmt *stmt, ef__arena *arena, sq_lane *out)
     out->kind = (ef_lane_kind)sqlite3_column_int(stmt, 2);
     out->enabled = sqlite3_column_int(stmt, 3) != 0;
     out->types = sq_column_copy(stmt, 4, arena);
-    return out->name.ptr && out->types.ptr;
+    out->settings = sq_column_copy(stmt, 5, arena);
+    out->retain_us = sqlite3_column_int64(stmt, 6);
+    out->progress = sq_column_copy(stmt, 7, arena);
+    return out->name.ptr && out->types.ptr && out->settings.ptr && out->progress.ptr;
 }
 
 ef_status sq_lanes_load(ef__sq_conn *conn, ef_str only, ef__arena *arena, sq_lane **out,
@@ -144,7 +150,13 @@ ef_status sq_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
     if (st != EF_OK)
         return st;
     for (size_t i = 0; i < count; i++)
-        items[i] = (ef_lane){lanes[i].name, lanes[i].kind, lanes[i].enabled, lanes[i].types};
+        items[i] = (ef_lane){.name = lanes[i].name,
+                             .kind = lanes[i].kind,
+                             .enabled = lanes[i].enabled,
+                             .types = lanes[i].types,
+                             .settings = lanes[i].settings,
+                             .retain_us = lanes[i].retain_us,
+                             .progress = lanes[i].progress};
     out->items = items;
     out->count = count;
     return EF_OK;

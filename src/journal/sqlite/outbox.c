@@ -83,17 +83,53 @@ static ef_status find_event(taking *t, sqlite3_stmt *stmt, int64_t *at, int64_t 
     return st;
 }
 
+/* Of publishers: does the event that the statement shows wait behind an exception? */
+static ef_status look_before(taking *t, sqlite3_stmt *event, bool *out, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(t->conn, SQ_EXCEPTION_BEFORE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, t->lane.id);
+    sqlite3_bind_int64(stmt, 2, sqlite3_column_int64(event, 1));
+    sqlite3_bind_int64(stmt, 3, sqlite3_column_int64(event, 2));
+    st = ef__sq_row(t->conn, stmt, out, err);
+    if (st == EF_OK && *out)
+        sqlite3_reset(stmt);
+    return st;
+}
+
+/* Whether that has to be looked at: of most lanes there is no exception. */
+static ef_status may_wait(taking *t, bool due, bool *out, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = EF_OK;
+
+    *out = false;
+    if (t->lane.kind != EF_LANE_KIND_PUBLISHER || due)
+        return EF_OK;
+    st = ef__sq_find(t->conn, SQ_EXCEPTION_ANY, t->lane.id, &stmt, out, err);
+    if (st == EF_OK && *out)
+        sqlite3_reset(stmt);
+    return st;
+}
+
 /* Make the batch of the picks; it ends early when it has grown large enough. */
-static ef_status load_picks(taking *t, ef_error *err)
+static ef_status load_picks(taking *t, bool due, ef_error *err)
 {
     size_t count = t->pick_count < t->limit ? t->pick_count : t->limit;
     ef_taken *items = ef__arena_zalloc(t->arena, count + 1, sizeof *items);
     ef_event *events = ef__arena_zalloc(t->arena, count + 1, sizeof *events);
     sqlite3_stmt *stmt = NULL;
     int64_t at = 0;
+    bool look = false;
     size_t i;
     ef_status st =
         items && events ? ef__sq_stmt(t->conn, SQ_EVENT_AFTER, &stmt, err) : ef__room_full(err);
+
+    if (st == EF_OK)
+        st = may_wait(t, due, &look, err);
 
     for (i = 0; st == EF_OK && i < count; i++) {
         if (i > 0 && t->arena->used_bytes > TAKE_BYTES_ENOUGH)
@@ -101,6 +137,8 @@ static ef_status load_picks(taking *t, ef_error *err)
         items[i] = t->picks[i].item;
         items[i].event = &events[i];
         st = find_event(t, stmt, &at, t->picks[i].position, err);
+        if (st == EF_OK && look)
+            st = look_before(t, stmt, &items[i].waits, err);
         if (st == EF_OK)
             st = sq_event_from_row(t->store, t->conn, stmt, t->arena, &events[i], err);
     }
@@ -301,7 +339,7 @@ static ef_status read_batch(taking *t, ef_str lane, bool due, ef_error *err)
     if (st == EF_OK)
         st = due ? find_due(t, err) : find_queued(t, name, err);
     if (st == EF_OK)
-        st = load_picks(t, err);
+        st = load_picks(t, due, err);
     sq_read_end(t->store, reader);
     return st;
 }

@@ -85,6 +85,9 @@ ef_status sq_mark_get(ef__sq_conn *conn, int64_t lane, int32_t partition, sq_mar
 ef_status sq_mark_put(ef__sq_conn *conn, int64_t lane, int32_t partition, const sq_mark_row *mark,
                       int64_t now_us, ef_error *err);
 
+/* A pending exception of an event, by a job of the writer; one that is there stays as it is. */
+ef_status sq_exception_again(sq_store *store, const sq_lane *lane, int64_t position, ef_error *err);
+
 /* --- rows (outbox_row.c) ---------------------------------------------------------------------- */
 
 /* A dead one is never marked to be skipped: see outbox.sql. */

@@ -6,18 +6,47 @@
 
 -- name: lane_by_name
 -- binds: 1 name
-SELECT id, kind, enabled, types FROM lane WHERE name = ?1;
+SELECT id, kind, enabled, retain FROM lane WHERE name = ?1;
 
 -- name: lane_in_order
-SELECT id, name, kind, enabled, types FROM lane ORDER BY name;
+SELECT id, name, kind, enabled, types, settings, retain, progress FROM lane ORDER BY name;
 
 -- name: lane_insert
--- binds: 1 name, 2 kind, 3 enabled, 4 types
-INSERT INTO lane(name, kind, enabled, types) VALUES (?1, ?2, ?3, ?4);
+-- binds: 1 name, 2 kind, 3 enabled, 4 types, 5 settings, 6 retain
+INSERT INTO lane(name, kind, enabled, types, settings, retain) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
 
 -- name: lane_update
--- binds: 1 name, 2 kind, 3 enabled, 4 types
-UPDATE lane SET kind = ?2, enabled = ?3, types = ?4 WHERE name = ?1;
+-- binds: 1 name, 2 kind, 3 enabled, 4 types, 5 settings, 6 retain
+UPDATE lane SET kind = ?2, enabled = ?3, types = ?4, settings = ?5, retain = ?6 WHERE name = ?1;
+
+-- name: lane_note
+-- binds: 1 id, 2 progress
+UPDATE lane SET progress = ?2 WHERE id = ?1;
+
+-- name: lane_clear
+-- binds: 1 id
+UPDATE lane SET enabled = 0, types = '', settings = '', retain = 0, progress = '' WHERE id = ?1;
+
+-- name: lane_rows
+-- binds: 1 lane
+SELECT (SELECT count(*) FROM outbox_queue WHERE id > ?1 << 48 AND id < (?1 + 1) << 48)
+     + (SELECT count(*) FROM outbox_exception WHERE lane = ?1);
+
+-- name: lane_clear_queue
+-- binds: 1 lane
+DELETE FROM outbox_queue WHERE id > ?1 << 48 AND id < (?1 + 1) << 48;
+
+-- name: lane_clear_exceptions
+-- binds: 1 lane
+DELETE FROM outbox_exception WHERE lane = ?1;
+
+-- name: lane_clear_published
+-- binds: 1 lane
+DELETE FROM outbox_published WHERE id > ?1 << 48 AND id < (?1 + 1) << 48;
+
+-- name: lane_clear_hands
+-- binds: 1 lane
+UPDATE outbox_mark SET hand = 0, suspect = 0 WHERE lane = ?1;
 
 -- name: outbox_after
 -- What a lane has queued, in order. The limit is the caller's: it stops stepping.
@@ -53,6 +82,43 @@ SELECT EXISTS (SELECT 1 FROM lane l CROSS JOIN outbox_queue o
     OR EXISTS (SELECT 1 FROM lane l
                 CROSS JOIN outbox_exception x INDEXED BY outbox_exception_due
                 WHERE l.kind = 1 AND x.lane = l.id AND x.first = 1 AND x.status < 3);
+
+-- name: published_passed
+-- What outbox_drop is about to drop, but for what has become an exception.
+-- binds: 1 lane, 2 the lowest mark before, 3 the highest mark now, 4 now
+INSERT OR REPLACE INTO outbox_published(id, published)
+SELECT q.id, ?4 FROM outbox_queue q
+ WHERE q.id > (?1 << 48 | ?2) AND q.id <= (?1 << 48 | ?3)
+   AND q.id & 0xffffffffffff <= (SELECT m.position FROM outbox_mark m
+                                  WHERE m.lane = ?1 AND m.partition = q.partition)
+   AND NOT EXISTS (SELECT 1 FROM outbox_exception x
+                    WHERE x.lane = ?1 AND x.position = q.id & 0xffffffffffff);
+
+-- name: published_insert
+-- binds: 1 lane, 2 position, 3 now
+INSERT OR REPLACE INTO outbox_published(id, published) VALUES (?1 << 48 | ?2, ?3);
+
+-- name: published_purge
+-- Of the first so many, those that are old enough.
+-- binds: 1 lane, 2 limit, 3 published before
+DELETE FROM outbox_published
+ WHERE published < ?3
+   AND id IN (SELECT id FROM outbox_published
+               WHERE id > ?1 << 48 AND id < (?1 + 1) << 48 ORDER BY id LIMIT ?2);
+
+-- name: published_first
+-- binds: 1 lane
+SELECT id & 0xffffffffffff FROM outbox_published
+ WHERE id > ?1 << 48 AND id < (?1 + 1) << 48 ORDER BY id LIMIT 1;
+
+-- name: published_delete
+-- binds: 1 lane, 2 position
+DELETE FROM outbox_published WHERE id = (?1 << 48 | ?2);
+
+-- name: published_count
+-- binds: 1 lane, 2 since
+SELECT count(*) FROM outbox_published
+ WHERE id > ?1 << 48 AND id < (?1 + 1) << 48 AND published >= ?2;
 
 -- name: outbox_count
 -- binds: 1 lane
@@ -115,6 +181,16 @@ SELECT min((SELECT x.due FROM outbox_exception x INDEXED BY outbox_exception_due
 SELECT position, attempts, skip, status, partition, filed
   FROM outbox_exception INDEXED BY outbox_exception_of_stream
  WHERE lane = ?1 AND stream = ?2 AND seq > ?3 ORDER BY seq;
+
+-- name: exception_any
+-- binds: 1 lane
+SELECT 1 FROM outbox_exception WHERE lane = ?1 LIMIT 1;
+
+-- name: exception_before
+-- What an event of a stream waits behind.
+-- binds: 1 lane, 2 stream, 3 seq
+SELECT 1 FROM outbox_exception INDEXED BY outbox_exception_of_stream
+ WHERE lane = ?1 AND stream = ?2 AND seq < ?3 LIMIT 1;
 
 -- name: exception_get
 -- binds: 1 lane, 2 position

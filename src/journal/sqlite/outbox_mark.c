@@ -105,6 +105,36 @@ static ef_status check_upto(ef__sq_conn *conn, const sq_lane *lane, const ef_hol
                            most);
 }
 
+/* What a publisher is through with is kept for a while. */
+static ef_status keep_passed(ef__sq_conn *conn, const sq_lane *lane, int64_t lowest,
+                             int64_t highest, int64_t now_us, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, SQ_PUBLISHED_PASSED, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane->id);
+    sqlite3_bind_int64(stmt, 2, lowest);
+    sqlite3_bind_int64(stmt, 3, highest);
+    sqlite3_bind_int64(stmt, 4, now_us);
+    return ef__sq_done(conn, stmt, err);
+}
+
+static ef_status keep_one(ef__sq_conn *conn, int64_t lane, int64_t position, int64_t now_us,
+                          ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, SQ_PUBLISHED_INSERT, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane);
+    sqlite3_bind_int64(stmt, 2, position);
+    sqlite3_bind_int64(stmt, 3, now_us);
+    return ef__sq_done(conn, stmt, err);
+}
+
 static ef_status move_marks(ef__sq_conn *conn, const sq_lane *lane, const mark_job *job,
                             int64_t now_us, ef_error *err)
 {
@@ -125,6 +155,8 @@ static ef_status move_marks(ef__sq_conn *conn, const sq_lane *lane, const mark_j
         mark.suspect = mark.suspect > held->upto ? mark.suspect : 0;
         st = sq_mark_put(conn, lane->id, held->partition, &mark, now_us, err);
     }
+    if (st == EF_OK && highest && lane->retain_us)
+        st = keep_passed(conn, lane, lowest, highest, now_us, err);
     if (st == EF_OK && highest)
         st = ef__sq_stmt(conn, SQ_OUTBOX_DROP, &stmt, err);
     if (st != EF_OK || !highest)
@@ -281,16 +313,19 @@ static ef_status file_again(ef__sq_conn *conn, int64_t lane, int64_t position, e
 }
 
 /* It is over, unless it was filed again since it was taken: then it is due anew. */
-static ef_status finish_exception(ef__sq_conn *conn, int64_t lane, const ef_exception *x,
+static ef_status finish_exception(ef__sq_conn *conn, const sq_lane *lane, const ef_exception *x,
                                   const excepted *event, int64_t now_us, ef_error *err)
 {
     ef_exception again = {.position = x->position, .status = EF_ROW_PENDING};
+    ef_status st = EF_OK;
 
     if (!event->is.found)
         return EF_OK;
-    if (event->is.filed == x->filed)
-        return delete_exception(conn, lane, x->position, event->stream, err);
-    return write_exception(conn, lane, &again, event, now_us, err);
+    if (event->is.filed != x->filed)
+        return write_exception(conn, lane->id, &again, event, now_us, err);
+    if (lane->retain_us && !event->is.skip)
+        st = keep_one(conn, lane->id, x->position, now_us, err);
+    return st == EF_OK ? delete_exception(conn, lane->id, x->position, event->stream, err) : st;
 }
 
 static ef_status settle_exception(sq_store *store, const sq_lane *marked, const mark_job *job,
@@ -322,12 +357,26 @@ static ef_status settle_exception(sq_store *store, const sq_lane *marked, const 
         return event.is.found ? file_again(conn, lane.id, x->position, err)
                               : write_exception(conn, lane.id, x, &event, now_us, err);
     if (x->status == EF_ROW_DONE)
-        return finish_exception(conn, lane.id, x, &event, now_us, err);
+        return finish_exception(conn, &lane, x, &event, now_us, err);
     /* One whose row is gone stays gone, unless this call moves the mark past the queued event; and
      * then one that was filed before stays as it is, with the attempts that it has had. */
     if (event.is.found == (event.queued && x->position <= job->held[h].upto))
         return EF_OK;
     return write_exception(conn, lane.id, x, &event, now_us, err);
+}
+
+ef_status sq_exception_again(sq_store *store, const sq_lane *lane, int64_t position, ef_error *err)
+{
+    ef__sq_conn *conn = &store->writer.conn;
+    ef_exception pending = {.position = position, .status = EF_ROW_PENDING};
+    excepted event = {0};
+    ef_status st = find_event(store, conn, position, &event, err);
+
+    if (st == EF_OK)
+        st = sq_exception_get(conn, lane->id, position, NULL, &event.is, err);
+    if (st != EF_OK || event.is.found)
+        return st;
+    return write_exception(conn, lane->id, &pending, &event, sq_now_us(store), err);
 }
 
 static ef_status run_mark(sq_store *store, sq_job *base, ef_error *err)

@@ -6,7 +6,7 @@ CREATE TRIGGER event_is_never_deleted BEFORE DELETE ON event BEGIN SELECT raise(
 CREATE TABLE event_type(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, intent INTEGER NOT NULL, publish INTEGER NOT NULL, alias_of INTEGER REFERENCES event_type(id));
 CREATE TABLE id_chunk(run INTEGER NOT NULL, lo INTEGER NOT NULL, entries BLOB NOT NULL, PRIMARY KEY(run, lo)) WITHOUT ROWID;
 CREATE TABLE id_run(run INTEGER PRIMARY KEY, level INTEGER NOT NULL, merging_into INTEGER NOT NULL);
-CREATE TABLE lane(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind INTEGER NOT NULL, enabled INTEGER NOT NULL, types TEXT NOT NULL);
+CREATE TABLE lane(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind INTEGER NOT NULL, enabled INTEGER NOT NULL, types TEXT NOT NULL, settings TEXT NOT NULL DEFAULT '', retain INTEGER NOT NULL DEFAULT 0, progress TEXT NOT NULL DEFAULT '');
 CREATE TABLE lease(kind INTEGER NOT NULL, name TEXT NOT NULL, partition INTEGER NOT NULL, owner TEXT NOT NULL, token INTEGER NOT NULL, until INTEGER NOT NULL, updated INTEGER NOT NULL, PRIMARY KEY(kind, name, partition)) WITHOUT ROWID;
 CREATE VIEW outbox(lane, position, partition) AS SELECT id >> 48, id & 0xffffffffffff, partition FROM outbox_queue;
 CREATE TABLE outbox_act(id INTEGER PRIMARY KEY, at INTEGER NOT NULL, act TEXT NOT NULL, who TEXT NOT NULL, reason TEXT NOT NULL, lane TEXT NOT NULL, tenant TEXT NOT NULL, stream TEXT NOT NULL, seq INTEGER NOT NULL);
@@ -15,6 +15,7 @@ CREATE INDEX outbox_exception_due ON outbox_exception(lane, due) WHERE first = 1
 CREATE INDEX outbox_exception_of_status ON outbox_exception(status, lane, position);
 CREATE INDEX outbox_exception_of_stream ON outbox_exception(lane, stream, seq);
 CREATE TABLE outbox_mark(lane INTEGER NOT NULL REFERENCES lane(id), partition INTEGER NOT NULL, position INTEGER NOT NULL, hand INTEGER NOT NULL, hand_token INTEGER NOT NULL, suspect INTEGER NOT NULL, updated INTEGER NOT NULL, PRIMARY KEY(lane, partition)) WITHOUT ROWID;
+CREATE TABLE outbox_published(id INTEGER PRIMARY KEY, published INTEGER NOT NULL);
 CREATE TABLE outbox_queue(id INTEGER PRIMARY KEY, partition INTEGER NOT NULL);
 CREATE TABLE run(number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, mode INTEGER NOT NULL, projection TEXT NOT NULL, tenant TEXT NOT NULL, state INTEGER NOT NULL, requested INTEGER NOT NULL, started INTEGER NOT NULL, finished INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, processed INTEGER NOT NULL, total INTEGER NOT NULL, last_position INTEGER NOT NULL, error TEXT NOT NULL, reason TEXT NOT NULL, requester TEXT NOT NULL, lease_kind INTEGER NOT NULL, lease_name TEXT NOT NULL, lease_partition INTEGER NOT NULL, detail TEXT NOT NULL, cancel INTEGER NOT NULL);
 CREATE UNIQUE INDEX run_open_once ON run(tenant, projection) WHERE state < 2;

@@ -78,6 +78,8 @@ typedef struct sq_lane {
     ef_lane_kind kind;
     bool enabled;
     ef_str name, types;
+    int64_t retain_us;         /* where it is found by its name, or listed */
+    ef_str settings, progress; /* where it is listed */
 } sq_lane;
 
 typedef struct sq_id_entry {

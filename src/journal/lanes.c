@@ -1,0 +1,23 @@
+/*
+ * lanes.c - what back ends say alike about publishers' lanes. See journal.h.
+ */
+#include "journal.h"
+
+#include <inttypes.h>
+
+ef_status ef__lane_publishes(ef_str name, ef_lane_kind kind, ef_error *err)
+{
+    if (kind == EF_LANE_KIND_PUBLISHER)
+        return EF_OK;
+    return ef_fail(err, EF_BAD_INPUT, "lane \"%.*s\" is not a publisher's", EF_STR_ARG(name));
+}
+
+ef_status ef__lane_drop_check(ef_str name, int64_t rows, bool discard, ef_error *err)
+{
+    if (rows == 0 || discard)
+        return EF_OK;
+    return ef_fail_numbers(err, EF_EXISTS, 0, rows,
+                           "%" PRId64 " rows still wait in lane \"%.*s\": let them be published, or "
+                           "throw them away (--discard)",
+                           rows, EF_STR_ARG(name));
+}

@@ -1,0 +1,201 @@
+/*
+ * published.c - publishers' lanes on PostgreSQL: what was published, notes, and the end of a lane.
+ */
+#include "store.h"
+
+#include "../../core/placement.h"
+
+typedef struct lane_work {
+    pg_store *store;
+    ef_str lane;
+    ef_str progress;
+    bool discard;
+    size_t limit;
+    int64_t *out;
+} lane_work;
+
+static ef_status publisher_need(const lane_work *w, ef__pg_conn *conn, pg_lane *out, ef_error *err)
+{
+    ef_status st = pg_lane_need(w->store, conn, w->lane, out, err);
+
+    return st == EF_OK ? ef__lane_publishes(w->lane, out->kind, err) : st;
+}
+
+/* --- notes and the end ------------------------------------------------------------------------ */
+
+static ef_status note_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const lane_work *w = context;
+    ef__pg_params params = {0};
+    pg_lane lane;
+    ef_status st = publisher_need(w, conn, &lane, err);
+
+    ef__pg_add_int(&params, lane.id);
+    ef__pg_add_str(&params, w->progress);
+    return st == EF_OK ? ef__pg_send(conn, PJ_LANE_NOTE, &params, err) : st;
+}
+
+ef_status pg_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err)
+{
+    lane_work w = {.store = pg_store_of(journal), .lane = lane, .progress = progress};
+
+    return pg_write_again(w.store, note_work, &w, err);
+}
+
+static ef_status drop_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const lane_work *w = context;
+    ef__pg_params count = {0}, clear = {0};
+    PGresult *result = NULL;
+    pg_lane lane;
+    ef_status st = publisher_need(w, conn, &lane, err);
+
+    ef__pg_add_int(&count, lane.id);
+    ef__pg_add_int(&clear, lane.id);
+    if (st == EF_OK)
+        st = ef__pg_send(conn, PJ_EXCEPTION_LOCK, NULL, err);
+    if (st == EF_OK)
+        st = ef__pg_query(conn, PJ_LANE_ROWS, &count, &result, err);
+    if (st == EF_OK) {
+        *w->out = ef__pg_int(result, 0, 0);
+        st = ef__lane_drop_check(w->lane, *w->out, w->discard, err);
+    }
+    PQclear(result);
+    return st == EF_OK ? ef__pg_send(conn, PJ_LANE_CLEAR, &clear, err) : st;
+}
+
+ef_status pg_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
+                       ef_error *err)
+{
+    lane_work w = {
+        .store = pg_store_of(journal), .lane = lane, .discard = discard, .out = out_rows};
+    ef_status st = pg_settle(w.store, err); /* what waits for its position waits for the lane too */
+
+    return st == EF_OK ? pg_write(w.store, drop_work, &w, err) : st;
+}
+
+/* --- what was published ------------------------------------------------------------------------
+ */
+
+static ef_status purge_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const lane_work *w = context;
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    pg_lane lane;
+    ef_status st = publisher_need(w, conn, &lane, err);
+
+    ef__pg_add_int(&params, lane.id);
+    ef__pg_add_int(&params, (int64_t)w->limit);
+    pg_add_clock(w->store, &params);
+    if (st == EF_OK)
+        st = ef__pg_query(conn, PJ_PUBLISHED_PURGE, &params, &result, err);
+    if (st == EF_OK)
+        *w->out = PQntuples(result);
+    PQclear(result);
+    return st;
+}
+
+ef_status pg_published_purge(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
+                             ef_error *err)
+{
+    lane_work w = {
+        .store = pg_store_of(journal), .lane = lane, .limit = limit, .out = out_count};
+
+    return pg_write_again(w.store, purge_work, &w, err);
+}
+
+enum { PUT_COLUMNS = 12, PUT_ERROR = 9 };
+
+/* A pending exception of each that was taken back, unless it has one. */
+static ef_status hand_back(const lane_work *w, ef__pg_conn *conn, int32_t lane,
+                           const PGresult *rows, int64_t now_us, ef_error *err)
+{
+    ef__pg_params params = {0}, touched = {0};
+    ef__pg_array put[PUT_COLUMNS];
+    ef_status st = EF_OK;
+
+    for (int c = 0; c < PUT_COLUMNS; c++)
+        ef__pg_array_init(&put[c], c == PUT_ERROR ? EF__PG_TEXT : EF__PG_INT);
+    for (int i = 0; i < PQntuples(rows); i++) {
+        int64_t values[PUT_COLUMNS] = {
+            [0] = lane,
+            [1] = ef__pg_int(rows, i, 0),
+            [2] = ef__partition_of(ef__pg_str(rows, i, 3), ef__pg_str(rows, i, 4),
+                                   (int32_t)ef__pg_int(rows, i, 5)),
+            [3] = ef__pg_int(rows, i, 1),
+            [4] = ef__pg_int(rows, i, 2),
+            [8] = now_us,
+            [10] = now_us};
+        for (int c = 0; c < PUT_COLUMNS && !ef__pg_bool(rows, i, 6); c++)
+            if (c == PUT_ERROR)
+                ef__pg_array_str(&put[c], EF_STR(""));
+            else
+                ef__pg_array_int(&put[c], values[c]);
+    }
+    for (int c = 0; c < PUT_COLUMNS; c++)
+        ef__pg_add_array(&params, &put[c]);
+    ef__pg_add_array(&touched, &put[0]);
+    ef__pg_add_array(&touched, &put[3]);
+    if (put[0].count)
+        st = ef__pg_send(conn, PJ_EXCEPTION_PUT, &params, err);
+    if (st == EF_OK && put[0].count)
+        st = ef__pg_send(conn, PJ_EXCEPTION_FIRST, &touched, err);
+    *w->out = PQntuples(rows);
+    for (int c = 0; c < PUT_COLUMNS; c++)
+        ef__pg_array_release(&put[c]);
+    return st;
+}
+
+static ef_status again_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const lane_work *w = context;
+    ef__pg_params take = {0}, clock = {0};
+    PGresult *rows = NULL, *now = NULL;
+    pg_lane lane;
+    ef_status st = publisher_need(w, conn, &lane, err);
+
+    ef__pg_add_int(&take, lane.id);
+    ef__pg_add_int(&take, (int64_t)w->limit);
+    pg_add_clock(w->store, &clock);
+    if (st == EF_OK)
+        st = ef__pg_send(conn, PJ_EXCEPTION_LOCK, NULL, err);
+    if (st == EF_OK)
+        st = ef__pg_query(conn, PJ_CLOCK, &clock, &now, err);
+    if (st == EF_OK)
+        st = ef__pg_query(conn, PJ_PUBLISHED_TAKE, &take, &rows, err);
+    if (st == EF_OK)
+        st = hand_back(w, conn, lane.id, rows, ef__pg_int(now, 0, 0), err);
+    PQclear(rows);
+    PQclear(now);
+    return st;
+}
+
+ef_status pg_published_again(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
+                             ef_error *err)
+{
+    lane_work w = {
+        .store = pg_store_of(journal), .lane = lane, .limit = limit, .out = out_count};
+
+    return pg_write_again(w.store, again_work, &w, err); /* twice: more of them, none is lost */
+}
+
+ef_status pg_published_count(ef_journal *journal, ef_str lane, int64_t since_us, int64_t *out_count,
+                             ef_error *err)
+{
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    ef_status st;
+
+    ef__pg_add_str(&params, lane);
+    ef__pg_add_int(&params, since_us);
+    st = ef__pg_read(pg_store_of(journal)->pool, PJ_PUBLISHED_COUNT, &params, &result, err);
+    if (st == EF_OK && PQntuples(result) == 0)
+        st = ef_fail(err, EF_NOT_FOUND, "there is no lane \"%.*s\"", EF_STR_ARG(lane));
+    if (st == EF_OK)
+        st = ef__lane_publishes(lane, (ef_lane_kind)ef__pg_int(result, 0, 0), err);
+    if (st == EF_OK)
+        *out_count = ef__pg_int(result, 0, 1);
+    PQclear(result);
+    return st;
+}

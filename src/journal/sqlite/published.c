@@ -1,0 +1,221 @@
+/*
+ * published.c - publishers' lanes on SQLite: what was published, notes, and the end of a lane.
+ */
+#include "outbox.h"
+
+typedef struct lane_job {
+    sq_job base;
+    ef_str lane;
+    ef_str progress;
+    bool discard;
+    size_t limit;
+    int64_t *out;
+} lane_job;
+
+static ef_status publisher_need(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
+{
+    ef_status st = sq_lane_need(conn, name, out, err);
+
+    return st == EF_OK ? ef__lane_publishes(name, out->kind, err) : st;
+}
+
+/* --- notes and the end ------------------------------------------------------------------------ */
+
+static ef_status run_note(sq_store *store, sq_job *base, ef_error *err)
+{
+    const lane_job *job = (lane_job *)base;
+    ef__sq_conn *conn = &store->writer.conn;
+    sqlite3_stmt *stmt;
+    sq_lane lane;
+    ef_status st = publisher_need(conn, job->lane, &lane, err);
+
+    if (st == EF_OK)
+        st = ef__sq_stmt(conn, SQ_LANE_NOTE, &stmt, err);
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane.id);
+    ef__sq_bind_str(stmt, 2, job->progress);
+    return ef__sq_done(conn, stmt, err);
+}
+
+ef_status sq_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err)
+{
+    lane_job job = {.base = {.run = run_note}, .lane = lane, .progress = progress};
+
+    return sq_submit(sq_store_of(journal), &job.base, err);
+}
+
+static ef_status run_on_lane(ef__sq_conn *conn, int which, int64_t lane, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, which, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane);
+    return ef__sq_done(conn, stmt, err);
+}
+
+static ef_status count_rows(ef__sq_conn *conn, int64_t lane, int64_t *out, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = ef__sq_find(conn, SQ_LANE_ROWS, lane, &stmt, &row, err);
+
+    if (st == EF_OK && row) {
+        *out = sqlite3_column_int64(stmt, 0);
+        sqlite3_reset(stmt);
+    }
+    return st;
+}
+
+static ef_status run_drop(sq_store *store, sq_job *base, ef_error *err)
+{
+    static const int clears[] = {SQ_LANE_CLEAR_QUEUE, SQ_LANE_CLEAR_EXCEPTIONS,
+                                 SQ_LANE_CLEAR_PUBLISHED, SQ_LANE_CLEAR_HANDS, SQ_LANE_CLEAR};
+    const lane_job *job = (lane_job *)base;
+    ef__sq_conn *conn = &store->writer.conn;
+    sq_lane lane;
+    ef_status st = publisher_need(conn, job->lane, &lane, err);
+
+    if (st == EF_OK)
+        st = count_rows(conn, lane.id, job->out, err);
+    if (st == EF_OK)
+        st = ef__lane_drop_check(job->lane, *job->out, job->discard, err);
+    for (size_t i = 0; st == EF_OK && i < sizeof clears / sizeof *clears; i++)
+        st = run_on_lane(conn, clears[i], lane.id, err);
+    return st == EF_OK ? ef__sq_run(conn, SQ_STATE_LANES_CHANGED, err) : st;
+}
+
+ef_status sq_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
+                       ef_error *err)
+{
+    lane_job job = {
+        .base = {.run = run_drop}, .lane = lane, .discard = discard, .out = out_rows};
+
+    return sq_submit(sq_store_of(journal), &job.base, err);
+}
+
+/* --- what was published ------------------------------------------------------------------------
+ */
+
+static ef_status run_purge(sq_store *store, sq_job *base, ef_error *err)
+{
+    const lane_job *job = (lane_job *)base;
+    ef__sq_conn *conn = &store->writer.conn;
+    sqlite3_stmt *stmt;
+    sq_lane lane;
+    ef_status st = publisher_need(conn, job->lane, &lane, err);
+
+    if (st == EF_OK)
+        st = ef__sq_stmt(conn, SQ_PUBLISHED_PURGE, &stmt, err);
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane.id);
+    sqlite3_bind_int64(stmt, 2, (int64_t)job->limit);
+    sqlite3_bind_int64(stmt, 3, sq_now_us(store) - lane.retain_us);
+    st = ef__sq_done(conn, stmt, err);
+    if (st == EF_OK)
+        *job->out = sqlite3_changes64(conn->db);
+    return st;
+}
+
+ef_status sq_published_purge(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
+                             ef_error *err)
+{
+    lane_job job = {.base = {.run = run_purge}, .lane = lane, .limit = limit, .out = out_count};
+
+    return sq_submit(sq_store_of(journal), &job.base, err);
+}
+
+/* The lowest position that was published; 0 when there is none. */
+static ef_status first_published(ef__sq_conn *conn, int64_t lane, int64_t *out, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = ef__sq_find(conn, SQ_PUBLISHED_FIRST, lane, &stmt, &row, err);
+
+    *out = 0;
+    if (st == EF_OK && row) {
+        *out = sqlite3_column_int64(stmt, 0);
+        sqlite3_reset(stmt);
+    }
+    return st;
+}
+
+static ef_status remove_published(ef__sq_conn *conn, int64_t lane, int64_t position, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, SQ_PUBLISHED_DELETE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane);
+    sqlite3_bind_int64(stmt, 2, position);
+    return ef__sq_done(conn, stmt, err);
+}
+
+static ef_status run_again(sq_store *store, sq_job *base, ef_error *err)
+{
+    const lane_job *job = (lane_job *)base;
+    ef__sq_conn *conn = &store->writer.conn;
+    int64_t position = 0;
+    sq_lane lane;
+    ef_status st = publisher_need(conn, job->lane, &lane, err);
+
+    *job->out = 0;
+    for (size_t n = 0; st == EF_OK && n < job->limit; n++) {
+        st = first_published(conn, lane.id, &position, err);
+        if (st != EF_OK || position == 0)
+            break;
+        st = sq_exception_again(store, &lane, position, err);
+        if (st == EF_OK)
+            st = remove_published(conn, lane.id, position, err);
+        (*job->out)++;
+    }
+    return st;
+}
+
+ef_status sq_published_again(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
+                             ef_error *err)
+{
+    lane_job job = {.base = {.run = run_again}, .lane = lane, .limit = limit, .out = out_count};
+
+    return sq_submit(sq_store_of(journal), &job.base, err);
+}
+
+static ef_status count_published(ef__sq_conn *conn, ef_str name, int64_t since_us, int64_t *out,
+                                 ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    sq_lane lane;
+    bool row;
+    ef_status st = publisher_need(conn, name, &lane, err);
+
+    if (st == EF_OK)
+        st = ef__sq_stmt(conn, SQ_PUBLISHED_COUNT, &stmt, err);
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane.id);
+    sqlite3_bind_int64(stmt, 2, since_us);
+    st = ef__sq_row(conn, stmt, &row, err);
+    if (st == EF_OK && row) {
+        *out = sqlite3_column_int64(stmt, 0);
+        sqlite3_reset(stmt);
+    }
+    return st;
+}
+
+ef_status sq_published_count(ef_journal *journal, ef_str lane, int64_t since_us, int64_t *out_count,
+                             ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    sq_reader *reader;
+    ef_status st = sq_read_begin(store, &reader, err);
+
+    if (st != EF_OK)
+        return st;
+    st = count_published(&reader->conn, lane, since_us, out_count, err);
+    sq_read_end(store, reader);
+    return st;
+}

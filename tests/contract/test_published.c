@@ -1,0 +1,311 @@
+/*
+ * Publishers' lanes: settings and notes, what waits behind an exception, what was published and for
+ * how long it is kept, and the end of a lane.
+ */
+#include "contract.h"
+
+#define LANE "mail"
+
+static ef_lane lane_of(int64_t retain_us)
+{
+    return (ef_lane){.name = str(LANE),
+                     .kind = EF_LANE_KIND_PUBLISHER,
+                     .enabled = true,
+                     .settings = str("{\"url\":\"file:x\"}"),
+                     .retain_us = retain_us};
+}
+
+/* A publisher of everything, and the leases of all its partitions. */
+static void start(contract *t, int64_t retain_us, ef_holding held[PARTITIONS])
+{
+    ef_type type = {.name = str("sent"), .publish = true};
+    ef_lane lane = lane_of(retain_us);
+
+    OK(ef_type_set(t->journal, &type, &t->err));
+    OK(ef_lane_set(t->journal, &lane, &t->err));
+    for (int32_t p = 0; p < PARTITIONS; p++)
+        held[p] = (ef_holding){p, acquire_publisher(t, LANE, p, "w"), 0};
+}
+
+static int64_t published(contract *t)
+{
+    int64_t count = -1;
+
+    OK(ef_published_count(t->journal, str(LANE), 0, &count, &t->err));
+    return count;
+}
+
+static int64_t purge(contract *t, size_t limit)
+{
+    int64_t count = -1;
+
+    OK(ef_published_purge(t->journal, str(LANE), limit, &count, &t->err));
+    return count;
+}
+
+static int64_t again(contract *t, size_t limit)
+{
+    int64_t count = -1;
+
+    OK(ef_published_again(t->journal, str(LANE), limit, &count, &t->err));
+    return count;
+}
+
+/* Take what is queued and pass it, with the event at `position` as an exception (0: none). */
+static void pass_all(contract *t, ef_holding *held, int64_t position, ef_row_status status)
+{
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_exception failed = {.lane = str(LANE),
+                           .position = position,
+                           .status = status,
+                           .attempts = 1,
+                           .due_us = t->now_us,
+                           .error = str("no")};
+
+    OK(ef_outbox_take(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
+    mark_taken(t, LANE, held, PARTITIONS, &batch, &failed, position != 0);
+    ef_taken_batch_release(&batch);
+}
+
+/* Which of what is queued waits behind an exception: positions as digits. */
+static int64_t waiting(contract *t, const ef_holding *held)
+{
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    int64_t positions = 0;
+
+    OK(ef_outbox_take(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
+    for (size_t i = 0; i < batch.count; i++)
+        if (batch.items[i].waits)
+            positions = positions * 10 + batch.items[i].event->position;
+    ef_taken_batch_release(&batch);
+    return positions;
+}
+
+/* What is due, as digits; then it is over. */
+static int64_t finish_due(contract *t, ef_holding *held)
+{
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_exception done[10];
+    int64_t positions = 0;
+
+    OK(ef_outbox_take_due(t->journal, str(LANE), held, PARTITIONS, 10, &batch, &t->err));
+    for (size_t i = 0; i < batch.count; i++) {
+        const ef_taken *item = &batch.items[i];
+        positions = positions * 10 + item->event->position;
+        done[i] = (ef_exception){.lane = str(LANE),
+                                 .position = item->event->position,
+                                 .status = EF_ROW_DONE,
+                                 .filed = item->filed};
+    }
+    OK(ef_outbox_mark(t->journal, str(LANE), held, PARTITIONS, done, batch.count, &t->err));
+    ef_taken_batch_release(&batch);
+    return positions;
+}
+
+static const ef_lane *find_lane(const ef_lane_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (ef_str_equal(list->items[i].name, str(LANE)))
+            return &list->items[i];
+    return NULL;
+}
+
+/* --- settings --------------------------------------------------------------------------------- */
+
+CONTRACT(settings_are_kept_and_notes_outlive_a_change_of_them)
+{
+    contract *t = *state;
+    ef_lane lane = lane_of(7 * SECOND);
+    ef_lane_list list = {0};
+
+    OK(ef_lane_set(t->journal, &lane, &t->err));
+    OK(ef_lane_note(t->journal, str(LANE), str("{\"seq\":5}"), &t->err));
+    lane.settings = str("{\"url\":\"file:y\"}");
+    OK(ef_lane_set(t->journal, &lane, &t->err));
+    if (survives(t))
+        reopen(t);
+    OK(ef_lane_ls(t->journal, &list, &t->err));
+    CHECK_STR("{\"url\":\"file:y\"}", find_lane(&list)->settings);
+    CHECK_INT(7 * SECOND, find_lane(&list)->retain_us);
+    CHECK_STR("{\"seq\":5}", find_lane(&list)->progress);
+    ef_lane_list_release(&list);
+}
+
+CONTRACT(what_is_no_publishers_is_refused)
+{
+    contract *t = *state;
+    ef_lane bad = {.name = str("view"), .kind = EF_LANE_KIND_PROJECTION, .settings = str("{}")};
+    int64_t count;
+
+    REFUSED(EF_BAD_INPUT, ef_lane_set(t->journal, &bad, &t->err));
+    bad = lane_of(-1);
+    REFUSED(EF_BAD_INPUT, ef_lane_set(t->journal, &bad, &t->err));
+    bad = lane_of(0);
+    bad.settings = str("[1]");
+    REFUSED(EF_BAD_INPUT, ef_lane_set(t->journal, &bad, &t->err));
+    bad.settings = str("{");
+    REFUSED(EF_BAD_JSON, ef_lane_set(t->journal, &bad, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_lane_note(t->journal, str("*"), str("{}"), &t->err));
+    REFUSED(EF_NOT_FOUND, ef_lane_note(t->journal, str(LANE), str("{}"), &t->err));
+    REFUSED(EF_BAD_INPUT, ef_lane_drop(t->journal, str("*"), true, NULL, &t->err));
+    REFUSED(EF_NOT_FOUND, ef_lane_drop(t->journal, str(LANE), true, NULL, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_published_purge(t->journal, str("*"), 1, &count, &t->err));
+    REFUSED(EF_NOT_FOUND, ef_published_again(t->journal, str(LANE), 1, &count, &t->err));
+    REFUSED(EF_NOT_FOUND, ef_published_count(t->journal, str(LANE), 0, &count, &t->err));
+}
+
+/* --- order ------------------------------------------------------------------------------------ */
+
+CONTRACT(what_is_queued_behind_an_exception_of_its_stream_is_known)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+
+    start(t, 0, held);
+    append(t, "a", "sent"); /* 1 */
+    append(t, "b", "sent"); /* 2 */
+    pass_all(t, held, 1, EF_ROW_FAILED);
+    append(t, "a", "sent"); /* 3 */
+    append(t, "b", "sent"); /* 4 */
+    append(t, "a", "sent"); /* 5 */
+    CHECK_INT(35, waiting(t, held));
+    CHECK_INT(1, finish_due(t, held));
+    CHECK_INT(0, waiting(t, held));
+}
+
+/* --- what was published ----------------------------------------------------------------------- */
+
+CONTRACT(without_a_time_to_keep_it_nothing_is_kept)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+
+    start(t, 0, held);
+    append(t, "a", "sent");
+    pass_all(t, held, 0, EF_ROW_FAILED);
+    CHECK_INT(0, published(t));
+}
+
+CONTRACT(what_the_mark_passes_is_kept_but_for_exceptions)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+
+    start(t, 5 * SECOND, held);
+    append(t, "a", "sent");
+    append(t, "b", "sent");
+    append(t, "c", "sent");
+    pass_all(t, held, 2, EF_ROW_FAILED);
+    CHECK_INT(2, published(t));
+    CHECK_INT(2, finish_due(t, held));
+    CHECK_INT(3, published(t));
+}
+
+CONTRACT(what_was_skipped_was_not_published)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+    ef_row_list rows = {0};
+    ef_outbox_act act = {.stream = str("a"),
+                         .seq = 1,
+                         .lane = str(LANE),
+                         .who = str("me"),
+                         .reason = str("not needed")};
+
+    start(t, 5 * SECOND, held);
+    append(t, "a", "sent");
+    pass_all(t, held, 1, EF_ROW_DEAD);
+    OK(ef_outbox_skip(t->journal, &act, &rows, &t->err));
+    CHECK_INT(1, finish_due(t, held));
+    CHECK_INT(0, published(t));
+    CHECK_INT(0, summary(t).dead);
+    ef_row_list_release(&rows);
+}
+
+CONTRACT(it_is_purged_when_its_time_is_over_in_steps)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+
+    start(t, 5 * SECOND, held);
+    append(t, "a", "sent");
+    append(t, "b", "sent");
+    append(t, "c", "sent");
+    pass_all(t, held, 0, EF_ROW_FAILED);
+    pass_time(t, 2 * SECOND);
+    append(t, "a", "sent");
+    pass_all(t, held, 0, EF_ROW_FAILED);
+    CHECK_INT(0, purge(t, 100));
+    pass_time(t, 3 * SECOND + 1);
+    CHECK_INT(2, purge(t, 2));
+    CHECK_INT(1, purge(t, 100));
+    CHECK_INT(0, purge(t, 100));
+    CHECK_INT(1, published(t));
+}
+
+CONTRACT(it_is_handed_back_in_order_and_what_is_new_waits_behind_it)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+
+    start(t, 60 * SECOND, held);
+    append(t, "a", "sent"); /* 1 */
+    append(t, "b", "sent"); /* 2 */
+    append(t, "a", "sent"); /* 3 */
+    pass_all(t, held, 0, EF_ROW_FAILED);
+    CHECK_INT(2, again(t, 2));
+    CHECK_INT(1, again(t, 100));
+    CHECK_INT(0, again(t, 100));
+    CHECK_INT(0, published(t));
+    append(t, "a", "sent"); /* 4 */
+    CHECK_INT(4, waiting(t, held));
+    CHECK_INT(132, finish_due(t, held)); /* a stream at a time */
+    CHECK_INT(3, published(t));
+    CHECK_INT(0, waiting(t, held));
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+CONTRACT(a_lane_with_rows_is_dropped_only_when_they_may_go)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+    ef_lane_list list = {0};
+    ef_lane lane = lane_of(5 * SECOND);
+    int64_t rows = -1;
+
+    start(t, 5 * SECOND, held);
+    append(t, "a", "sent");
+    append(t, "b", "sent");
+    append(t, "a", "sent");
+    pass_all(t, held, 1, EF_ROW_DEAD);
+    append(t, "c", "sent");
+    REFUSED(EF_EXISTS, ef_lane_drop(t->journal, str(LANE), false, &rows, &t->err));
+    CHECK_INT(2, published(t));
+    OK(ef_lane_drop(t->journal, str(LANE), true, &rows, &t->err));
+    CHECK_INT(2, rows);
+    CHECK_INT(0, published(t));
+    CHECK_INT(0, summary(t).dead);
+    OK(ef_lane_ls(t->journal, &list, &t->err));
+    CHECK(!find_lane(&list)->enabled);
+    CHECK_STR("", find_lane(&list)->settings);
+    append(t, "a", "sent");
+    CHECK_INT(0, waiting(t, held));
+    OK(ef_lane_drop(t->journal, str(LANE), false, &rows, &t->err)); /* nothing came since */
+    CHECK_INT(0, rows);
+    OK(ef_lane_set(t->journal, &lane, &t->err));
+    append(t, "a", "sent");
+    pass_all(t, held, 0, EF_ROW_FAILED);
+    CHECK_INT(1, published(t));
+    ef_lane_list_release(&list);
+}
+
+CONTRACT_MAIN(CASE(settings_are_kept_and_notes_outlive_a_change_of_them),
+              CASE(what_is_no_publishers_is_refused),
+              CASE(what_is_queued_behind_an_exception_of_its_stream_is_known),
+              CASE(without_a_time_to_keep_it_nothing_is_kept),
+              CASE(what_the_mark_passes_is_kept_but_for_exceptions),
+              CASE(what_was_skipped_was_not_published),
+              CASE(it_is_purged_when_its_time_is_over_in_steps),
+              CASE(it_is_handed_back_in_order_and_what_is_new_waits_behind_it),
+              CASE(a_lane_with_rows_is_dropped_only_when_they_may_go))
