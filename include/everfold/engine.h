@@ -61,6 +61,7 @@ typedef struct ef_work_options {
 /* What one tick did. */
 typedef struct ef_tick {
     int64_t claimed, applied, ignored, failed, dead;
+    int64_t published;  /* handed to sinks by publishers */
     int64_t deferred;   /* wait behind a failed one in the own lane of a projection */
     int64_t caught_up;  /* events read by cursor for projections that catch up or follow the log */
     int64_t run_events; /* events that runs have read */
@@ -78,7 +79,8 @@ typedef struct ef_tick {
     bool more; /* there is more to do at once */
 } ef_tick;
 
-/* One tick: lease partitions, catch projections up, take, fold, mark, retry what is due. */
+/* One tick: lease partitions, catch projections up, take, fold, mark, retry what is due, publish. A
+ * publisher whose sink is not at hand is no failure of the tick: see publisher.h. */
 ef_status ef_engine_work(ef_engine *engine, const ef_work_options *options, ef_tick *out,
                          ef_error *err);
 

@@ -15,6 +15,7 @@
 #include <everfold/outbox.h>
 #include <everfold/partition.h>
 #include <everfold/projection.h>
+#include <everfold/publisher.h>
 #include <everfold/replay.h>
 #include <everfold/run.h>
 #include <everfold/shadow.h>

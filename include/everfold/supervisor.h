@@ -1,12 +1,12 @@
 /*
  * supervisor.h - threads that keep an engine at work, and how they are doing.
  *
- * A supervisor has posts: one for the queue, some for the cursors, one for runs. Each does a step,
- * again at once while there is more, and otherwise rests until the journal grows, somebody acts, or
- * something comes due; the interval is only the safety net. After some seconds in which nobody has
- * anything to do, the worker gives its leases back and leaves, so that an idle one writes nothing;
- * it joins again when something comes. A post that fails goes on failing aloud: it backs off, tries
- * again, and is shown.
+ * A supervisor has posts: one for the queue, some for the cursors, one for runs, and one that keeps
+ * a thread for each publisher. Each does a step, again at once while there is more, and otherwise
+ * rests until the journal grows, somebody acts, or something comes due; the interval is only the
+ * safety net. After some seconds in which nobody has anything to do, the worker gives its leases
+ * back and leaves, so that an idle one writes nothing; it joins again when something comes. A post
+ * that fails goes on failing aloud: it backs off, tries again, and is shown.
  *
  *     starting ─► working ◄─► idle
  *                   └─► retrying ─► working          any ─► stopping
@@ -46,7 +46,7 @@ typedef enum ef_post_state {
 const char *ef_post_state_name(ef_post_state state); /* "working" */
 
 typedef struct ef_post {
-    char name[16]; /* "queue", "cursor-1", "runs" */
+    char name[16]; /* "queue", "cursor-1", "runs", "publish" */
     ef_post_state state;
     int64_t steps;
     int64_t failures_in_a_row;

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <pthread.h>
 #include <sys/random.h>
 #include <xxhash.h>
@@ -56,6 +57,28 @@ bool ef__sha256(ef_str head, ef_str body, uint8_t out[EF_HASH_BYTES])
            EVP_DigestUpdate(context, head.ptr, head.len) == 1 &&
            EVP_DigestUpdate(context, body.ptr, body.len) == 1 &&
            EVP_DigestFinal_ex(context, out, NULL) == 1;
+}
+
+bool ef__hmac_sha256(ef_str key, ef_str text, uint8_t out[EF_HASH_BYTES])
+{
+    unsigned int len = 0;
+
+    return HMAC(EVP_sha256(), key.ptr, (int)key.len, (const unsigned char *)text.ptr, text.len, out,
+                &len) != NULL;
+}
+
+void ef__base64(const uint8_t *bytes, size_t len, char *out)
+{
+    (void)EVP_EncodeBlock((unsigned char *)out, bytes, (int)len);
+}
+
+int ef__base64_decode(ef_str text, uint8_t *out)
+{
+    int padding = 0, len = EVP_DecodeBlock(out, (const unsigned char *)text.ptr, (int)text.len);
+
+    for (size_t i = text.len; len > 0 && i > 0 && text.ptr[i - 1] == '='; i--)
+        padding++;
+    return padding > 2 ? -1 : len - (len > 0 ? padding : 0);
 }
 
 uint64_t ef__xxh3(ef_str text, uint64_t seed)

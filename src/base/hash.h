@@ -1,5 +1,6 @@
 /*
- * hash.h - digests: SHA-256 for the chain, XXH3 for quick sums, CRC32 for partitions; and ids.
+ * hash.h - digests: SHA-256 for the chain, HMAC for signatures, XXH3 for quick sums, CRC32 for
+ * partitions; base64; and ids.
  */
 #ifndef EF_BASE_HASH_H
 #define EF_BASE_HASH_H
@@ -8,6 +9,13 @@
 
 /* SHA-256 of `head` followed by `body`. False only when the crypto library fails. Thread safe. */
 bool ef__sha256(ef_str head, ef_str body, uint8_t out[EF_HASH_BYTES]);
+/* HMAC-SHA256. False only when the crypto library fails. */
+bool ef__hmac_sha256(ef_str key, ef_str text, uint8_t out[EF_HASH_BYTES]);
+
+/* Base64 with its padding, and a NUL. */
+void ef__base64(const uint8_t *bytes, size_t len, char *out);
+/* The bytes of a base64 text, which has no more characters than `out` has room: how many, or -1. */
+int ef__base64_decode(ef_str text, uint8_t *out);
 
 uint64_t ef__xxh3(ef_str text, uint64_t seed);
 uint32_t ef__crc32(uint32_t start, ef_str text);

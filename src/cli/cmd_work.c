@@ -60,7 +60,7 @@ static void print_tick(cli *c, const ef_tick *tick)
     ef__json_open(&w, '{');
     add_int(&w, "claimed", tick->claimed);
     add_int(&w, "applied", tick->applied);
-    add_int(&w, "published", 0);
+    add_int(&w, "published", tick->published);
     add_int(&w, "failed", tick->failed);
     add_int(&w, "dead", tick->dead);
     add_int(&w, "duration_ms", tick->duration_us / 1000);
@@ -86,6 +86,7 @@ static void add_tick(ef_tick *sum, const ef_tick *tick)
 {
     sum->claimed += tick->claimed;
     sum->applied += tick->applied;
+    sum->published += tick->published;
     sum->ignored += tick->ignored;
     sum->failed += tick->failed;
     sum->deferred += tick->deferred;
@@ -100,6 +101,8 @@ static void write_sum(cli *c, const ef_tick *sum)
                    "  ignored %" PRId64 "  failed %" PRId64 "  dead %" PRId64,
                    sum->claimed, sum->caught_up, sum->applied, sum->ignored, sum->failed,
                    sum->dead);
+    if (sum->published)
+        ef__buf_printf(&c->out, "  published %" PRId64, sum->published);
 }
 
 static bool tells_windows(const work *w)

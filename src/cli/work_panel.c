@@ -88,6 +88,7 @@ static void add_tick(cli_work_panel *p, const char *post, const ef_tick *tick)
 
     sum->claimed += tick->claimed;
     sum->applied += tick->applied;
+    sum->published += tick->published;
     sum->ignored += tick->ignored;
     sum->failed += tick->failed;
     sum->deferred += tick->deferred;

@@ -26,9 +26,9 @@
 #define PURGE_OLDER_MS 60000 /* … and go when their heartbeat has been over for this long */
 #define SINGLE_WORKER "single worker"
 
-static int64_t mono_us(const ef_engine *e)
+static int64_t mono_us(const ef__crew *crew)
 {
-    return e->options.clock->mono_us(e->options.clock->context);
+    return crew->engine->options.clock->mono_us(crew->engine->options.clock->context);
 }
 
 static int64_t cadence_us(const ef__crew *crew)
@@ -48,11 +48,10 @@ static ef_status no_memory(ef_error *err)
 /* --- how many partitions ---------------------------------------------------------------------- */
 
 /* `holds` only grows: what lies beyond a lowered count has yet to be given back. */
-static ef_status follow_count(ef_engine *e, ef_error *err)
+static ef_status follow_count(ef__crew *crew, ef_error *err)
 {
-    ef__crew *crew = &e->crew;
     ef_store_facts facts;
-    ef_status st = ef_journal_facts(e->journal, &facts, err);
+    ef_status st = ef_journal_facts(crew->engine->journal, &facts, err);
 
     if (st != EF_OK)
         return st;
@@ -66,15 +65,20 @@ static ef_status follow_count(ef_engine *e, ef_error *err)
         crew->hold_count = facts.partitions;
     }
     if (crew->partitions && crew->partitions != facts.partitions)
-        ef__log(e->options.log, EF_LOG_INFO, "the number of partitions has changed",
+        ef__log(crew->engine->options.log, EF_LOG_INFO, "the number of partitions has changed",
                 EF_LOG_NUMBER_FIELD("partitions", facts.partitions));
     crew->partitions = facts.partitions;
     return EF_OK;
 }
 
-ef_status ef__crew_open(ef_engine *e, ef_error *err)
+ef_status ef__crew_open(ef__crew *crew, ef_error *err)
 {
-    return follow_count(e, err);
+    return follow_count(crew, err);
+}
+
+static bool is_publishers(const ef__crew *crew)
+{
+    return crew->lane.len > 0;
 }
 
 /* --- who else is there ------------------------------------------------------------------------ */
@@ -96,12 +100,12 @@ static void note_end(beat *b, int64_t in_us)
 
 /* The store's clock, as of now: what it said when it wrote down our last beat, and what has passed
  * since. Our own may be wrong; it does for as long as we have not been heard. */
-static int64_t store_now_us(const ef_engine *e, const ef_worker_list *list)
+static int64_t store_now_us(const ef__crew *crew, const ef_worker_list *list)
 {
-    for (size_t i = 0; i < list->count; i++)
-        if (e->crew.renewed_us && ef_str_equal(list->items[i].id, ef_str_from(e->worker)))
-            return list->items[i].updated_us + mono_us(e) - e->crew.renewed_us;
-    return ef__engine_now(e);
+    for (size_t i = 0; !is_publishers(crew) && i < list->count; i++)
+        if (crew->renewed_us && ef_str_equal(list->items[i].id, ef_str_from(crew->engine->worker)))
+            return list->items[i].updated_us + mono_us(crew) - crew->renewed_us;
+    return ef__engine_now(crew->engine);
 }
 
 /* From its beat to the moment when it is late. */
@@ -114,107 +118,119 @@ static int64_t patience_us(const ef_worker *worker)
  * soon. A dead one would come to life when the clock gets there once more, and have a share: so its
  * row goes as soon as it would be late. One that cannot be removed is tried again at the next beat.
  */
-static bool drop_stranded(ef_engine *e, const ef_worker *other, int64_t now_us, beat *b)
+static bool drop_stranded(ef__crew *crew, const ef_worker *other, int64_t now_us, beat *b)
 {
-    ef__crew *crew = &e->crew;
     int64_t left_us;
 
     if (other->updated_us - now_us <= AHEAD_MS * 1000)
         return false;
     b->ahead = true;
     if (!crew->ahead_us)
-        crew->ahead_us = mono_us(e);
-    left_us = crew->ahead_us + patience_us(other) - mono_us(e);
+        crew->ahead_us = mono_us(crew);
+    left_us = crew->ahead_us + patience_us(other) - mono_us(crew);
     if (left_us > 0)
         note_end(b, left_us);
     else
-        (void)ef_worker_leave(e->journal, other->id, NULL);
+        (void)ef_worker_leave(crew->engine->journal, other->id, NULL);
     return left_us <= 0;
+}
+
+/* Of publishers' crews only the worker's own beats: whose heartbeat is stranded is its to say. */
+static bool is_here(ef__crew *crew, const ef_worker *other, int64_t now_us, beat *b)
+{
+    return (is_publishers(crew) || !drop_stranded(crew, other, now_us, b)) && other->live &&
+           !other->late;
 }
 
 /* One that is late is dead for us, however often its leases have changed hands since: so they pass
  * on when they run out, and do not come and go while its heartbeat is still shown. */
-static ef_status share_partitions(ef_engine *e, const ef_worker_list *list, beat *b, ef_error *err)
+static ef_status share_partitions(ef__crew *crew, const ef_worker_list *list, beat *b,
+                                  ef_error *err)
 {
-    ef_str self = ef_str_from(e->worker);
-    int64_t now_us = store_now_us(e, list), others = 0;
+    ef_str self = ef_str_from(crew->engine->worker);
+    int64_t now_us = store_now_us(crew, list), others = 0;
     ef_str *live = malloc((list->count + 1) * sizeof *live);
 
     if (!live)
         return no_memory(err);
     for (size_t i = 0; i < list->count; i++) {
         const ef_worker *other = &list->items[i];
-        if (ef_str_equal(other->id, self) || drop_stranded(e, other, now_us, b) || !other->live ||
-            other->late)
+        if (ef_str_equal(other->id, self) || !is_here(crew, other, now_us, b))
             continue;
         live[others++] = other->id;
         note_end(b, other->updated_us + patience_us(other) - now_us);
     }
     if (!b->ahead)
-        e->crew.ahead_us = 0;
-    b->targets = ef__placement_targets(live, (size_t)others, self, e->crew.partitions);
-    e->crew.active_workers = others + 1;
+        crew->ahead_us = 0;
+    b->targets =
+        ef__placement_targets(live, (size_t)others, self, crew->whole ? 1 : crew->partitions);
+    if (crew->whole && ef__partition_set_has(&b->targets, 0))
+        b->targets = ef__placement_share(0, 1, crew->partitions);
+    crew->active_workers = others + 1;
     free(live);
     return EF_OK;
 }
 
-static ef_status find_targets(ef_engine *e, beat *b, ef_error *err)
+static ef_status find_targets(ef__crew *crew, beat *b, ef_error *err)
 {
     ef_worker_list list = {0};
     ef_status st;
 
-    if (e->crew.single) {
-        e->crew.active_workers = 1;
-        b->targets = ef__placement_share(0, 1, e->crew.partitions);
+    if (crew->single) {
+        crew->active_workers = 1;
+        b->targets = ef__placement_share(0, 1, crew->partitions);
         return EF_OK;
     }
-    st = ef_worker_ls(e->journal, &list, err);
+    st = ef_worker_ls(crew->engine->journal, &list, err);
     if (st == EF_OK)
-        st = share_partitions(e, &list, b, err);
+        st = share_partitions(crew, &list, b, err);
     ef_worker_list_release(&list);
     return st;
 }
 
 /* --- leases ----------------------------------------------------------------------------------- */
 
-static ef_lease_call call_of(const ef_engine *e, ef_lease_verb verb, int32_t partition)
+static ef_lease_call call_of(const ef__crew *crew, ef_lease_verb verb, int32_t partition)
 {
-    const ef__crew *crew = &e->crew;
 
-    return (ef_lease_call){.verb = verb,
-                           .key = {.kind = EF_LEASE_PARTITION, .partition = partition},
-                           .owner = crew->single ? EF_STR(SINGLE_WORKER) : ef_str_from(e->worker),
-                           .lease_ms = crew->lease_ms,
-                           .token = crew->holds[partition].token};
+    return (ef_lease_call){
+        .verb = verb,
+        .key = {.kind = is_publishers(crew) ? EF_LEASE_PUBLISHER : EF_LEASE_PARTITION,
+                .name = crew->lane,
+                .partition = partition},
+        .owner = crew->single ? EF_STR(SINGLE_WORKER) : ef_str_from(crew->engine->worker),
+        .lease_ms = crew->lease_ms,
+        .token = crew->holds[partition].token};
 }
 
 /* Make the calls, with our heartbeat unless we are single or `beats` is not set. */
-static ef_status make_calls(ef_engine *e, ef_lease_call *calls, size_t count, bool beats,
+static ef_status make_calls(ef__crew *crew, ef_lease_call *calls, size_t count, bool beats,
                             ef_error *err)
 {
     char host[65] = "";
-    ef_worker self = {.id = ef_str_from(e->worker), .pid = (int64_t)getpid()};
-    bool heard = beats && !e->crew.single;
+    ef_worker self = {.id = ef_str_from(crew->engine->worker), .pid = (int64_t)getpid()};
+    bool heard = beats && !crew->single && !is_publishers(crew);
     ef_status st;
 
     (void)gethostname(host, sizeof host - 1);
     self.host = ef_str_from(host);
-    st = ef_lease_many(e->journal, calls, count, heard ? &self : NULL, e->crew.heartbeat_ms, err);
-    e->crew.joined = e->crew.joined || (heard && st == EF_OK);
+    st = ef_lease_many(crew->engine->journal, calls, count, heard ? &self : NULL,
+                       crew->heartbeat_ms, err);
+    crew->joined = crew->joined || (heard && st == EF_OK);
     return st;
 }
 
-static void note_lost(const ef_engine *e, int32_t partition, ef_tick *tick)
+static void note_lost(const ef__crew *crew, int32_t partition, ef_tick *tick)
 {
     tick->lost_count++;
-    ef__log(e->options.log, EF_LOG_WARN, "the lease of a partition was lost",
+    ef__log(crew->engine->options.log, EF_LOG_WARN, "the lease of a partition was lost",
             EF_LOG_NUMBER_FIELD("partition", partition));
 }
 
 /* Believe an answer. */
-static void learn(ef_engine *e, const ef_lease_call *call, beat *b, ef_tick *tick)
+static void learn(ef__crew *crew, const ef_lease_call *call, beat *b, ef_tick *tick)
 {
-    ef__hold *hold = &e->crew.holds[call->key.partition];
+    ef__hold *hold = &crew->holds[call->key.partition];
     int64_t had = hold->token;
     bool got = call->status == EF_OK && call->verb != EF_LEASE_RELEASE;
 
@@ -227,38 +243,39 @@ static void learn(ef_engine *e, const ef_lease_call *call, beat *b, ef_tick *tic
     if (call->verb == EF_LEASE_RELEASE && call->status == EF_OK)
         tick->released_count++;
     else if (had && hold->token != had)
-        note_lost(e, call->key.partition, tick);
+        note_lost(crew, call->key.partition, tick);
     if (got && hold->token != had)
         tick->leased_count++;
 }
 
 /* What is no longer wanted goes first: whoever wants it may be waiting. */
-static size_t plan_calls(const ef_engine *e, const ef__partition_set *targets, ef_lease_call *calls)
+static size_t plan_calls(const ef__crew *crew, const ef__partition_set *targets,
+                         ef_lease_call *calls)
 {
     size_t count = 0;
 
-    for (int32_t p = 0; p < e->crew.hold_count; p++)
-        if (e->crew.holds[p].token && !ef__partition_set_has(targets, p))
-            calls[count++] = call_of(e, EF_LEASE_RELEASE, p);
+    for (int32_t p = 0; p < crew->hold_count; p++)
+        if (crew->holds[p].token && !ef__partition_set_has(targets, p))
+            calls[count++] = call_of(crew, EF_LEASE_RELEASE, p);
     for (int32_t p = 0; (p = ef__partition_set_next(targets, p)) >= 0; p++)
-        calls[count++] = call_of(e, EF_LEASE_TAKE, p);
+        calls[count++] = call_of(crew, EF_LEASE_TAKE, p);
     return count;
 }
 
-static ef_status lease_targets(ef_engine *e, beat *b, ef_tick *tick, ef_error *err)
+static ef_status lease_targets(ef__crew *crew, beat *b, ef_tick *tick, ef_error *err)
 {
-    ef_lease_call *calls = malloc((size_t)e->crew.hold_count * sizeof *calls);
+    ef_lease_call *calls = malloc((size_t)crew->hold_count * sizeof *calls);
     ef_error words = EF_ERROR_INIT; /* of a refusal: it is no failure */
     size_t count;
     ef_status st;
 
     if (!calls)
         return no_memory(err);
-    count = plan_calls(e, &b->targets, calls);
-    b->asked_us = mono_us(e);
-    st = make_calls(e, calls, count, true, &words);
+    count = plan_calls(crew, &b->targets, calls);
+    b->asked_us = mono_us(crew);
+    st = make_calls(crew, calls, count, true, &words);
     for (size_t i = 0; st == EF_OK && i < count; i++)
-        learn(e, &calls[i], b, tick);
+        learn(crew, &calls[i], b, tick);
     if (st != EF_OK && err)
         *err = words;
     free(calls);
@@ -266,24 +283,24 @@ static ef_status lease_targets(ef_engine *e, beat *b, ef_tick *tick, ef_error *e
 }
 
 /* One call for everything that is held; what it was answered is learnt. */
-static ef_status call_held(ef_engine *e, ef_lease_verb verb, ef_tick *tick, ef_error *err)
+static ef_status call_held(ef__crew *crew, ef_lease_verb verb, ef_tick *tick, ef_error *err)
 {
-    ef_lease_call *calls = malloc((size_t)e->crew.hold_count * sizeof *calls);
-    beat b = {.soon_us = INT64_MAX, .asked_us = mono_us(e)};
+    ef_lease_call *calls = malloc((size_t)crew->hold_count * sizeof *calls);
+    beat b = {.soon_us = INT64_MAX, .asked_us = mono_us(crew)};
     ef_error words = EF_ERROR_INIT;
     size_t count = 0;
     ef_status st;
 
     if (!calls)
         return no_memory(err);
-    for (int32_t p = 0; p < e->crew.hold_count; p++)
-        if (e->crew.holds[p].token)
-            calls[count++] = call_of(e, verb, p);
-    st = make_calls(e, calls, count, verb == EF_LEASE_RENEW, &words);
+    for (int32_t p = 0; p < crew->hold_count; p++)
+        if (crew->holds[p].token)
+            calls[count++] = call_of(crew, verb, p);
+    st = make_calls(crew, calls, count, verb == EF_LEASE_RENEW, &words);
     for (size_t i = 0; st == EF_OK && i < count; i++)
-        learn(e, &calls[i], &b, tick);
+        learn(crew, &calls[i], &b, tick);
     if (st == EF_OK && verb == EF_LEASE_RENEW)
-        e->crew.renewed_us = b.asked_us;
+        crew->renewed_us = b.asked_us;
     if (st != EF_OK && err)
         *err = words;
     free(calls);
@@ -293,16 +310,16 @@ static ef_status call_held(ef_engine *e, ef_lease_verb verb, ef_tick *tick, ef_e
 /* --- the beat --------------------------------------------------------------------------------- */
 
 /* Housekeeping for all: what fails is tried again at a later beat. */
-static void purge(ef_engine *e, int64_t now_us, ef_tick *tick)
+static void purge(ef__crew *crew, int64_t now_us, ef_tick *tick)
 {
     int64_t purged = 0;
 
-    if (e->crew.single || now_us < e->crew.next_purge_us)
+    if (crew->single || is_publishers(crew) || now_us < crew->next_purge_us)
         return;
-    if (ef_worker_purge(e->journal, PURGE_OLDER_MS, PURGE_MS, &purged, NULL) != EF_OK)
+    if (ef_worker_purge(crew->engine->journal, PURGE_OLDER_MS, PURGE_MS, &purged, NULL) != EF_OK)
         return;
     tick->purged_stale += purged;
-    e->crew.next_purge_us = now_us + PURGE_MS * INT64_C(1000);
+    crew->next_purge_us = now_us + PURGE_MS * INT64_C(1000);
 }
 
 /* Who has what we should have gives it back at its next beat, or dies and lets it run out. After
@@ -336,31 +353,30 @@ static int64_t count_targets(const ef__partition_set *targets)
     return count;
 }
 
-static ef_status do_beat(ef_engine *e, ef_tick *tick, ef_error *err)
+static ef_status do_beat(ef__crew *crew, ef_tick *tick, ef_error *err)
 {
     beat b = {.soon_us = INT64_MAX};
-    ef_status st = follow_count(e, err);
+    ef_status st = follow_count(crew, err);
 
     if (st == EF_OK)
-        st = find_targets(e, &b, err);
+        st = find_targets(crew, &b, err);
     if (st == EF_OK)
-        st = lease_targets(e, &b, tick, err);
+        st = lease_targets(crew, &b, tick, err);
     if (st != EF_OK)
         return st;
-    tick->renewed_heartbeat = !e->crew.single;
-    e->crew.desired_count = count_targets(&b.targets);
-    schedule(&e->crew, &b);
-    purge(e, b.asked_us, tick);
+    tick->renewed_heartbeat = !crew->single;
+    crew->desired_count = count_targets(&b.targets);
+    schedule(crew, &b);
+    purge(crew, b.asked_us, tick);
     return EF_OK;
 }
 
 /* How to lease may be another in every tick. Under another name we start anew. */
-static void take_options(ef_engine *e, const ef_work_options *options)
+static void take_options(ef__crew *crew, const ef_work_options *options)
 {
-    ef__crew *crew = &e->crew;
 
     if (crew->lease_ms && crew->single != options->no_leasing) {
-        ef__crew_leave(e);
+        ef__crew_leave(crew);
         crew->next_beat_us = 0;
     }
     crew->single = options->no_leasing;
@@ -370,16 +386,16 @@ static void take_options(ef_engine *e, const ef_work_options *options)
         crew->heartbeat_ms = EF_LIMIT_LEASE_MS;
 }
 
-ef_status ef__crew_step(ef_engine *e, const ef_work_options *options, ef_tick *tick, ef_error *err)
+ef_status ef__crew_step(ef__crew *crew, const ef_work_options *options, ef_tick *tick,
+                        ef_error *err)
 {
-    ef__crew *crew = &e->crew;
-    int64_t now_us = mono_us(e);
+    int64_t now_us = mono_us(crew);
     ef_status st = EF_OK;
 
-    take_options(e, options);
+    take_options(crew, options);
     if (now_us >= crew->next_beat_us)
-        st = do_beat(e, tick, err);
-    now_us = mono_us(e);
+        st = do_beat(crew, tick, err);
+    now_us = mono_us(crew);
     for (int32_t p = 0; p < crew->partitions; p++)
         tick->owned_count += crew->holds[p].token && now_us < crew->holds[p].until_us;
     tick->active_workers = crew->active_workers;
@@ -387,10 +403,9 @@ ef_status ef__crew_step(ef_engine *e, const ef_work_options *options, ef_tick *t
     return st;
 }
 
-size_t ef__crew_holdings(const ef_engine *e, ef_holding *out)
+size_t ef__crew_holdings(const ef__crew *crew, ef_holding *out)
 {
-    const ef__crew *crew = &e->crew;
-    int64_t now_us = mono_us(e);
+    int64_t now_us = mono_us(crew);
     size_t count = 0;
 
     for (int32_t p = 0; p < crew->partitions; p++)
@@ -401,41 +416,41 @@ size_t ef__crew_holdings(const ef_engine *e, ef_holding *out)
 
 /* --- between beats ---------------------------------------------------------------------------- */
 
-ef_status ef__crew_keep(ef_engine *e, ef_tick *tick, ef_error *err)
+ef_status ef__crew_keep(ef__crew *crew, ef_tick *tick, ef_error *err)
 {
-    if (mono_us(e) < e->crew.renewed_us + cadence_us(&e->crew))
+    if (mono_us(crew) < crew->renewed_us + cadence_us(crew))
         return EF_OK;
-    return call_held(e, EF_LEASE_RENEW, tick, err);
+    return call_held(crew, EF_LEASE_RENEW, tick, err);
 }
 
-ef_status ef__crew_recheck(ef_engine *e, ef_tick *tick, ef_error *err)
+ef_status ef__crew_recheck(ef__crew *crew, ef_tick *tick, ef_error *err)
 {
     int64_t lost = tick->lost_count;
-    ef_status st = call_held(e, EF_LEASE_RENEW, tick, err);
+    ef_status st = call_held(crew, EF_LEASE_RENEW, tick, err);
 
     /* All are ours by the journal: then the view store has seen a higher token than it gave us. One
      * of them was restored from a copy, or lost its last moments. With every release the token
      * grows, until it is higher than any that was seen. */
     if (st == EF_OK && tick->lost_count == lost)
-        st = call_held(e, EF_LEASE_RELEASE, tick, err);
+        st = call_held(crew, EF_LEASE_RELEASE, tick, err);
     /* A single one has nobody to wait for. */
-    e->crew.next_beat_us = e->crew.single ? 0 : e->crew.beaten_us + RETRY_MS * INT64_C(1000);
+    crew->next_beat_us = crew->single ? 0 : crew->beaten_us + RETRY_MS * INT64_C(1000);
     return st;
 }
 
-void ef__crew_leave(ef_engine *e)
+void ef__crew_leave(ef__crew *crew)
 {
     ef_tick ignored = {0};
 
-    if (!e->crew.holds)
+    if (!crew->holds)
         return;
     /* What cannot be given back runs out. */
-    (void)call_held(e, EF_LEASE_RELEASE, &ignored, NULL);
-    if (e->crew.joined)
-        (void)ef_worker_leave(e->journal, ef_str_from(e->worker), NULL);
-    for (int32_t p = 0; p < e->crew.hold_count; p++)
-        e->crew.holds[p].token = 0;
-    e->crew.joined = false;
+    (void)call_held(crew, EF_LEASE_RELEASE, &ignored, NULL);
+    if (crew->joined)
+        (void)ef_worker_leave(crew->engine->journal, ef_str_from(crew->engine->worker), NULL);
+    for (int32_t p = 0; p < crew->hold_count; p++)
+        crew->holds[p].token = 0;
+    crew->joined = false;
 }
 
 void ef__crew_release(ef__crew *crew)

@@ -24,6 +24,10 @@ typedef struct ef__hold {
 
 /* Times are monotonic. */
 typedef struct ef__crew {
+    ef_engine *engine;
+    ef_str lane;        /* "": partitions of the apply lanes; or of this publisher's, which has no
+                         * heartbeat of its own and shares as the worker's is heard */
+    bool whole;         /* all partitions are one worker's */
     int32_t partitions; /* as of the last beat */
     ef__hold *holds;    /* one a partition; those beyond the count are not held */
     int32_t hold_count; /* the highest count so far */
@@ -39,31 +43,31 @@ typedef struct ef__crew {
 } ef__crew;
 
 /* Learn the number of partitions. */
-ef_status ef__crew_open(ef_engine *engine, ef_error *err);
+ef_status ef__crew_open(ef__crew *crew, ef_error *err);
 
 /*
  * When the beat is due: say that we are there, read who else is, lease, renew, release. Otherwise
  * nothing. What it finds is added to `tick`. A partition that another worker holds is not an error:
  * it is tried again at the next beat, or as soon as that lease runs out.
  */
-ef_status ef__crew_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+ef_status ef__crew_step(ef__crew *crew, const ef_work_options *options, ef_tick *tick,
                         ef_error *err);
 
 /* What is held now, in `out` (room for crew.partitions); how many. */
-size_t ef__crew_holdings(const ef_engine *engine, ef_holding *out);
+size_t ef__crew_holdings(const ef__crew *crew, ef_holding *out);
 
 /*
  * In the middle of long work: renew what is held once a third of the lease has passed, else
  * nothing. What is found to be gone is not in the holdings any more; a write under its token is
  * refused.
  */
-ef_status ef__crew_keep(ef_engine *engine, ef_tick *tick, ef_error *err);
+ef_status ef__crew_keep(ef__crew *crew, ef_tick *tick, ef_error *err);
 
 /* A write was refused under these tokens: drop what is gone, and beat soon. */
-ef_status ef__crew_recheck(ef_engine *engine, ef_tick *tick, ef_error *err);
+ef_status ef__crew_recheck(ef__crew *crew, ef_tick *tick, ef_error *err);
 
 /* Give everything back and leave: no lease and no worker row of ours stays. */
-void ef__crew_leave(ef_engine *engine);
+void ef__crew_leave(ef__crew *crew);
 void ef__crew_release(ef__crew *crew); /* the memory only */
 
 #endif

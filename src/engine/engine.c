@@ -1,6 +1,7 @@
 /*
  * engine.c - opening and closing an engine, its programs, and the inline modes.
  */
+#include "publish.h"
 #include "run.h"
 #include "route.h"
 #include "scope.h"
@@ -71,8 +72,10 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
     pthread_mutex_init(&e->reading, NULL);
     pthread_mutex_init(&e->driving, NULL);
     pthread_mutex_init(&e->skipping, NULL);
+    pthread_mutex_init(&e->publishing, NULL);
     name_worker(e);
-    st = ef__crew_open(e, err);
+    e->crew.engine = e;
+    st = ef__crew_open(&e->crew, err);
     if (st != EF_OK) {
         ef__engine_abandon(e);
         return st;
@@ -106,14 +109,16 @@ void ef_engine_close(ef_engine *e)
 {
     if (!e)
         return;
+    ef__publish_close(e, false);
     ef__run_leave(e);
-    ef__crew_leave(e);
+    ef__crew_leave(&e->crew);
     ef__scopes_prune(e, true);
     ef__engine_abandon(e);
 }
 
 void ef__engine_abandon(ef_engine *e)
 {
+    ef__publish_close(e, true);
     ef__worksets_release(&e->worksets);
     ef__worksets_release(&e->queued);
     ef__scopes_release(e);
@@ -132,6 +137,7 @@ void ef__engine_abandon(ef_engine *e)
     pthread_mutex_destroy(&e->reading);
     pthread_mutex_destroy(&e->driving);
     pthread_mutex_destroy(&e->skipping);
+    pthread_mutex_destroy(&e->publishing);
     ef__crew_release(&e->crew);
     free(e);
 }

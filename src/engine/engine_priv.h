@@ -99,8 +99,11 @@ struct ef_engine {
     ef__run_hold run_hold;          /* … this, and … */
     ef__run_trouble run_troubles[EF__RUN_TROUBLES]; /* … those that wait */
     pthread_mutex_t skipping;                       /* of … */
-    struct ef__skips *skips; /* … what operators let projections pass, as far as it is read */
-    bool ghost;              /* a shadow's: it leaves nothing in the journal, not even a lease */
+    struct ef__skips *skips;    /* … what operators let projections pass, as far as it is read */
+    pthread_mutex_t publishing; /* of … */
+    struct ef__publishing *publishers; /* … the publishers, by name (publish.h), and … */
+    ef_work_options publish_options;   /* … what their threads work by */
+    bool ghost;   /* a shadow's: it leaves nothing in the journal, not even a lease */
     bool careful; /* some of what a process that ended had in hand is still to be tried */
 };
 

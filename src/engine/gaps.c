@@ -408,7 +408,7 @@ static ef_status try_rows(ef_engine *e, const ef_row_list *rows, ef_error *err)
     ef_status st;
 
     pthread_mutex_lock(&e->working);
-    st = ef__crew_step(e, &(ef_work_options){0}, &tick, err);
+    st = ef__crew_step(&e->crew, &(ef_work_options){0}, &tick, err);
     for (size_t i = 0; st == EF_OK && i < rows->count; i++)
         st = make_due(e, &rows->items[i], err);
     if (st == EF_OK)

@@ -69,7 +69,7 @@ static ef_status complete(void *context, void *connection, ef_error *err)
     ef_status st = exceptions ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 
     if (st == EF_OK)
-        st = ef__crew_keep(p->engine, p->tick, err); /* a large batch may have taken long */
+        st = ef__crew_keep(&p->engine->crew, p->tick, err); /* a large batch may have taken long */
     if (st == EF_OK)
         st = settle(p, connection, exceptions,
                     ef__exceptions_collect(p->engine, &p->apply, exceptions), err);

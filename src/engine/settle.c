@@ -14,7 +14,7 @@ ef_status ef__held_read(const ef_engine *e, ef_holding **out, size_t *out_count,
     *out = malloc((size_t)e->crew.partitions * sizeof **out);
     if (!*out)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
-    *out_count = ef__crew_holdings(e, *out);
+    *out_count = ef__crew_holdings(&e->crew, *out);
     return EF_OK;
 }
 

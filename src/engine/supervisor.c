@@ -5,6 +5,7 @@
  */
 #include <everfold/supervisor.h>
 
+#include "publish.h"
 #include "run.h"
 
 #include "../base/logger.h"
@@ -145,8 +146,8 @@ static void show(post *p, ef_post_state state)
 
 static bool did_something(const ef_tick *t)
 {
-    return t->claimed || t->caught_up || t->run_events || t->leased_count || t->released_count ||
-           t->lost_count || t->renewed_heartbeat;
+    return t->claimed || t->published || t->caught_up || t->run_events || t->leased_count ||
+           t->released_count || t->lost_count || t->renewed_heartbeat;
 }
 
 static void tell(post *p, const ef_tick *tick, const ef_error *error)
@@ -206,8 +207,10 @@ static void step_once(post *p)
     pthread_mutex_unlock(&s->lock);
     show(p, tick.more ? EF_POST_WORKING : EF_POST_IDLE);
     tell(p, &tick, NULL);
+    /* Publishers have threads that look at the journal by themselves. */
     if (!tick.more)
-        rest(p, head.position, tick.backoff_ms ? tick.backoff_ms : rest_ms(p, &tick));
+        rest(p, p->step == ef__publish_keep ? INT64_MAX : head.position,
+             tick.backoff_ms ? tick.backoff_ms : rest_ms(p, &tick));
 }
 
 static void *keep_post(void *argument)
@@ -274,9 +277,9 @@ ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_superviso
         return ef_fail(err, EF_BAD_INPUT, "a supervisor needs an engine");
     if (options->engine->options.read_only)
         return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
-    if (options->cursor_threads > POSTS_MAX - 2)
+    if (options->cursor_threads > POSTS_MAX - 3)
         return ef_fail(err, EF_BAD_INPUT, "cursor_threads is %" PRId32 ", at most %d",
-                       options->cursor_threads, POSTS_MAX - 2);
+                       options->cursor_threads, POSTS_MAX - 3);
     s = make(options);
     if (!s)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while starting a supervisor");
@@ -285,6 +288,8 @@ ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_superviso
         st = add_post(s, ef__cursor_work, "cursor", i, err);
     if (st == EF_OK)
         st = add_post(s, ef__run_work, "runs", 0, err);
+    if (st == EF_OK)
+        st = add_post(s, ef__publish_keep, "publish", 0, err);
     if (st != EF_OK) {
         ef_supervisor_stop(s);
         return st;
@@ -324,6 +329,7 @@ void ef_supervisor_stop(ef_supervisor *s)
     ef__journal_nudge(s->options.engine->journal);
     for (size_t i = 0; i < s->count; i++)
         (void)pthread_join(s->posts[i].thread, NULL);
+    ef__publish_stop(s->options.engine);
     pthread_cond_destroy(&s->wake);
     pthread_mutex_destroy(&s->telling);
     pthread_mutex_destroy(&s->lock);

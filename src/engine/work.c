@@ -5,6 +5,7 @@
  * each of them going.
  */
 #include "policy.h"
+#include "publish.h"
 #include "run.h"
 
 /* Beat, try again what is due, take what is queued. */
@@ -13,7 +14,7 @@ ef_status ef__queue_work(ef_engine *e, const ef_work_options *options, ef_tick *
     ef_status st;
 
     pthread_mutex_lock(&e->working);
-    st = ef__crew_step(e, options, tick, err);
+    st = ef__crew_step(&e->crew, options, tick, err);
     if (st == EF_OK)
         st = ef__gaps_start(e, tick, err);
     if (st == EF_OK)
@@ -23,7 +24,7 @@ ef_status ef__queue_work(ef_engine *e, const ef_work_options *options, ef_tick *
     if (st == EF_OK)
         st = ef__queue_step(e, options, tick, err);
     if (st == EF_LEASE_LOST) { /* another worker has the partition now: not a failure */
-        st = ef__crew_recheck(e, tick, err);
+        st = ef__crew_recheck(&e->crew, tick, err);
         tick->more = true;
     }
     pthread_mutex_unlock(&e->working);
@@ -61,6 +62,8 @@ ef_status ef_engine_work(ef_engine *e, const ef_work_options *options, ef_tick *
         st = ef__cursor_work(e, options ? options : &defaults, &tick, err);
     if (st == EF_OK)
         st = ef__run_step(e, &tick, err);
+    if (st == EF_OK)
+        st = ef__publish_work(e, options ? options : &defaults, &tick, err);
     tick.duration_us = clock->mono_us(clock->context) - began_us;
     *out = tick;
     return st;

@@ -17,7 +17,8 @@ ef_status ef__lane_drop_check(ef_str name, int64_t rows, bool discard, ef_error 
     if (rows == 0 || discard)
         return EF_OK;
     return ef_fail_numbers(err, EF_EXISTS, 0, rows,
-                           "%" PRId64 " rows still wait in lane \"%.*s\": let them be published, or "
+                           "%" PRId64
+                           " rows still wait in lane \"%.*s\": let them be published, or "
                            "throw them away (--discard)",
                            rows, EF_STR_ARG(name));
 }

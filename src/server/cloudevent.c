@@ -36,21 +36,11 @@ typedef struct taking {
     ef__json_writer w;
 } taking;
 
-/* Lower-case letters and digits, as the specification has it. */
-static bool is_attribute_name(ef_str name)
-{
-    for (size_t i = 0; i < name.len; i++)
-        if (!((name.ptr[i] >= 'a' && name.ptr[i] <= 'z') ||
-              (name.ptr[i] >= '0' && name.ptr[i] <= '9')))
-            return false;
-    return name.len > 0 && name.len <= 64;
-}
-
 static ef_status take_extension(taking *t, const ef__slice *member, ef_error *err)
 {
     char key[65];
 
-    if (!is_attribute_name(member->key))
+    if (!ef__cloudevent_is_name(member->key))
         return ef_fail(err, EF_BAD_INPUT,
                        "'%.*s' is not the name of an attribute: lower-case letters and digits",
                        EF_STR_ARG(member->key));
@@ -219,60 +209,6 @@ bool ef__cloudevent_wanted(const ef__request *r)
     ef_str accept = ef__request_header(r, "Accept");
 
     return accept.len > 0 && memmem(accept.ptr, accept.len, MEDIA, strlen(MEDIA)) != NULL;
-}
-
-/* Members of meta that may be attributes; the others have no place in a CloudEvent. */
-static void write_meta(ef__json_writer *w, const ef_event *event, bool *out_source)
-{
-    ef__arena arena = EF__ARENA_INIT(EF__REQUEST_ARENA);
-    ef__slice m;
-    size_t at = 0;
-    bool more = event->meta.len > 0;
-
-    while (more && ef__slice_next(event->meta, &at, &arena, &m, &more, NULL) == EF_OK && more) {
-        char key[65];
-        if (!is_attribute_name(m.key) || m.raw.ptr[0] == '{' || m.raw.ptr[0] == '[' ||
-            is(m.raw, "null"))
-            continue;
-        (void)snprintf(key, sizeof(key), "%.*s", EF_STR_ARG(m.key));
-        *out_source = *out_source || is(m.key, "source");
-        ef__json_key(w, key);
-        ef__json_raw(w, m.raw);
-    }
-    ef__arena_release(&arena);
-}
-
-void ef__cloudevent_write(ef__json_writer *w, const ef_event *event)
-{
-    char sequence[24];
-    bool source = false;
-
-    (void)snprintf(sequence, sizeof(sequence), "%020" PRId64, event->position);
-    ef__json_open(w, '{');
-    ef__json_key(w, "specversion");
-    ef__json_str(w, EF_STR("1.0"));
-    ef__json_key(w, "id");
-    ef__json_str(w, event->id);
-    ef__json_key(w, "type");
-    ef__json_str(w, event->type);
-    ef__json_key(w, "subject");
-    ef__json_str(w, event->stream);
-    ef__json_key(w, "time");
-    ef__json_time(w, event->time_us);
-    ef__json_key(w, "recordedtime");
-    ef__json_time(w, event->recorded_us);
-    ef__json_key(w, "sequence");
-    ef__json_str(w, ef_str_from(sequence));
-    write_meta(w, event, &source);
-    if (!source) {
-        ef__json_key(w, "source");
-        ef__json_str(w, EF_STR("/everfold"));
-    }
-    ef__json_key(w, "datacontenttype");
-    ef__json_str(w, EF_STR("application/json"));
-    ef__json_key(w, "data");
-    ef__json_raw(w, event->data);
-    ef__json_close(w, '}');
 }
 
 /* --- trace context -------------------------------------------------------------------------------

@@ -289,7 +289,7 @@ static void write_batch(ef__request *r, const ef_batch *batch)
     ef__json_open(&w, '[');
     for (size_t i = 0; i < batch->count; i++)
         if (cloud)
-            ef__cloudevent_write(&w, &batch->events[i]);
+            ef__cloudevent_write(&w, &batch->events[i], NULL);
         else
             ef__shape_write(&w, &ef__shape_event, &batch->events[i]);
     ef__json_close(&w, ']');
@@ -392,7 +392,7 @@ static ef_status read_event(ef__request *r, ef_error *err)
         st = ef_journal_read_id(r->server->options.journal, r->tenant, r->parts[0], &batch, err);
     if (st == EF_OK && ef__cloudevent_wanted(r)) {
         r->type = "application/cloudevents+json";
-        ef__cloudevent_write(&w, &batch.events[0]);
+        ef__cloudevent_write(&w, &batch.events[0], NULL);
     } else if (st == EF_OK) {
         ef__shape_write(&w, &ef__shape_event, &batch.events[0]);
     }

@@ -49,6 +49,7 @@ typedef struct ef__shape {
 
 extern const ef__shape ef__shape_event;      /* ef_event */
 extern const ef__shape ef__shape_type;       /* ef_type */
+extern const ef__shape ef__shape_publisher;  /* ef_publisher */
 extern const ef__shape ef__shape_row;        /* ef_row */
 extern const ef__shape ef__shape_view;       /* ef_view, without as_of */
 extern const ef__shape ef__shape_projection; /* ef_projection, without scopes */

@@ -102,6 +102,25 @@ static const ef__field type_fields[] = {
 };
 SHAPE(type, ef_type);
 
+static const ef__field publisher_fields[] = {
+    FIELD(ef_publisher, "name", STR, name),
+    FIELD(ef_publisher, "url", STR, url),
+    FIELD(ef_publisher, "types", STR, types),
+    FIELD(ef_publisher, "partition_by", STR, partition_by),
+    FIELD(ef_publisher, "retry_ms", INT64, retry_ms),
+    FIELD(ef_publisher, "attempts_max", INT64, attempts_max),
+    FIELD(ef_publisher, "retain_ms", COUNT, retain_ms),
+    FIELD(ef_publisher, "timeout_ms", INT64, timeout_ms),
+    FIELD(ef_publisher, "file_bytes", INT64, file_bytes),
+    FIELD(ef_publisher, "file_count", INT32, file_count),
+    FIELD(ef_publisher, "in_flight", INT32, in_flight),
+    FIELD(ef_publisher, "secret", NAME, secret),
+    FIELD(ef_publisher, "allow_private", BOOL, allow_private),
+    FIELD(ef_publisher, "paused", BOOL, paused),
+    END,
+};
+SHAPE(publisher, ef_publisher);
+
 static const ef__field row_fields[] = {
     FIELD(ef_row, "lane", STR, lane),
     FIELD(ef_row, "tenant", STR, tenant),

@@ -254,8 +254,10 @@ static void op_type(pair *p)
 
 static void op_lane(pair *p)
 {
-    ef_lane lane = {.name = str("mail"), .kind = EF_LANE_KIND_PUBLISHER, .enabled = !once_in(p, 3),
-                    str(once_in(p, 2) ? "" : "order.*")};
+    ef_lane lane = {.name = str("mail"),
+                    .kind = EF_LANE_KIND_PUBLISHER,
+                    .enabled = !once_in(p, 3),
+                    .types = str(once_in(p, 2) ? "" : "order.*")};
 
     BOTH(ef_lane_set(p->a.journal, &lane, &p->a.err), ef_lane_set(p->b.journal, &lane, &p->b.err));
 }

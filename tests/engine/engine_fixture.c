@@ -122,6 +122,7 @@ ef_tick drain(fixture *f)
         t = tick(f);
         sum.claimed += t.claimed;
         sum.applied += t.applied;
+        sum.published += t.published;
         sum.ignored += t.ignored;
         sum.failed += t.failed;
         sum.dead += t.dead;

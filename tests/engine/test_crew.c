@@ -771,9 +771,9 @@ TEST(a_worker_stops_when_its_lease_is_over_by_its_own_clock)
     hire(&t, 0);
     (void)tick(&t, 0);
     t.mono_us += 10 * SECOND - 1; /* the wall clock stands still: the store would let it go on */
-    CHECK_INT(PARTITIONS, ef__crew_holdings(t.engines[0], held));
+    CHECK_INT(PARTITIONS, ef__crew_holdings(&t.engines[0]->crew, held));
     t.mono_us += 1;
-    CHECK_INT(0, ef__crew_holdings(t.engines[0], held));
+    CHECK_INT(0, ef__crew_holdings(&t.engines[0]->crew, held));
     close_team(&t);
 }
 
@@ -789,9 +789,9 @@ TEST(long_work_keeps_its_leases_by_renewing_them_on_the_way)
     (void)tick(&t, 0);
     for (int s = 0; s < 60; s++) {
         pass_time(&t, SECOND);
-        CHECK_STATUS(EF_OK, ef__crew_keep(t.engines[0], &found, &t.err), &t.err);
+        CHECK_STATUS(EF_OK, ef__crew_keep(&t.engines[0]->crew, &found, &t.err), &t.err);
     }
-    CHECK_INT(PARTITIONS, ef__crew_holdings(t.engines[0], held));
+    CHECK_INT(PARTITIONS, ef__crew_holdings(&t.engines[0]->crew, held));
     CHECK_INT(0, found.lost_count);
     CHECK_INT(PARTITIONS, held_by(&t, "w0", &token));
     CHECK_INT(1, token);
@@ -813,9 +813,9 @@ TEST(a_recheck_drops_what_has_passed_on_and_keeps_the_rest)
     CHECK_STATUS(EF_OK,
                  ef_lease_acquire(t.journal, &key, EF_STR("other"), 9000, &token, NULL, &t.err),
                  &t.err);
-    CHECK_STATUS(EF_OK, ef__crew_recheck(t.engines[0], &found, &t.err), &t.err);
+    CHECK_STATUS(EF_OK, ef__crew_recheck(&t.engines[0]->crew, &found, &t.err), &t.err);
     CHECK_INT(1, found.lost_count);
-    CHECK_INT(PARTITIONS - 1, ef__crew_holdings(t.engines[0], held));
+    CHECK_INT(PARTITIONS - 1, ef__crew_holdings(&t.engines[0]->crew, held));
     CHECK_INT(1, held[0].token);
     CHECK_INT(2, held[1].partition);
     close_team(&t);
@@ -832,12 +832,12 @@ TEST(a_view_store_that_has_seen_higher_tokens_is_caught_up_with)
     hire(&t, 0);
     (void)tick(&t, 0);
     for (int i = 0; i < 5; i++) {
-        CHECK_STATUS(EF_OK, ef__crew_recheck(t.engines[0], &found, &t.err), &t.err);
+        CHECK_STATUS(EF_OK, ef__crew_recheck(&t.engines[0]->crew, &found, &t.err), &t.err);
         CHECK_INT(0, tick(&t, 0).owned_count); /* nobody spins */
         pass_time(&t, SECOND / 20);
         CHECK_INT(PARTITIONS, tick(&t, 0).owned_count);
     }
-    CHECK_INT(PARTITIONS, ef__crew_holdings(t.engines[0], held));
+    CHECK_INT(PARTITIONS, ef__crew_holdings(&t.engines[0]->crew, held));
     CHECK_INT(6, held[0].token);
     CHECK_INT(0, found.lost_count);
     close_team(&t);

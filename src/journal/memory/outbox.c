@@ -36,8 +36,7 @@ void ef__mem_lane_free(mem_lane *lane)
 
 ef_status ef__mem_lane_add(mem_journal *m, const ef_lane *lane, ef_error *err)
 {
-    mem_lane made = {
-        .kind = lane->kind, .enabled = lane->enabled, .retain_us = lane->retain_us};
+    mem_lane made = {.kind = lane->kind, .enabled = lane->enabled, .retain_us = lane->retain_us};
 
     made.parts = calloc(EF_LIMIT_PARTITIONS, sizeof *made.parts);
     if (!made.parts ||

@@ -99,8 +99,7 @@ static ef_status purge_work(void *context, ef__pg_conn *conn, ef_error *err)
 ef_status pg_published_purge(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
                              ef_error *err)
 {
-    lane_work w = {
-        .store = pg_store_of(journal), .lane = lane, .limit = limit, .out = out_count};
+    lane_work w = {.store = pg_store_of(journal), .lane = lane, .limit = limit, .out = out_count};
 
     return pg_write_again(w.store, purge_work, &w, err);
 }
@@ -118,15 +117,15 @@ static ef_status hand_back(const lane_work *w, ef__pg_conn *conn, int32_t lane,
     for (int c = 0; c < PUT_COLUMNS; c++)
         ef__pg_array_init(&put[c], c == PUT_ERROR ? EF__PG_TEXT : EF__PG_INT);
     for (int i = 0; i < PQntuples(rows); i++) {
-        int64_t values[PUT_COLUMNS] = {
-            [0] = lane,
-            [1] = ef__pg_int(rows, i, 0),
-            [2] = ef__partition_of(ef__pg_str(rows, i, 3), ef__pg_str(rows, i, 4),
-                                   (int32_t)ef__pg_int(rows, i, 5)),
-            [3] = ef__pg_int(rows, i, 1),
-            [4] = ef__pg_int(rows, i, 2),
-            [8] = now_us,
-            [10] = now_us};
+        int64_t values[PUT_COLUMNS] = {[0] = lane,
+                                       [1] = ef__pg_int(rows, i, 0),
+                                       [2] = ef__partition_of(ef__pg_str(rows, i, 3),
+                                                              ef__pg_str(rows, i, 4),
+                                                              (int32_t)ef__pg_int(rows, i, 5)),
+                                       [3] = ef__pg_int(rows, i, 1),
+                                       [4] = ef__pg_int(rows, i, 2),
+                                       [8] = now_us,
+                                       [10] = now_us};
         for (int c = 0; c < PUT_COLUMNS && !ef__pg_bool(rows, i, 6); c++)
             if (c == PUT_ERROR)
                 ef__pg_array_str(&put[c], EF_STR(""));
@@ -174,8 +173,7 @@ static ef_status again_work(void *context, ef__pg_conn *conn, ef_error *err)
 ef_status pg_published_again(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
                              ef_error *err)
 {
-    lane_work w = {
-        .store = pg_store_of(journal), .lane = lane, .limit = limit, .out = out_count};
+    lane_work w = {.store = pg_store_of(journal), .lane = lane, .limit = limit, .out = out_count};
 
     return pg_write_again(w.store, again_work, &w, err); /* twice: more of them, none is lost */
 }

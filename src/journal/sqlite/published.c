@@ -90,8 +90,7 @@ static ef_status run_drop(sq_store *store, sq_job *base, ef_error *err)
 ef_status sq_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
                        ef_error *err)
 {
-    lane_job job = {
-        .base = {.run = run_drop}, .lane = lane, .discard = discard, .out = out_rows};
+    lane_job job = {.base = {.run = run_drop}, .lane = lane, .discard = discard, .out = out_rows};
 
     return sq_submit(sq_store_of(journal), &job.base, err);
 }

@@ -1,0 +1,163 @@
+/*
+ * bus.c - see bus.h: which sink an address is for, and what sinks share.
+ */
+#include "bus.h"
+
+#include "../base/cloudevent.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct kind {
+    const char *scheme;
+    ef_status (*check)(const ef__bus_options *options, ef_error *err);
+    ef_status (*open)(const ef__bus_options *options, ef__bus **out, ef_error *err);
+} kind;
+
+static const kind kinds[] = {
+    {"file:", ef__bus_file_check, ef__bus_file_open},
+#ifdef EF_HAVE_CURL
+    {"http://", ef__bus_webhook_check, ef__bus_webhook_open},
+    {"https://", ef__bus_webhook_check, ef__bus_webhook_open},
+#endif
+};
+
+static bool begins(ef_str text, const char *with)
+{
+    size_t len = strlen(with);
+
+    return text.len >= len && memcmp(text.ptr, with, len) == 0;
+}
+
+static ef_status find_kind(ef_str url, const kind **out, ef_error *err)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (begins(url, kinds[i].scheme)) {
+            *out = &kinds[i];
+            return EF_OK;
+        }
+    if (begins(url, "http://") || begins(url, "https://"))
+        return ef_fail(err, EF_UNSUPPORTED, "'%.*s': this build has no such sink", EF_STR_ARG(url));
+    return ef_fail(err, EF_BAD_INPUT,
+                   "'%.*s' is no address to publish to: file:PATH or https://HOST/PATH is needed",
+                   EF_STR_ARG(url));
+}
+
+ef_status ef__bus_check(const ef__bus_options *options, ef_error *err)
+{
+    const kind *found = NULL;
+    ef_status st = find_kind(options->url, &found, err);
+
+    for (size_t i = 0; st == EF_OK && i < options->url.len; i++)
+        if ((unsigned char)options->url.ptr[i] <= ' ' || options->url.ptr[i] == 0x7f)
+            st = ef_fail(err, EF_BAD_INPUT,
+                         "the address has a space or a control character at byte %zu", i + 1);
+    return st == EF_OK ? found->check(options, err) : st;
+}
+
+ef_status ef__bus_open(const ef__bus_options *options, ef__bus **out, ef_error *err)
+{
+    const kind *found = NULL;
+    ef_status st = ef__bus_check(options, err);
+
+    *out = NULL;
+    if (st == EF_OK)
+        st = find_kind(options->url, &found, err);
+    return st == EF_OK ? found->open(options, out, err) : st;
+}
+
+void ef__bus_close(ef__bus *bus)
+{
+    if (bus)
+        bus->ops->close(bus);
+}
+
+/* --- for sinks -------------------------------------------------------------------------------- */
+
+static bool keep(ef_str *text)
+{
+    char *copy = malloc(text->len + 1);
+
+    if (copy) {
+        if (text->len)
+            memcpy(copy, text->ptr, text->len);
+        copy[text->len] = '\0';
+    }
+    text->ptr = copy;
+    return copy != NULL;
+}
+
+ef_status ef__bus_init(ef__bus *bus, const ef__bus_ops *ops, const ef__bus_options *options,
+                       ef_error *err)
+{
+    bool kept;
+
+    bus->ops = ops;
+    bus->options = *options;
+    if (bus->options.timeout_ms <= 0)
+        bus->options.timeout_ms = EF__BUS_TIMEOUT_MS;
+    if (!bus->options.clock)
+        bus->options.clock = ef_clock_system();
+    kept = keep(&bus->options.url);
+    kept = keep(&bus->options.secret) && kept;
+    kept = keep(&bus->options.progress) && kept;
+    return kept ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a sink");
+}
+
+void ef__bus_release(ef__bus *bus)
+{
+    free((char *)bus->options.url.ptr);
+    free((char *)bus->options.secret.ptr);
+    free((char *)bus->options.progress.ptr);
+}
+
+bool ef__bus_stopping(const ef__bus *bus)
+{
+    return bus->options.stop && atomic_load(bus->options.stop);
+}
+
+int64_t ef__bus_mono_us(const ef__bus *bus)
+{
+    return bus->options.clock->mono_us(bus->options.clock->context);
+}
+
+bool ef__bus_write(ef__buf *out, const ef__bus_message *message)
+{
+    ef__json_writer w = EF__JSON_WRITER(out);
+    size_t start = out->len;
+
+    ef__cloudevent_write(&w, message->event, &message->key);
+    /* In a string a line break is escaped: where one stands, it stands between tokens. */
+    for (size_t i = start; i < out->len; i++)
+        if (out->ptr[i] == '\n' || out->ptr[i] == '\r')
+            out->ptr[i] = ' ';
+    return !out->failed;
+}
+
+bool ef__bus_header(ef__buf *out, ef_str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
+        if (c > ' ' && c < 0x7f && c != '%')
+            ef__buf_add_char(out, (char)c);
+        else
+            ef__buf_printf(out, "%%%02X", c);
+    }
+    return !out->failed;
+}
+
+void ef__bus_fail(ef__bus_outcome *outcome, ef__bus_verdict verdict, ef__arena *arena,
+                  const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    outcome->verdict = verdict;
+    outcome->error = ef__arena_copy(arena, ef_str_from(text));
+    if (!outcome->error.ptr)
+        outcome->error = EF_STR("");
+}

@@ -1,0 +1,17 @@
+/*
+ * address.h - which addresses a webhook may be sent to.
+ *
+ * Whoever may name a webhook must not reach through us what only we can reach: this machine, the
+ * network around it, or a cloud's own services. The address is looked at, and not the name: it is
+ * the very one that is connected to.
+ */
+#ifndef EF_BUS_WEBHOOK_ADDRESS_H
+#define EF_BUS_WEBHOOK_ADDRESS_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+/* Is it a public address? Those of other families than the internet's are not. */
+bool ef__address_is_public(const struct sockaddr *address, socklen_t len);
+
+#endif

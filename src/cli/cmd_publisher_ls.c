@@ -1,0 +1,33 @@
+/*
+ * cmd_publisher_ls.c - everfold publisher ls
+ */
+#include "commands.h"
+#include "publisher.h"
+
+static int run_ls(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_publisher_list list = {0};
+    int rc = cli_journal_need(c, true);
+
+    if (rc != 0)
+        return rc;
+    if (ef_publisher_ls(c->journal, &list, &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    if (c->format == CLI_TABLE && list.count == 0)
+        cli_say(c, "no publishers; add one with: everfold publisher add NAME --to URL");
+    else
+        rc = cli_show_publishers(c, &list, false);
+    ef_publisher_list_release(&list);
+    return rc;
+}
+
+const cli_command cli_cmd_publisher_ls = {
+    .name = "publisher ls",
+    .summary = "the publishers, and what waits in their lanes",
+    .more =
+        "KEPT is what was published and can be published again (--retain). What failed is told\n"
+        "by: everfold outbox report --lane NAME",
+    .example = "everfold publisher ls -o json",
+    .run = run_ls,
+};

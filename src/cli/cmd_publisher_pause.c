@@ -1,0 +1,24 @@
+/*
+ * cmd_publisher_pause.c - everfold publisher pause NAME
+ */
+#include "commands.h"
+#include "publisher.h"
+
+static int run_pause(cli *c)
+{
+    return cli_pause_publisher(c, true);
+}
+
+static const cli_argument arguments[] = {
+    {"NAME", false, false, NULL, "the publisher"},
+    {NULL, false, false, NULL, NULL},
+};
+
+const cli_command cli_cmd_publisher_pause = {
+    .name = "publisher pause",
+    .summary = "stop delivering; events queue up meanwhile",
+    .arguments = arguments,
+    .more = "Go on with: everfold publisher resume NAME",
+    .example = "everfold publisher pause mail",
+    .run = run_pause,
+};

@@ -1,0 +1,24 @@
+/*
+ * cmd_publisher_resume.c - everfold publisher resume NAME
+ */
+#include "commands.h"
+#include "publisher.h"
+
+static int run_resume(cli *c)
+{
+    return cli_pause_publisher(c, false);
+}
+
+static const cli_argument arguments[] = {
+    {"NAME", false, false, NULL, "the publisher"},
+    {NULL, false, false, NULL, NULL},
+};
+
+const cli_command cli_cmd_publisher_resume = {
+    .name = "publisher resume",
+    .summary = "let a paused publisher go on",
+    .arguments = arguments,
+    .more = "What queued up meanwhile is delivered in its order.",
+    .example = "everfold publisher resume mail",
+    .run = run_resume,
+};

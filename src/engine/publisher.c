@@ -1,0 +1,323 @@
+/*
+ * publisher.c - the definitions of publishers, kept as settings of their lanes (see publisher.h).
+ */
+#include <everfold/publisher.h>
+
+#include "publish.h"
+
+#include "../base/json.h"
+#include "../base/limits.h"
+#include "../base/room.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RETRY_MS 60000
+#define RETRY_MS_MAX (24LL * 3600 * 1000)
+#define TIMEOUT_MS_MAX 300000
+#define IN_FLIGHT 8
+#define IN_FLIGHT_MAX 256
+#define FILE_COUNT 10
+#define SETTINGS_ARENA (1024u * 1024)
+
+static bool begins(ef_str text, const char *with)
+{
+    size_t len = strlen(with);
+
+    return text.len >= len && memcmp(text.ptr, with, len) == 0;
+}
+
+/* --- checking --------------------------------------------------------------------------------- */
+
+static ef_publisher with_defaults(const ef_publisher *given)
+{
+    ef_publisher p = *given;
+
+    if (!p.partition_by.len)
+        p.partition_by = EF_STR("stream");
+    if (!p.retry_ms)
+        p.retry_ms = RETRY_MS;
+    if (!p.retain_ms)
+        p.retain_ms = EF_RETAIN_NONE;
+    if (!p.timeout_ms)
+        p.timeout_ms = EF__BUS_TIMEOUT_MS;
+    if (!p.file_count)
+        p.file_count = FILE_COUNT;
+    if (!p.in_flight)
+        p.in_flight = IN_FLIGHT;
+    return p;
+}
+
+static ef_status range(const char *what, int64_t value, int64_t min, int64_t max, ef_error *err)
+{
+    if (value >= min && value <= max)
+        return EF_OK;
+    return ef_fail_numbers(err, EF_BAD_INPUT, value, max,
+                           "%s is %" PRId64 ": %" PRId64 " to %" PRId64 " is needed", what, value,
+                           min, max);
+}
+
+static ef_status check_partition_by(ef_str by, ef_error *err)
+{
+    bool path = begins(by, "data.") && by.len > 5 && by.ptr[by.len - 1] != '.' &&
+                !memmem(by.ptr, by.len, "..", 2);
+
+    if (path || ef_str_equal(by, EF_STR("stream")) || ef_str_equal(by, EF_STR("tenant")) ||
+        ef_str_equal(by, EF_STR("type")))
+        return EF_OK;
+    return ef_fail(err, EF_BAD_INPUT,
+                   "partition by '%.*s': stream, tenant, type or a member of the data as "
+                   "data.customer_id is needed",
+                   EF_STR_ARG(by));
+}
+
+static ef_status check_secret(ef_str secret, ef_error *err)
+{
+    if (!secret.len || (begins(secret, "file:/") && secret.len > 6) ||
+        (begins(secret, "env:") && secret.len > 4))
+        return EF_OK;
+    return ef_fail(err, EF_BAD_INPUT, "a secret is named by file:/PATH or env:NAME, not given");
+}
+
+ef__bus_options ef__publisher_bus_options(const ef_publisher *p)
+{
+    return (ef__bus_options){.url = p->url,
+                             .timeout_ms = p->timeout_ms,
+                             .file_bytes = p->file_bytes,
+                             .file_count = p->file_count,
+                             .in_flight = p->in_flight,
+                             .allow_private = p->allow_private};
+}
+
+static ef_status check(const ef_publisher *p, ef_error *err)
+{
+    ef__bus_options bus = ef__publisher_bus_options(p);
+    ef_status st = ef__bus_check(&bus, err);
+
+    if (st == EF_OK)
+        st = check_partition_by(p->partition_by, err);
+    if (st == EF_OK)
+        st = check_secret(p->secret, err);
+    if (st == EF_OK)
+        st = range("retry_ms", p->retry_ms, 1, RETRY_MS_MAX, err);
+    if (st == EF_OK)
+        st = range("attempts_max", p->attempts_max, 0, INT32_MAX, err);
+    if (st == EF_OK)
+        st = range("retain_ms", p->retain_ms, EF_RETAIN_NONE, EF_LIMIT_RETAIN_US / 1000, err);
+    if (st == EF_OK)
+        st = range("timeout_ms", p->timeout_ms, 1, TIMEOUT_MS_MAX, err);
+    if (st == EF_OK)
+        st = range("in_flight", p->in_flight, 1, IN_FLIGHT_MAX, err);
+    return st;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static void put_str(ef__json_writer *w, const char *key, ef_str value)
+{
+    ef__json_key(w, key);
+    ef__json_str(w, value);
+}
+
+static void put_int(ef__json_writer *w, const char *key, int64_t value)
+{
+    ef__json_key(w, key);
+    ef__json_int(w, value);
+}
+
+static void put_bool(ef__json_writer *w, const char *key, bool value)
+{
+    ef__json_key(w, key);
+    ef__json_bool(w, value);
+}
+
+static void write_settings(ef__buf *out, const ef_publisher *p)
+{
+    ef__json_writer w = EF__JSON_WRITER(out);
+
+    ef__json_open(&w, '{');
+    put_str(&w, "url", p->url);
+    put_str(&w, "partition_by", p->partition_by);
+    put_int(&w, "retry_ms", p->retry_ms);
+    put_int(&w, "attempts_max", p->attempts_max);
+    put_int(&w, "timeout_ms", p->timeout_ms);
+    put_int(&w, "file_bytes", p->file_bytes);
+    put_int(&w, "file_count", p->file_count);
+    put_int(&w, "in_flight", p->in_flight);
+    put_str(&w, "secret", p->secret);
+    put_bool(&w, "allow_private", p->allow_private);
+    put_bool(&w, "paused", p->paused);
+    ef__json_close(&w, '}');
+}
+
+ef_status ef_publisher_set(ef_journal *journal, const ef_publisher *publisher, ef_error *err)
+{
+    ef__buf settings = EF__BUF_INIT(EF_LIMIT_DETAIL_BYTES);
+    ef_publisher p;
+    ef_status st;
+
+    if (!journal || !publisher)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", journal ? "publisher" : "journal");
+    p = with_defaults(publisher);
+    st = check(&p, err);
+    if (st != EF_OK)
+        return st;
+    write_settings(&settings, &p);
+    if (settings.failed)
+        st = ef_fail(err, EF_TOO_LARGE, "the settings of a publisher have more than %d bytes",
+                     EF_LIMIT_DETAIL_BYTES);
+    if (st == EF_OK)
+        st = ef_lane_set(journal,
+                         &(ef_lane){.name = p.name,
+                                    .kind = EF_LANE_KIND_PUBLISHER,
+                                    .enabled = true,
+                                    .types = p.types,
+                                    .settings = ef__buf_str(&settings),
+                                    .retain_us = p.retain_ms > 0 ? p.retain_ms * 1000 : 0},
+                         err);
+    ef__buf_release(&settings);
+    return st;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static ef_str get_str(const ef__json *object, const char *key)
+{
+    const ef__json *value = ef__json_get(object, key);
+
+    return value && value->kind == EF__JSON_STRING ? value->text : EF_STR("");
+}
+
+static int64_t get_int(const ef__json *object, const char *key)
+{
+    const ef__json *value = ef__json_get(object, key);
+    int64_t number = 0;
+
+    if (value && value->kind == EF__JSON_NUMBER)
+        (void)ef__json_int64(value, &number);
+    return number;
+}
+
+static bool get_bool(const ef__json *object, const char *key)
+{
+    const ef__json *value = ef__json_get(object, key);
+
+    return value && value->kind == EF__JSON_TRUE;
+}
+
+ef_status ef__publisher_read(const ef_lane *lane, ef__arena *arena, ef_publisher *out,
+                             ef_error *err)
+{
+    ef__json *s = NULL;
+    ef_status st = ef__json_parse(lane->settings, EF_LIMIT_DETAIL_BYTES, arena, &s, err);
+
+    if (st != EF_OK)
+        return st;
+    *out = (ef_publisher){.name = lane->name,
+                          .url = get_str(s, "url"),
+                          .types = lane->types,
+                          .partition_by = get_str(s, "partition_by"),
+                          .retry_ms = get_int(s, "retry_ms"),
+                          .attempts_max = get_int(s, "attempts_max"),
+                          .retain_ms = lane->retain_us ? lane->retain_us / 1000 : EF_RETAIN_NONE,
+                          .timeout_ms = get_int(s, "timeout_ms"),
+                          .file_bytes = get_int(s, "file_bytes"),
+                          .file_count = (int32_t)get_int(s, "file_count"),
+                          .in_flight = (int32_t)get_int(s, "in_flight"),
+                          .secret = get_str(s, "secret"),
+                          .allow_private = get_bool(s, "allow_private"),
+                          .paused = get_bool(s, "paused")};
+    return EF_OK;
+}
+
+bool ef__lane_is_publisher(const ef_lane *lane)
+{
+    return lane->kind == EF_LANE_KIND_PUBLISHER && lane->enabled && lane->settings.len > 0;
+}
+
+/* Copy a publisher into an arena. */
+static ef_status add_copy(ef__arena *arena, const ef_lane *lane, ef_publisher *out, ef_error *err)
+{
+    ef_lane own = *lane;
+
+    own.name = ef__arena_copy(arena, lane->name);
+    own.types = ef__arena_copy(arena, lane->types);
+    own.settings = ef__arena_copy(arena, lane->settings);
+    if (!own.name.ptr || !own.types.ptr || !own.settings.ptr)
+        return ef__room_full(err);
+    return ef__publisher_read(&own, arena, out, err);
+}
+
+/* All of them, or the one of that name. */
+static ef_status list(ef_journal *journal, const ef_str *only, ef_publisher_list *out,
+                      ef_error *err)
+{
+    ef_lane_list lanes = {0};
+    ef_publisher *items = NULL;
+    ef_status st = ef_lane_ls(journal, &lanes, err);
+
+    out->items = NULL;
+    out->count = 0;
+    if (st == EF_OK)
+        st = ef__room_ready(&out->room, err);
+    if (st == EF_OK &&
+        !(items = ef__arena_zalloc(&out->room->arena, lanes.count + 1, sizeof *items)))
+        st = ef__room_full(err);
+    for (size_t i = 0; st == EF_OK && i < lanes.count; i++) {
+        if (!ef__lane_is_publisher(&lanes.items[i]) ||
+            (only && !ef_str_equal(*only, lanes.items[i].name)))
+            continue;
+        st = add_copy(&out->room->arena, &lanes.items[i], &items[out->count++], err);
+    }
+    out->items = items;
+    if (st != EF_OK)
+        out->count = 0;
+    ef_lane_list_release(&lanes);
+    return st;
+}
+
+ef_status ef_publisher_ls(ef_journal *journal, ef_publisher_list *out, ef_error *err)
+{
+    if (!out)
+        return ef_fail(err, EF_BAD_INPUT, "out is NULL");
+    return list(journal, NULL, out, err);
+}
+
+ef_status ef_publisher_get(ef_journal *journal, ef_str name, ef_publisher_list *out, ef_error *err)
+{
+    ef_status st;
+
+    if (!out)
+        return ef_fail(err, EF_BAD_INPUT, "out is NULL");
+    st = list(journal, &name, out, err);
+    if (st == EF_OK && out->count == 0)
+        st = ef_fail(err, EF_NOT_FOUND, "there is no publisher \"%.*s\"", EF_STR_ARG(name));
+    return st;
+}
+
+void ef_publisher_list_release(ef_publisher_list *list)
+{
+    if (!list)
+        return;
+    list->items = NULL;
+    list->count = 0;
+    ef__room_release(&list->room);
+}
+
+ef_status ef_publisher_remove(ef_journal *journal, ef_str name, bool discard, int64_t *out_rows,
+                              ef_error *err)
+{
+    ef_publisher_list found = {0};
+    ef_status st = ef_publisher_get(journal, name, &found, err);
+
+    ef_publisher_list_release(&found);
+    return st == EF_OK ? ef_lane_drop(journal, name, discard, out_rows, err) : st;
+}
+
+const char *ef_publisher_state_name(ef_publisher_state state)
+{
+    static const char *const names[] = {"idle", "working", "retrying", "paused"};
+
+    return names[state];
+}

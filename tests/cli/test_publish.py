@@ -1,0 +1,274 @@
+"""publisher add, ls, show, pause, resume, rm; files and webhooks as their receivers see them."""
+import base64
+import hashlib
+import hmac
+import http.server
+import json
+import signal
+import threading
+import time
+
+from support import Case, interrupt
+
+KEYS = ["name", "url", "types", "partition_by", "retry_ms", "attempts_max", "retain_ms",
+        "timeout_ms", "file_bytes", "file_count", "in_flight", "secret", "allow_private", "paused",
+        "pending", "processing", "failed", "dead", "blocked", "kept"]
+
+
+class Receiver(http.server.ThreadingHTTPServer):
+    """Keeps what it is sent; `rule(body, headers)` says what it answers with."""
+    daemon_threads = True
+
+    def __init__(self, rule=lambda body, headers: 204):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.rule, self.got, self.tried, self.lock = rule, [], [], threading.Lock()
+        self.ended = threading.Event()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}/hook"
+
+    def end(self):
+        self.ended.set()
+        self.shutdown()
+        self.server_close()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *words):
+        pass
+
+    def do_POST(self):
+        server, body = self.server, self.rfile.read(int(self.headers["Content-Length"]))
+        event = json.loads(body)
+        with server.lock:
+            server.tried.append((event["subject"], event["streamsequence"]))
+        answer = server.rule(event, self.headers)
+        if answer == "hang":
+            server.ended.wait(20)
+            return
+        if answer == "redirect":
+            self.send_response(307)
+            self.send_header("Location", server.url)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        if answer == "endless":
+            with server.lock:
+                server.got.append((event, body, self.headers))
+            self.send_response(200)
+            self.end_headers()
+            try:
+                for _ in range(10000):
+                    self.wfile.write(b"x" * 4096)
+            except OSError:
+                pass
+            self.close_connection = True
+            return
+        if 200 <= answer < 300:
+            with server.lock:
+                server.got.append((event, body, self.headers))
+        self.send_response(answer)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+class Publish(Case):
+    def setUp(self):
+        super().setUp()
+        self.init()
+        self.ok("type", "set", "sent", "--publish", "yes")
+
+    def receiver(self, *rule):
+        receiver = Receiver(*rule)
+        self.addCleanup(receiver.end)
+        return receiver
+
+    def add(self, url, *words):
+        return self.ok("publisher", "add", "out", "--to", url, "-o", "json", *words).json()
+
+    def hook(self, receiver, *words):
+        return self.add(receiver.url, "--allow-private", "--retry", "50ms", "--timeout", "500ms",
+                        *words)
+
+    def send(self, streams, each):
+        lines = "".join(json.dumps({"stream": f"s{s}", "type": "sent", "data": {"n": n}}) + "\n"
+                        for n in range(each) for s in range(streams))
+        self.ok("event", "import", "-", stdin=lines)
+
+    def work(self):
+        return self.ok("work", "--drain", "--no-leasing")
+
+    def shown(self):
+        return self.ok("publisher", "show", "out", "-o", "json").json()
+
+    def lines(self, path="out.ndjson"):
+        return [json.loads(line) for line in (self.dir / path).read_text().splitlines()]
+
+    def check_order(self, events, streams, each):
+        """At least once, none skipped, in order: the first time each is seen."""
+        seen = {}
+        for event in events:
+            row = seen.setdefault(event["subject"], [])
+            if event["streamsequence"] not in row:
+                row.append(event["streamsequence"])
+        self.assertEqual({f"s{s}": list(range(1, each + 1)) for s in range(streams)}, seen)
+
+    # --- definitions --------------------------------------------------------------------------
+
+    def test_a_publisher_is_added_shown_changed_and_removed(self):
+        shown = self.add("file:out.ndjson", "--types", "se*", "--attempts", 9)
+        self.assertEqual(KEYS, list(shown))
+        self.assertEqual((f"file:{self.dir}/out.ndjson", "se*", "stream", 60000, 9, None, False),
+                         tuple(shown[k] for k in ("url", "types", "partition_by", "retry_ms",
+                                                  "attempts_max", "retain_ms", "paused")))
+        self.refused(4, "publisher", "add", "out", "--to", "file:other", saying="--replace")
+        self.ok("publisher", "add", "out", "--to", "file:other", "--replace")
+        self.assertTrue(self.ok("publisher", "pause", "out", "-o", "json").json()["paused"])
+        self.send(1, 2)
+        self.assertIn("claimed 2", self.work().out)
+        self.assertEqual(2, self.shown()["pending"])
+        self.refused(4, "publisher", "rm", "out", saying="2 rows still wait")
+        self.assertIn("paused", self.ok("publisher", "ls").out)
+        self.ok("publisher", "rm", "out", "--discard")
+        self.refused(3, "publisher", "show", "out", saying="there is no publisher")
+        self.assertEqual([], self.ok("publisher", "ls", "-o", "json").json())
+
+    def test_what_cannot_be_meant_is_refused(self):
+        for words, saying in ((["--to", "ftp://x"], "no address"), ([], "--to URL"),
+                              (["--to", "http://127.0.0.1/x"], "https is needed"),
+                              (["--to", "https://me:pw@example.org/"], "password"),
+                              (["--to", "file:x", "--partition-by", "day"], "partition by"),
+                              (["--to", "file:x", "--retry", "soon"], "retry")):
+            self.refused(2, "publisher", "add", "out", *words, saying=saying)
+        self.assertEqual([], self.ok("publisher", "ls", "-o", "json").json())
+
+    # --- files --------------------------------------------------------------------------------
+
+    def test_events_come_to_a_file_as_cloudevents(self):
+        self.add("file:out.ndjson", "--partition-by", "data.n")
+        self.ok("event", "append", "a", "--type", "sent", "--data", '{"n":\n7}', "--meta",
+                '{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}')
+        self.append("a", "kept.back")
+        self.assertIn("published 1", self.work().out)
+        event, = self.lines()
+        self.assertEqual(("1.0", "sent", "a", 1, "7", {"n": 7}),
+                         tuple(event[k] for k in ("specversion", "type", "subject",
+                                                  "streamsequence", "partitionkey", "data")))
+        self.assertEqual(0, self.shown()["pending"])
+
+    def test_nothing_is_skipped_when_workers_are_killed(self):
+        self.add("file:out.ndjson", "--file-bytes", "20000", "--files", "500")
+        for _ in range(3):
+            self.send(7, 20)
+            worker = self.start("work", "--no-leasing", "--silent")
+            end = time.monotonic() + 20
+            before = self.written()
+            while self.written() == before and time.monotonic() < end:
+                time.sleep(0.002)
+            worker.send_signal(signal.SIGKILL)
+            worker.communicate()
+        self.work()
+        files = sorted(self.dir.glob("out.ndjson.*"), key=lambda p: -int(p.suffix[1:]))
+        events = [json.loads(line) for path in [*files, self.dir / "out.ndjson"]
+                  for line in path.read_text().splitlines()]
+        self.check_order(events, 7, 60)
+
+    def written(self):
+        return sum(path.stat().st_size for path in self.dir.glob("out.ndjson*"))
+
+    # --- webhooks -----------------------------------------------------------------------------
+
+    def test_a_webhook_gets_signed_events(self):
+        receiver = self.receiver()
+        self.write("key", "whsec_" + base64.b64encode(b"0123456789").decode() + "\n")
+        self.hook(receiver, "--secret-file", "key")
+        self.send(5, 4)
+        self.work()
+        self.assertEqual(20, len(receiver.got))
+        self.check_order([event for event, _, _ in receiver.got], 5, 4)
+        event, body, headers = receiver.got[0]
+        signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+        digest = hmac.new(b"0123456789", signed, hashlib.sha256).digest()
+        self.assertEqual("v1," + base64.b64encode(digest).decode(), headers["webhook-signature"])
+        self.assertEqual(event["id"], headers["webhook-id"])
+        self.assertLess(abs(time.time() - int(headers["webhook-timestamp"])), 60)
+        self.assertIn("cloudevents+json", headers["Content-Type"])
+
+    def test_what_a_receiver_fails_on_holds_back_its_own_stream_only(self):
+        broken = threading.Event()
+        broken.set()
+        receiver = self.receiver(lambda event, _: 500 if event["subject"] == "s1" and
+                                 event["streamsequence"] == 2 and broken.is_set() else 200)
+        self.hook(receiver)
+        self.send(3, 4)
+        self.work()
+        self.assertEqual({("s0", n) for n in range(1, 5)} | {("s2", n) for n in range(1, 5)} |
+                         {("s1", 1)},
+                         {(e["subject"], e["streamsequence"]) for e, _, _ in receiver.got})
+        shown = self.shown()
+        self.assertEqual((1, 2), (shown["failed"], shown["pending"]))
+        report = self.ok("outbox", "report", "--lane", "out", "-o", "json").json()
+        self.assertIn("the receiver answered 500", str(report["rows"]))
+        broken.clear()
+        time.sleep(0.1)
+        self.work()
+        self.check_order([event for event, _, _ in receiver.got], 3, 4)
+
+    def test_a_redirect_is_a_failure_and_an_endless_answer_is_not_read(self):
+        receiver = self.receiver(lambda event, _: {"s0": "redirect", "s1": "endless",
+                                                   "s2": "hang"}.get(event["subject"], 200))
+        self.hook(receiver, "--attempts", 1)
+        self.send(4, 1)
+        self.work()
+        self.assertEqual({"s1", "s3"}, {e["subject"] for e, _, _ in receiver.got})
+        rows = {r["stream"]: r["last_error"] for r in
+                self.ok("outbox", "report", "--lane", "out", "-o", "json").json()["rows"]}
+        self.assertIn("redirects are not followed", rows["s0"])
+        self.assertIn("no whole answer within 500 ms", rows["s2"])
+
+    def test_an_address_that_is_not_public_is_not_called(self):
+        receiver = self.receiver()
+        self.ok("publisher", "add", "out", "--to",
+                receiver.url.replace("http:", "https:"), "--timeout", "500ms")
+        self.send(1, 1)
+        self.work()
+        self.assertEqual([], receiver.tried)
+        self.assertEqual(1, self.shown()["pending"] + self.shown()["processing"])
+        self.assertEqual(0, self.shown()["failed"])
+
+    def test_a_receiver_that_is_away_or_fails_everything_costs_no_attempts(self):
+        receiver = self.receiver(lambda event, _: 503)
+        self.hook(receiver, "--attempts", 1)
+        self.send(12, 2)
+        self.work()
+        shown = self.shown()
+        self.assertEqual((0, 0, 24), (shown["dead"], shown["failed"],
+                                      shown["pending"] + shown["processing"]))
+        self.assertLess(len(receiver.tried), 24)
+        receiver.rule = lambda event, _: 200
+        self.work()
+        self.check_order([event for event, _, _ in receiver.got], 12, 2)
+
+    def test_a_worker_that_is_killed_and_one_that_hangs_skip_nothing(self):
+        receiver = self.receiver(lambda event, _: "hang" if event["data"]["n"] == 3 and
+                                 event["subject"] == "s2" and not calm.is_set() else 200)
+        calm = threading.Event()
+        self.hook(receiver)
+        self.send(4, 8)
+        worker = self.start("work", "--no-leasing", "--silent")
+        end = time.monotonic() + 20
+        while len(receiver.got) < 8 and time.monotonic() < end:
+            time.sleep(0.01)
+        worker.send_signal(signal.SIGKILL)
+        worker.communicate()
+        calm.set()
+        worker = self.start("work", "--no-leasing", "--silent")
+        while len({e["id"] for e, _, _ in receiver.got}) < 32 and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertEqual(0, interrupt(worker).code)
+        self.check_order([event for event, _, _ in receiver.got], 4, 8)
+        self.assertEqual(0, self.shown()["pending"])

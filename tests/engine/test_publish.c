@@ -1,0 +1,607 @@
+/*
+ * test_publish.c - the publisher driver: order, failures, sinks that are not at hand or forget,
+ * owners that vanish between delivery and mark.
+ */
+#include "engine_fixture.h"
+
+#include "../../src/engine/publish.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define DELIVERED_MAX 4096
+
+/* A sink that remembers, and fails where it is told to. */
+typedef struct fake {
+    ef__bus base;
+    fixture *f;
+    char got[DELIVERED_MAX]; /* "a1 b1 a2 " */
+    char keys[DELIVERED_MAX];
+    int64_t fails[8]; /* positions that fail */
+    int64_t refuses;  /* one that is refused for good */
+    bool down;
+    int64_t takes_us; /* a call takes so long */
+    size_t at_most;   /* messages of a call; 0: all */
+    int calls;
+    bool *closed;
+} fake;
+
+static bool fails_on(const fake *s, int64_t position)
+{
+    for (size_t i = 0; i < 8; i++)
+        if (s->fails[i] == position)
+            return true;
+    return false;
+}
+
+static void remember(char *text, const char *format, ef_str name, int64_t seq)
+{
+    size_t len = strlen(text);
+
+    (void)snprintf(text + len, DELIVERED_MAX - len, format, EF_STR_ARG(name), seq);
+}
+
+static ef_status fake_deliver(ef__bus *bus, const ef__bus_message *messages, size_t count,
+                              int64_t now_us, ef__bus_outcome *outcomes, ef__arena *arena,
+                              ef_error *err)
+{
+    fake *s = (fake *)bus;
+
+    (void)now_us;
+    s->calls++;
+    if (s->down)
+        return ef_fail(err, EF_IO, "it is down");
+    for (size_t i = 0; i < count; i++) {
+        const ef_event *event = messages[i].event;
+        bool behind = false;
+        for (size_t j = 0; j < i; j++)
+            behind = behind || (messages[j].group == messages[i].group &&
+                                outcomes[j].verdict != EF__BUS_DELIVERED);
+        if (behind || (s->at_most && i >= s->at_most))
+            continue;
+        if (event->position == s->refuses) {
+            ef__bus_fail(&outcomes[i], EF__BUS_REFUSED, arena, "never");
+        } else if (fails_on(s, event->position)) {
+            ef__bus_fail(&outcomes[i], EF__BUS_FAILED, arena, "no");
+        } else {
+            outcomes[i].verdict = EF__BUS_DELIVERED;
+            remember(s->got, "%.*s%" PRId64 " ", event->stream, event->seq);
+            remember(s->keys, "%.*s/%" PRId64 " ", messages[i].key, event->seq);
+        }
+    }
+    pass_time(s->f, s->takes_us);
+    return EF_OK;
+}
+
+static void fake_close(ef__bus *bus)
+{
+    fake *s = (fake *)bus;
+
+    if (s->closed)
+        *s->closed = true;
+    ef__bus_release(bus);
+}
+
+static const ef__bus_ops fake_ops = {.name = "fake",
+                                     .batch_max = 1000,
+                                     .grouped = true,
+                                     .deliver = fake_deliver,
+                                     .close = fake_close};
+
+static void publish_type(fixture *f, const char *type)
+{
+    OK(ef_type_set(f->journal, &(ef_type){.name = ef_str_from(type), .publish = true}, &f->err));
+}
+
+static ef_publisher to_file(fixture *f)
+{
+    static char url[160];
+
+    (void)snprintf(url, sizeof url, "file:%s/out.ndjson", f->folder);
+    return (ef_publisher){.name = EF_STR("mail"), .url = ef_str_from(url)};
+}
+
+static void set(fixture *f, ef_publisher p)
+{
+    OK(ef_publisher_set(f->journal, &p, &f->err));
+}
+
+static ef__publishing *publishing(ef_engine *engine)
+{
+    return engine->publishers;
+}
+
+/* Put the fake in the place of the sink of the only publisher. */
+static void use_fake(fixture *f, ef_engine *engine, fake *s)
+{
+    ef__publishing *p;
+
+    tick(f);
+    p = publishing(engine);
+    CHECK(p && p->bus);
+    ef__bus_close(p->bus);
+    s->f = f;
+    OK(ef__bus_init(&s->base, &fake_ops, &(ef__bus_options){.url = EF_STR("fake:")}, &f->err));
+    p->bus = &s->base;
+}
+
+/* A publisher with a fake sink. */
+static void start(fixture *f, fake *s, ef_publisher more)
+{
+    ef_publisher p;
+
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    publish_type(f, "sent");
+    p = to_file(f);
+    p.attempts_max = more.attempts_max;
+    p.retain_ms = more.retain_ms;
+    p.partition_by = more.partition_by;
+    p.types = more.types;
+    set(f, p);
+    use_fake(f, f->engine, s);
+}
+
+static void send(fixture *f, const char *stream)
+{
+    append(f, stream, "sent", "{\"of\":\"a\"}");
+}
+
+static ef_publisher_health health(fixture *f)
+{
+    ef_publisher_health is = {.name = ""};
+
+    CHECK_INT(1, ef_engine_publishers(f->engine, &is, 1));
+    return is;
+}
+
+/* --- order and failures ----------------------------------------------------------------------- */
+
+static void what_is_published_goes_out_in_order_and_its_rows_go(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.down = false};
+    ef_tick t;
+
+    (void)state;
+    start(f, &s, (ef_publisher){0});
+    send(f, "a");
+    append(f, "a", "secret", "{}");
+    send(f, "b");
+    send(f, "a");
+    t = drain(f);
+    CHECK_TEXT("a1 b1 a3 ", s.got);
+    CHECK_INT(3, t.published);
+    CHECK_INT(0, summary_of(f, "mail").pending);
+    CHECK_INT(3, health(f).published);
+    fixture_close(f);
+}
+
+static void a_failed_message_holds_back_its_own_stream_only(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.fails = {1}};
+
+    (void)state;
+    start(f, &s, (ef_publisher){0});
+    send(f, "a"); /* fails */
+    send(f, "b");
+    send(f, "a");
+    CHECK_INT(1, drain(f).failed);
+    CHECK_TEXT("b1 ", s.got);
+    send(f, "a");
+    send(f, "b");
+    drain(f);
+    CHECK_TEXT("b1 b2 ", s.got);
+    CHECK_INT(1, summary_of(f, "mail").failed);
+    CHECK_INT(2, summary_of(f, "mail").pending);
+    s.fails[0] = 0;
+    pass_time(f, 59 * SECOND);
+    drain(f);
+    CHECK_TEXT("b1 b2 ", s.got);
+    pass_time(f, 2 * SECOND);
+    drain(f);
+    CHECK_TEXT("b1 b2 a1 a2 a3 ", s.got);
+    CHECK_INT(0, summary_of(f, "mail").pending);
+    fixture_close(f);
+}
+
+static void without_a_limit_it_is_tried_for_ever_with_one_it_dies(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.fails = {1}};
+    ef_row_list rows = {0};
+
+    (void)state;
+    start(f, &s, (ef_publisher){.attempts_max = 3});
+    send(f, "a");
+    send(f, "a");
+    for (int i = 0; i < 5; i++) {
+        drain(f);
+        pass_time(f, 61 * SECOND);
+    }
+    CHECK_INT(1, summary_of(f, "mail").dead);
+    CHECK_INT(1, summary_of(f, "mail").blocked);
+    CHECK_INT(3, health(f).failed);
+    CHECK_INT(1, health(f).dead);
+    s.fails[0] = 0;
+    OK(ef_outbox_requeue_dead(f->journal, EF_STR("mail"), EF_STR("me"), 10, &rows, &f->err));
+    drain(f);
+    CHECK_TEXT("a1 a2 ", s.got);
+    ef_row_list_release(&rows);
+    fixture_close(f);
+}
+
+static void what_the_sink_refuses_for_good_is_dead_at_once_and_can_be_skipped(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.refuses = 1};
+    ef_row_list rows = {0};
+    ef_outbox_act act = {.stream = EF_STR("a"),
+                         .seq = 1,
+                         .lane = EF_STR("mail"),
+                         .who = EF_STR("me"),
+                         .reason = EF_STR("too large for them")};
+
+    (void)state;
+    start(f, &s, (ef_publisher){.retain_ms = 60000});
+    send(f, "a");
+    send(f, "a");
+    drain(f);
+    CHECK_INT(1, summary_of(f, "mail").dead);
+    OK(ef_outbox_skip(f->journal, &act, &rows, &f->err));
+    drain(f);
+    CHECK_TEXT("a2 ", s.got);
+    CHECK_INT(0, summary_of(f, "mail").dead);
+    ef_row_list_release(&rows);
+    fixture_close(f);
+}
+
+/* --- a sink that is not at hand --------------------------------------------------------------- */
+
+static void a_sink_that_is_down_costs_no_attempts_and_nothing_is_lost(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.down = true};
+
+    (void)state;
+    start(f, &s, (ef_publisher){.attempts_max = 1});
+    send(f, "a");
+    send(f, "a");
+    for (int i = 0; i < 20; i++) {
+        drain(f);
+        pass_time(f, 31 * SECOND);
+    }
+    CHECK_INT(20, s.calls);
+    CHECK_INT(EF_PUBLISHER_RETRYING, health(f).state);
+    CHECK_TEXT("it is down", health(f).last_error.text);
+    CHECK_INT(0, summary_of(f, "mail").failed);
+    CHECK_INT(2, summary_of(f, "mail").pending + summary_of(f, "mail").processing);
+    s.down = false;
+    drain(f);
+    CHECK_TEXT("a1 a2 ", s.got);
+    CHECK_INT(EF_PUBLISHER_IDLE, health(f).state);
+    CHECK_INT(0, health(f).failures_in_a_row);
+    fixture_close(f);
+}
+
+static void what_was_not_tried_in_time_stays_queued(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.at_most = 2};
+
+    (void)state;
+    start(f, &s, (ef_publisher){0});
+    for (int i = 0; i < 5; i++)
+        send(f, "a");
+    drain(f);
+    CHECK_TEXT("a1 a2 a3 a4 a5 ", s.got);
+    CHECK_INT(0, summary_of(f, "mail").failed);
+    fixture_close(f);
+}
+
+/* --- owners that vanish ----------------------------------------------------------------------- */
+
+static void a_lease_that_is_lost_before_the_mark_delivers_again_and_skips_nothing(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.takes_us = 3600 * SECOND};
+
+    (void)state;
+    start(f, &s, (ef_publisher){0});
+    send(f, "a");
+    send(f, "a");
+    tick(f); /* delivered, but the mark came too late */
+    CHECK_TEXT("a1 a2 ", s.got);
+    s.takes_us = 0;
+    drain(f);
+    CHECK(strcmp(s.got, "a1 a2 a1 a2 ") == 0 || strcmp(s.got, "a1 a2 a1 a2 a2 ") == 0);
+    CHECK_INT(0, summary_of(f, "mail").pending);
+    fixture_close(f);
+}
+
+static void two_workers_share_the_partitions_and_deliver_each_once(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.down = false}, other = {.down = false};
+    ef_engine *engine;
+    ef_tick t;
+
+    (void)state;
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    if (!fixture_has_files(f)) {
+        fixture_close(f);
+        return;
+    }
+    publish_type(f, "sent");
+    set(f, to_file(f));
+    use_fake(f, f->engine, &s);
+    publishing(f->engine)->crew.whole = false;
+    engine = fixture_engine(f, "second");
+    for (int i = 0; i < 8;
+         i++) { /* each hears of the other and gives back what it should not have */
+        OK(ef_engine_work(engine, NULL, &t, &f->err));
+        if (i == 0) {
+            ef__bus_close(publishing(engine)->bus);
+            other.f = f;
+            OK(ef__bus_init(&other.base, &fake_ops, &(ef__bus_options){.url = EF_STR("fake:")},
+                            &f->err));
+            publishing(engine)->bus = &other.base;
+            publishing(engine)->crew.whole = false;
+        }
+        tick(f);
+        pass_time(f, 11 * SECOND);
+    }
+    for (int i = 0; i < 40; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "s%d-", i);
+        send(f, name);
+    }
+    for (int i = 0; i < 4; i++) {
+        OK(ef_engine_work(engine, NULL, &t, &f->err));
+        tick(f);
+    }
+    CHECK_INT(0, summary_of(f, "mail").pending);
+    CHECK(s.got[0] && other.got[0]);
+    for (int i = 0; i < 40; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "s%d-1 ", i);
+        CHECK(!strstr(s.got, name) != !strstr(other.got, name));
+    }
+    ef_engine_close(engine);
+    fixture_close(f);
+}
+
+/* --- operators -------------------------------------------------------------------------------- */
+
+static void a_paused_one_queues_and_goes_on_where_it_was(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.down = false};
+    ef_publisher p;
+    bool closed = false;
+
+    (void)state;
+    s.closed = &closed;
+    start(f, &s, (ef_publisher){0});
+    send(f, "a");
+    drain(f);
+    p = to_file(f);
+    p.paused = true;
+    set(f, p);
+    send(f, "a");
+    drain(f);
+    CHECK(closed);
+    CHECK_TEXT("a1 ", s.got);
+    CHECK_INT(EF_PUBLISHER_PAUSED, health(f).state);
+    CHECK_INT(1, summary_of(f, "mail").pending);
+    p.paused = false;
+    set(f, p);
+    use_fake(f, f->engine, &s);
+    drain(f);
+    CHECK_INT(0, summary_of(f, "mail").pending);
+    fixture_close(f);
+}
+
+static void one_that_is_removed_leaves_no_lease(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.fails = {1}};
+    ef_lease_kind kind = EF_LEASE_PUBLISHER;
+    ef_lease_list leases = {0};
+
+    (void)state;
+    start(f, &s, (ef_publisher){0});
+    send(f, "a");
+    drain(f);
+    REFUSED(EF_EXISTS, ef_publisher_remove(f->journal, EF_STR("mail"), false, NULL, &f->err));
+    OK(ef_publisher_remove(f->journal, EF_STR("mail"), true, NULL, &f->err));
+    REFUSED(EF_NOT_FOUND, ef_publisher_remove(f->journal, EF_STR("mail"), true, NULL, &f->err));
+    drain(f);
+    tick(f);
+    CHECK(!publishing(f->engine));
+    OK(ef_lease_ls(f->journal, &kind, &leases, &f->err));
+    for (size_t i = 0; i < leases.count; i++)
+        CHECK(!leases.items[i].live);
+    ef_lease_list_release(&leases);
+    fixture_close(f);
+}
+
+static void what_a_sink_has_forgotten_is_sent_again_before_anything_new(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.down = false};
+
+    (void)state;
+    start(f, &s, (ef_publisher){.retain_ms = 60000});
+    send(f, "a");
+    send(f, "b");
+    drain(f);
+    CHECK_TEXT("a1 b1 ", s.got);
+    s.base.lost = true;
+    send(f, "a");
+    drain(f);
+    CHECK_TEXT("a1 b1 a1 b1 a2 ", s.got);
+    CHECK_INT(2, health(f).republished);
+    pass_time(f, 71 * SECOND); /* what is kept no longer cannot be */
+    drain(f);
+    s.base.lost = true;
+    drain(f);
+    CHECK_TEXT("a1 b1 a1 b1 a2 ", s.got);
+    fixture_close(f);
+}
+
+static void runs_publish_nothing(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.down = false};
+    ef_run_list run = {0};
+
+    (void)state;
+    start(f, &s, (ef_publisher){0});
+    deploy(f, SUMS);
+    append(f, "a", "added", GOOD);
+    send(f, "a");
+    drain(f);
+    CHECK_TEXT("a2 ", s.got);
+    OK(ef_run_request(f->journal, &(ef_run){.mode = EF_RUN_REBUILD, .projection = EF_STR("sums")},
+                      &run, &f->err));
+    drain(f);
+    CHECK_TEXT("a2 ", s.got);
+    ef_run_list_release(&run);
+    fixture_close(f);
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static void the_key_is_what_the_partitioner_makes_of_the_event(void **state)
+{
+    static const char *const by[] = {"stream", "tenant", "type", "data.of.id"};
+    static const char *const keys[] = {"s/1 s/2 ", "/1 /2 ", "sent/1 sent/2 ", "c7/1 s/2 "};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        fixture fx, *f = &fx;
+        fake s = {.down = false};
+
+        start(f, &s, (ef_publisher){.partition_by = ef_str_from(by[i])});
+        append(f, "s", "sent", "{\"of\":{\"id\":\"c7\"}}");
+        append(f, "s", "sent", "{\"of\":[1]}");
+        drain(f);
+        CHECK_TEXT(keys[i], s.keys);
+        fixture_close(f);
+    }
+}
+
+static void what_shares_a_stream_or_a_key_keeps_its_order(void **state)
+{
+    ef_event events[5] = {{.stream = EF_STR("a"), .type = EF_STR("x")},
+                          {.stream = EF_STR("b"), .type = EF_STR("y")},
+                          {.stream = EF_STR("c"), .type = EF_STR("x")},
+                          {.stream = EF_STR("d"), .type = EF_STR("z")},
+                          {.stream = EF_STR("b"), .type = EF_STR("x")}};
+    ef__bus_message m[5] = {{0}};
+    ef__arena arena = EF__ARENA_INIT(1u << 20);
+    ef_publisher p = {.partition_by = EF_STR("type")};
+
+    (void)state;
+    for (size_t i = 0; i < 5; i++)
+        m[i].event = &events[i];
+    CHECK(ef__publish_keys(&p, m, 5, true, &arena, NULL) == EF_OK);
+    CHECK_INT(0, m[0].group);
+    CHECK_INT(0, m[1].group); /* by its stream it is joined with the last, by type with the first */
+    CHECK_INT(0, m[2].group);
+    CHECK_INT(3, m[3].group);
+    CHECK_INT(0, m[4].group);
+    p.partition_by = EF_STR("stream");
+    CHECK(ef__publish_keys(&p, m, 5, true, &arena, NULL) == EF_OK);
+    CHECK_INT(1, m[4].group);
+    CHECK_INT(2, m[2].group);
+    ef__arena_release(&arena);
+}
+
+/* --- definitions ------------------------------------------------------------------------------ */
+
+static void a_definition_is_kept_with_its_defaults(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_publisher_list list = {0};
+
+    (void)state;
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    set(f, (ef_publisher){.name = EF_STR("m"),
+                          .url = EF_STR("file:/tmp/x"),
+                          .types = EF_STR("order.*"),
+                          .secret = EF_STR("env:KEY"),
+                          .file_bytes = 7});
+    OK(ef_publisher_get(f->journal, EF_STR("m"), &list, &f->err));
+    CHECK_STR("file:/tmp/x", list.items[0].url);
+    CHECK_STR("order.*", list.items[0].types);
+    CHECK_STR("stream", list.items[0].partition_by);
+    CHECK_STR("env:KEY", list.items[0].secret);
+    CHECK_INT(60000, list.items[0].retry_ms);
+    CHECK_INT(0, list.items[0].attempts_max);
+    CHECK_INT(EF_RETAIN_NONE, list.items[0].retain_ms);
+    CHECK_INT(7, list.items[0].file_bytes);
+    REFUSED(EF_NOT_FOUND, ef_publisher_get(f->journal, EF_STR("*"), &list, &f->err));
+    ef_publisher_list_release(&list);
+    fixture_close(f);
+}
+
+static void what_cannot_be_meant_is_refused(void **state)
+{
+    static const ef_publisher bad[] = {
+        {.url = EF_STR("ftp://x")},
+        {.url = EF_STR("file:")},
+        {.url = EF_STR("file:/a b")},
+        {.url = EF_STR("file:/x"), .partition_by = EF_STR("weekday")},
+        {.url = EF_STR("file:/x"), .partition_by = EF_STR("data.")},
+        {.url = EF_STR("file:/x"), .secret = EF_STR("hunter2")},
+        {.url = EF_STR("file:/x"), .retry_ms = -1},
+        {.url = EF_STR("file:/x"), .attempts_max = -1},
+        {.url = EF_STR("file:/x"), .retain_ms = -2},
+        {.url = EF_STR("file:/x"), .file_bytes = -1},
+        {.url = EF_STR("file:/x"), .in_flight = 257},
+    };
+    fixture fx, *f = &fx;
+    ef_publisher_list list = {0};
+
+    (void)state;
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ef_publisher p = bad[i];
+        p.name = EF_STR("m");
+        REFUSED(EF_BAD_INPUT, ef_publisher_set(f->journal, &p, &f->err));
+    }
+    OK(ef_publisher_ls(f->journal, &list, &f->err));
+    CHECK_INT(0, list.count);
+    ef_publisher_list_release(&list);
+    fixture_close(f);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_published_goes_out_in_order_and_its_rows_go),
+        cmocka_unit_test(a_failed_message_holds_back_its_own_stream_only),
+        cmocka_unit_test(without_a_limit_it_is_tried_for_ever_with_one_it_dies),
+        cmocka_unit_test(what_the_sink_refuses_for_good_is_dead_at_once_and_can_be_skipped),
+        cmocka_unit_test(a_sink_that_is_down_costs_no_attempts_and_nothing_is_lost),
+        cmocka_unit_test(what_was_not_tried_in_time_stays_queued),
+        cmocka_unit_test(a_lease_that_is_lost_before_the_mark_delivers_again_and_skips_nothing),
+        cmocka_unit_test(two_workers_share_the_partitions_and_deliver_each_once),
+        cmocka_unit_test(a_paused_one_queues_and_goes_on_where_it_was),
+        cmocka_unit_test(one_that_is_removed_leaves_no_lease),
+        cmocka_unit_test(what_a_sink_has_forgotten_is_sent_again_before_anything_new),
+        cmocka_unit_test(runs_publish_nothing),
+        cmocka_unit_test(the_key_is_what_the_partitioner_makes_of_the_event),
+        cmocka_unit_test(what_shares_a_stream_or_a_key_keeps_its_order),
+        cmocka_unit_test(a_definition_is_kept_with_its_defaults),
+        cmocka_unit_test(what_cannot_be_meant_is_refused),
+    };
+
+    fixture_backend = argc > 1 ? argv[1] : "memory";
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
