@@ -25,7 +25,8 @@ extern "C" {
 /* Zero means the default. */
 typedef struct ef_publisher {
     ef_str name;
-    ef_str url;   /* file:PATH, file:- (stdout), https://HOST/PATH */
+    ef_str url;   /* file:PATH, file:- (stdout), https://HOST/PATH,
+                   * nats://HOST:PORT/SUBJECT */
     ef_str types; /* comma list of NAME or PREFIX*; "" all that are published */
     /* "stream" (default), "tenant", "type", or a member of the data, as "data.customer.id": what
      * goes along as the message's key. By another key than the stream, one worker at a time has
@@ -34,13 +35,13 @@ typedef struct ef_publisher {
     int64_t retry_ms;     /* after a failure; default 60,000 */
     int64_t attempts_max; /* dead at this failure; default never */
     int64_t retain_ms;    /* which events were published is kept for so long, so that they can be
-                           * handed out again; default EF_RETAIN_NONE */
+                           * handed out again; default 10 min for nats, else EF_RETAIN_NONE */
     int64_t timeout_ms;   /* for an answer; default 10,000 */
     int64_t file_bytes;   /* file: a new one is begun at this size; default never */
     int32_t file_count;   /* … and so many old ones are kept; default 10 */
     int32_t in_flight;    /* webhook: requests at once; default 8 */
     ef_str secret;      /* "file:PATH" or "env:NAME": where a worker reads what webhooks are signed
-                         * by; never the secret itself */
+                         * by, or who it is for NATS; never the secret itself */
     bool allow_private; /* webhook: may go to addresses that are not public */
     bool paused;        /* events queue up; nothing is delivered */
 } ef_publisher;

@@ -21,6 +21,9 @@ static const kind kinds[] = {
     {"http://", ef__bus_webhook_check, ef__bus_webhook_open},
     {"https://", ef__bus_webhook_check, ef__bus_webhook_open},
 #endif
+#ifdef EF_HAVE_NATS
+    {"nats://", ef__bus_nats_check, ef__bus_nats_open},
+#endif
 };
 
 static bool begins(ef_str text, const char *with)
@@ -37,10 +40,11 @@ static ef_status find_kind(ef_str url, const kind **out, ef_error *err)
             *out = &kinds[i];
             return EF_OK;
         }
-    if (begins(url, "http://") || begins(url, "https://"))
+    if (begins(url, "http://") || begins(url, "https://") || begins(url, "nats://"))
         return ef_fail(err, EF_UNSUPPORTED, "'%.*s': this build has no such sink", EF_STR_ARG(url));
     return ef_fail(err, EF_BAD_INPUT,
-                   "'%.*s' is no address to publish to: file:PATH or https://HOST/PATH is needed",
+                   "'%.*s' is no address to publish to: file:PATH, https://HOST/PATH or "
+                   "nats://HOST:PORT/SUBJECT is needed",
                    EF_STR_ARG(url));
 }
 

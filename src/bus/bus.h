@@ -32,7 +32,7 @@ typedef struct ef__bus_options {
     int64_t file_bytes;      /* file: a new one is begun at this size; 0: never */
     int32_t file_count;      /* … and so many old ones are kept; 0: 10 */
     int32_t in_flight;       /* webhook: requests at once; 0: 8 */
-    ef_str secret;           /* webhook: to sign by; "" none */
+    ef_str secret;           /* webhook: to sign by; nats: USER:PASSWORD or a token; "" none */
     bool allow_private;      /* webhook: addresses that are not public may be called */
     ef_str progress;         /* what `progress` said last, in this process or another */
     const atomic_bool *stop; /* may be NULL: set when the call should come to its end */
@@ -111,5 +111,7 @@ ef_status ef__bus_file_check(const ef__bus_options *options, ef_error *err);
 ef_status ef__bus_file_open(const ef__bus_options *options, ef__bus **out, ef_error *err);
 ef_status ef__bus_webhook_check(const ef__bus_options *options, ef_error *err);
 ef_status ef__bus_webhook_open(const ef__bus_options *options, ef__bus **out, ef_error *err);
+ef_status ef__bus_nats_check(const ef__bus_options *options, ef_error *err);
+ef_status ef__bus_nats_open(const ef__bus_options *options, ef__bus **out, ef_error *err);
 
 #endif

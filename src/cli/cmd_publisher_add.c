@@ -140,19 +140,21 @@ static const cli_argument arguments[] = {
 };
 
 static const cli_option options[] = {
-    {"to", 0, "URL", NULL, NULL, "file:PATH, file:- (stdout) or https://HOST/PATH"},
+    {"to", 0, "URL", NULL, NULL,
+     "file:PATH, file:- (stdout), https://HOST/PATH, nats://HOST:PORT/SUBJECT"},
     {"types", 0, "LIST", NULL, NULL, "only these: NAME or PREFIX*, with commas between them"},
     {"partition-by", 0, "WHAT", NULL, "stream,tenant,type",
      "the key of messages: stream (default), tenant, type, data.MEMBER"},
     {"retry", 0, "TIME", NULL, NULL, "try what failed again after this time (default 60s)"},
     {"attempts", 0, "N", NULL, NULL, "dead at the Nth failure (default never)"},
     {"retain", 0, "TIME", NULL, NULL,
-     "keep note of what was published for so long (default not at all)"},
+     "keep note of what was published for so long (default 10m for nats, else not)"},
     {"timeout", 0, "TIME", NULL, NULL, "wait so long for an answer (default 10s)"},
     {"file-bytes", 0, "N", NULL, NULL, "file: begin a new one at this size (default never)"},
     {"files", 0, "N", NULL, NULL, "file: keep so many old ones (default 10)"},
     {"in-flight", 0, "N", NULL, NULL, "webhook: so many requests at once (default 8)"},
-    {"secret-file", 0, "PATH", NULL, "@file", "where workers read what webhooks are signed by"},
+    {"secret-file", 0, "PATH", NULL, "@file",
+     "where workers read what webhooks are signed by, or NATS' USER:PASSWORD or token"},
     {"secret-env", 0, "NAME", NULL, NULL, "the same, from the worker's environment"},
     {"allow-private", 0, NULL, NULL, NULL, "webhook: also to addresses that are not public"},
     {"paused", 0, NULL, NULL, NULL, "queue, but deliver nothing yet"},
@@ -162,7 +164,7 @@ static const cli_option options[] = {
 
 const cli_command cli_cmd_publisher_add = {
     .name = "publisher add",
-    .summary = "hand events to a file or a webhook",
+    .summary = "hand events to a file, a webhook or NATS",
     .options = options,
     .arguments = arguments,
     .more =

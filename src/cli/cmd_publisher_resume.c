@@ -19,6 +19,6 @@ const cli_command cli_cmd_publisher_resume = {
     .summary = "let a paused publisher go on",
     .arguments = arguments,
     .more = "What queued up meanwhile is delivered in its order.",
-    .example = "everfold publisher resume mail",
+    .example = "everfold publisher resume archive",
     .run = run_resume,
 };

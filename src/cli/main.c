@@ -18,7 +18,7 @@ const cli_group cli_groups[] = {
     {"projection", "programs that are deployed, and how far they are"},
     {"view", "what the projections made of the events"},
     {"outbox", "what still has to be taken, and what went wrong"},
-    {"publisher", "events that are handed to files and webhooks"},
+    {"publisher", "events that are handed to files, webhooks and NATS"},
     {"act", "what operators did"},
     {"gaps", "events that a projection lacks"},
     {"run", "replays, rebuilds and verifications"},

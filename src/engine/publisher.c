@@ -16,6 +16,7 @@
 #define RETRY_MS 60000
 #define RETRY_MS_MAX (24LL * 3600 * 1000)
 #define TIMEOUT_MS_MAX 300000
+#define NATS_RETAIN_MS 600000 /* five times as long as a broker leaves what it has unsynced */
 #define IN_FLIGHT 8
 #define IN_FLIGHT_MAX 256
 #define FILE_COUNT 10
@@ -39,7 +40,7 @@ static ef_publisher with_defaults(const ef_publisher *given)
     if (!p.retry_ms)
         p.retry_ms = RETRY_MS;
     if (!p.retain_ms)
-        p.retain_ms = EF_RETAIN_NONE;
+        p.retain_ms = begins(p.url, "nats:") ? NATS_RETAIN_MS : EF_RETAIN_NONE;
     if (!p.timeout_ms)
         p.timeout_ms = EF__BUS_TIMEOUT_MS;
     if (!p.file_count)

@@ -12,16 +12,19 @@
 
 #include <everfold/lease.h>
 #include <everfold/outbox.h>
+#include <everfold/publisher.h>
 #include <everfold/run.h>
 #include <everfold/version.h>
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define RUNS_MAX 100
 #define PROJECTIONS_MAX 200 /* with series of their own; everfold_projections counts all */
 #define LANES_MAX 200
 #define POSTS_MAX 72
+#define PUBLISHERS_MAX 64
 
 static const int64_t bucket_us[EF__BUCKETS] = {100,     250,     500,     1000,    2500,
                                                5000,    10000,   25000,   100000,  250000,
@@ -235,6 +238,28 @@ static void write_posts(ef__buf *out, const ef__server *server)
     for (size_t i = 0; i < count; i++)
         labelled(out, "post_stalled_seconds", "post", ef_str_from(posts[i].name),
                  posts[i].stalled_us / 1000000);
+}
+
+/* The publishers of this process. Their names are of a small set: a process has at most 64. */
+static void write_publishers(ef__buf *out, ef_engine *engine)
+{
+    ef_publisher_health *is = calloc(PUBLISHERS_MAX, sizeof(*is));
+    size_t count = is && engine ? ef_engine_publishers(engine, is, PUBLISHERS_MAX) : 0;
+
+    count = count < PUBLISHERS_MAX ? count : PUBLISHERS_MAX;
+    family(out, "publisher_published_total", "counter", "Messages that sinks have taken.");
+    for (size_t i = 0; i < count; i++)
+        labelled(out, "publisher_published_total", "publisher", ef_str_from(is[i].name),
+                 is[i].published);
+    family(out, "publisher_failed_total", "counter", "Messages that sinks have refused.");
+    for (size_t i = 0; i < count; i++)
+        labelled(out, "publisher_failed_total", "publisher", ef_str_from(is[i].name), is[i].failed);
+    family(out, "publisher_sink_failures", "gauge",
+           "How often in a row a sink was not at hand; 0: it is.");
+    for (size_t i = 0; i < count; i++)
+        labelled(out, "publisher_sink_failures", "publisher", ef_str_from(is[i].name),
+                 is[i].failures_in_a_row);
+    free(is);
 }
 
 /* --- the stores ---------------------------------------------------------------------------------
@@ -466,6 +491,7 @@ static ef_status metrics(ef__request *r, ef_error *err)
     write_waits(&r->out, &server->meter);
     write_traces(&r->out, server);
     write_posts(&r->out, server);
+    write_publishers(&r->out, server->options.engine);
     if (st == EF_OK)
         st = write_journal(&r->out, server->options.journal, err);
     if (st == EF_OK)
