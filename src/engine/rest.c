@@ -23,7 +23,7 @@ static bool is_quiet(const ef_engine *e, const ef_tick *t, int64_t head)
 static void give_back(ef_engine *e)
 {
     pthread_mutex_lock(&e->working);
-    ef__crew_leave(e);
+    ef__crew_leave(&e->crew);
     e->crew.next_beat_us = 0;
     pthread_mutex_unlock(&e->working);
     e->rest.resting = true;
