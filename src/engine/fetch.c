@@ -172,7 +172,8 @@ ef_status ef__workset_fetch(ef__workset *set, const ef__apply_event *events, siz
     if (st == EF_OK)
         st = read_wanted(set, &w, read_marks, err);
     w.count = 0;
-    if (st == EF_OK)
+    /* A whole one that has dropped nothing has every view that there is in its folder. */
+    if (st == EF_OK && (!set->whole || set->dropped))
         st = want_views(set, events, count, out_marks, &w, err);
     if (st == EF_OK)
         st = read_wanted(set, &w, read_views, err);

@@ -13,6 +13,9 @@
 
 #define BATCH_GROWTH 16 /* a backlog is taken in batches of up to so many times the usual one … */
 #define BATCH_STEP 4    /* … each so many times the one before */
+/* Events times projections of a batch: all that they change is in memory at once, and if all of it
+ * failed, all of it would be filed by one mark. */
+#define BATCH_OUTCOMES ((size_t)5 * EF_LIMIT_TAKE_ROWS)
 
 /* A batch on its way through a pass. */
 typedef struct pass {
@@ -194,15 +197,23 @@ static ef_status take(pass *p, size_t limit, ef_error *err)
                           &p->taken, err);
 }
 
-/* Large batches while there is a backlog, the usual ones again when it is gone. */
-static void adapt(ef_engine *e, size_t usual, bool more)
+static size_t largest_batch(size_t usual, size_t projections)
 {
     size_t most =
         usual < EF_LIMIT_TAKE_ROWS / BATCH_GROWTH ? usual * BATCH_GROWTH : EF_LIMIT_TAKE_ROWS;
 
+    return most * projections > BATCH_OUTCOMES ? BATCH_OUTCOMES / projections : most;
+}
+
+/* Large batches while there is a backlog, the usual ones again when it is gone. */
+static void adapt(ef_engine *e, size_t usual, size_t projections, bool more)
+{
+    size_t most = largest_batch(usual, projections);
+
     e->batch = e->batch ? e->batch : usual;
     e->batch = more ? e->batch * BATCH_STEP : e->batch / BATCH_STEP;
-    e->batch = e->batch < usual ? usual : e->batch > most ? most : e->batch;
+    e->batch = e->batch > most ? most : e->batch;
+    e->batch = e->batch < usual ? usual : e->batch;
 }
 
 static ef_status step(pass *p, size_t usual, ef_error *err)
@@ -216,10 +227,12 @@ static ef_status step(pass *p, size_t usual, ef_error *err)
     suspect = p->taken.items[0].suspect;
     alone = suspect && p->taken.count == 1 && !p->taken.more && !e->careful;
     e->careful = suspect && p->taken.more; /* the last of them is not one that was alone in hand */
-    adapt(e, usual, p->taken.more && !suspect);
     p->tick->claimed += (int64_t)p->taken.count;
     p->tick->more = p->tick->more || p->taken.more || suspect;
-    return alone ? set_aside(p, err) : apply_taken(p, err);
+    st = alone ? set_aside(p, err) : apply_taken(p, err);
+    if (st == EF_OK)
+        adapt(e, usual, p->set.count, p->taken.more && !suspect);
+    return st;
 }
 
 ef_status ef__queue_step(ef_engine *e, const ef_work_options *options, ef_tick *tick, ef_error *err)

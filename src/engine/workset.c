@@ -180,10 +180,12 @@ static void shrink(ef__workset *set)
         names += name_bytes(s);
         views += ef__folder_bytes(s->folder);
     }
-    if (names > max / 4 * 3)
+    if (names > max / 4 * 3) {
         ef__workset_reset(set);
-    else if (names + views > max)
+    } else if (names + views > max) {
         ef__folder_reset(set->folder);
+        set->dropped = true;
+    }
 }
 
 void ef__workset_settle(ef__workset *set, const ef__generation_change *change)
@@ -212,6 +214,7 @@ void ef__workset_reset(ef__workset *set)
     ef__pair_map_reset(&set->marks);
     ef__pair_map_reset(&set->digests);
     set->whole = false;
+    set->dropped = false;
 }
 
 /* --- opening, closing, keeping ---------------------------------------------------------------- */

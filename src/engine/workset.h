@@ -41,8 +41,9 @@ typedef struct ef__workset {
     /* As the generation was when it was settled: what a kept one is good for. */
     int64_t era, position, events;
     uint8_t digest[EF__DIGEST_BYTES];
-    bool whole; /* it began with an empty generation: a stream or view that has no mark or digest
-                   here has none in the store */
+    bool whole;   /* it began with an empty generation: a stream or view that has no mark or digest
+                     here has none in the store */
+    bool dropped; /* views that have a digest here may not be in the folder any more */
     uint64_t batch; /* which one it is at, from 1 on */
     ef__folder *folder;
     ef__pair_map marks;   /* ef__mark, by stream */

@@ -6,6 +6,7 @@
 
 #include "../../src/engine/engine_priv.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Fails on an event with bad set. */
@@ -212,29 +213,57 @@ static void a_backlog_is_taken_in_growing_batches(void **state)
     fixture_close(f);
 }
 
-/* More than the outbox gives at once would be refused, in every pass from then on. */
-static void a_large_batch_grows_no_further_than_the_outbox_gives(void **state)
+static void append_many(fixture *f, size_t count)
 {
-    enum { USUAL = 9000, QUEUED = USUAL + 2 };
-    fixture fx, *f = &fx;
-    ef_work_options options = {.batch = USUAL};
-    ef_new_event *events = calloc(QUEUED, sizeof *events);
-    ef_place *places = calloc(QUEUED, sizeof *places);
-    ef_tick t = {.more = true};
+    ef_new_event *events = calloc(count, sizeof *events);
+    ef_place *places = calloc(count, sizeof *places);
 
-    (void)state;
-    start(f);
-    for (size_t i = 0; i < QUEUED; i++)
+    CHECK(events && places);
+    for (size_t i = 0; i < count; i++)
         events[i] = (ef_new_event){.stream = EF_STR("s"),
                                    .type = EF_STR("added"),
                                    .data = EF_STR(GOOD),
                                    .expected_seq = EF_ANY_SEQ};
-    OK(ef_journal_append(f->journal, events, QUEUED, places, &f->err));
+    OK(ef_journal_append(f->journal, events, count, places, &f->err));
+    free(places);
+    free(events);
+}
+
+/* More than the outbox gives at once would be refused, in every pass from then on. */
+static void a_large_batch_grows_no_further_than_the_outbox_gives(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_work_options options = {.batch = 9000};
+    ef_tick t = {.more = true};
+
+    (void)state;
+    start(f);
+    append_many(f, 9002);
     for (int ticks = 0; t.more && ticks < 10; ticks++)
         OK(ef_engine_work(f->engine, &options, &t, &f->err));
     CHECK_TEXT("{\"n\":9002,\"sum\":9002}", view_data(f, "sums", "a"));
-    free(places);
-    free(events);
+    fixture_close(f);
+}
+
+static void with_many_projections_batches_grow_less(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_work_options options = {.batch = 1000};
+    char program[100];
+    ef_tick t;
+
+    (void)state;
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    for (int i = 0; i < 25; i++) {
+        (void)snprintf(program, sizeof program,
+                       "projection p%d version 1\n  view stream\n\non never\n  n += 1\n", i);
+        deploy(f, program);
+    }
+    drain(f);
+    append_many(f, 1001);
+    OK(ef_engine_work(f->engine, &options, &t, &f->err));
+    CHECK(t.more);
+    CHECK_INT(80000 / 25, f->engine->batch);
     fixture_close(f);
 }
 
@@ -425,6 +454,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_requeue_tries_anew_from_no_attempts),
         cmocka_unit_test(a_backlog_is_taken_in_growing_batches),
         cmocka_unit_test(a_large_batch_grows_no_further_than_the_outbox_gives),
+        cmocka_unit_test(with_many_projections_batches_grow_less),
         cmocka_unit_test(what_was_in_hand_is_tried_with_care_and_nothing_is_lost),
         cmocka_unit_test(
             one_that_was_alone_in_hand_counts_an_attempt_in_every_projection_that_lacks_it),
