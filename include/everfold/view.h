@@ -101,6 +101,27 @@ int64_t ef_view_place_as_of(const ef_view_place *place);
 ef_status ef_view_place_now(ef_engine *engine, ef_str projection, ef_str tenant, ef_view_place *out,
                             ef_error *err);
 
+/* What one event made of a view. */
+typedef struct ef_view_step {
+    const ef_event *event; /* without data and meta */
+    ef_str after;          /* JSON; ptr NULL when it was deleted */
+} ef_view_step;
+
+typedef struct ef_view_past {
+    const ef_view_step *steps; /* oldest first */
+    size_t count;
+    ef_str before; /* the first step; ptr NULL when it was not there */
+    bool more;     /* there are earlier ones */
+    struct ef__batch_room *room;
+} ef_view_past;
+
+void ef_view_past_release(ef_view_past *past);
+
+/* The last changes of a view, up to `limit` (0 means 100, at most 1,000), each with what it was
+ * like then; fewer when views are large. EF_NOT_FOUND: no event has made it. */
+ef_status ef_view_history(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
+                          size_t limit, ef_view_past *out, ef_error *err);
+
 typedef struct ef_view_changes_query {
     ef_str projection;
     ef_str tenant;

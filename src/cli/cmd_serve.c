@@ -187,6 +187,7 @@ static ef_status start_server(serving *s, ef_error *err)
                               .tokens = s->tokens,
                               .hosts = text_of(c, "server.hosts"),
                               .mode = cli_mode_name(c->mode),
+                              .url = c->journal_shown,
                               .threads_max = ef__settings_int(set, "server.threads"),
                               .connections_max = ef__settings_int(set, "server.connections"),
                               .body_bytes_max = ef__settings_int(set, "server.body"),
@@ -196,6 +197,7 @@ static ef_status start_server(serving *s, ef_error *err)
                               .otlp_url = otlp_url(s->otlp),
                               .otlp_headers = getenv("OTEL_EXPORTER_OTLP_HEADERS"),
                               .otlp_service = getenv("OTEL_SERVICE_NAME"),
+                              .no_monitor = !ef__settings_bool(set, "server.monitor"),
                               .log = &c->log},
         &s->server, err);
 }

@@ -273,7 +273,7 @@ void cli_demo_say(const cli *c, const char *url)
     ef_str data = cli_setting(c, "data").value;
     const char *name = c->program;
 
-    cli_say(c, "The shop is open: look at %s/v1/projections, and try, in another terminal:", url);
+    cli_say(c, "The shop is open: look at %s/ in a browser, and try, in another terminal:", url);
     cli_say(c, "  export EVERFOLD_DATA=%.*s", EF_STR_ARG(data));
     cli_say(c,
             "  %s view query customer_orders --sort -total --fields orders,total,status --limit 5",

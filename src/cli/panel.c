@@ -2,6 +2,7 @@
  * panel.c - see panel.h.
  *
  *     everfold work  outbox_apply_only  up 0:01:23
+ *     All is well: every event is in every view.
  *     summary     worker w  heartbeat 2 s ago …     throughput  claimed 5 …
  *     partitions  desired 16 …                      posts       queue idle …
  *     PROJECTION  STATE  LAG  AGE  VIEWS  FAILURES  UNACCOUNTED
@@ -9,6 +10,7 @@
  *     q quit  p pause …
  */
 #include "panel.h"
+#include "../shape/health.h"
 #include "layout.h"
 
 #include <inttypes.h>
@@ -18,6 +20,7 @@
 #define THREE_COLUMNS 140
 #define TWO_LISTS 150 /* from this width on lists stand side by side */
 #define SHORT_HEADS 72
+#define HEALTH_ROWS_MIN 6 /* a terminal that is lower has no line for the sentence */
 #define NO_LIMIT (SIZE_MAX / 2)
 
 /* --- words for numbers --------------------------------------------------------------------------
@@ -453,21 +456,48 @@ static void draw_title(const cli_panel_facts *f, const cli_panel_view *v, ef__bu
     ef__buf_add_char(out, '\n');
 }
 
+/* How it is, in the same words as the monitor's. */
+static void draw_health(const cli_panel_facts *f, const cli_panel_view *v, ef__buf *out)
+{
+    static const char *const marks[] = {CLI_MARK_PLAIN, CLI_MARK_YELLOW, CLI_MARK_RED};
+    const cli_overview *o = f->overview;
+    ef__health_facts facts = {.outbox = &o->outbox,
+                              .projections = &o->projections,
+                              .workers_live = o->workers_live,
+                              .unaccounted = o->unaccounted,
+                              .views_unreadable = o->views_error.status != EF_OK};
+    char text[EF__HEALTH_TEXT];
+    ef__health health = ef__health_of(&facts, text);
+    ef__buf line = EF__BUF_INIT(CLI_OUT_MAX);
+
+    ef__buf_add_text(&line, marks[health]);
+    cli_escape(&line, ef_str_from(text));
+    ef__buf_add_text(&line, CLI_MARK_PLAIN);
+    cli_line_write(out, ef__buf_str(&line), v->width, v->colour);
+    ef__buf_add_char(out, '\n');
+    ef__buf_release(&line);
+}
+
 void cli_panel_draw(const cli_panel_facts *f, const cli_panel_view *v, ef__buf *out)
 {
     size_t height = v->height > 0 ? v->height : NO_LIMIT;
     size_t frame = v->keys && height > 2 ? 2 : 1; /* the title, the keys */
+    bool keys = frame == 2;
     size_t start;
 
     draw_title(f, v, out);
     start = out->len;
+    if (height > HEALTH_ROWS_MIN) {
+        draw_health(f, v, out);
+        frame++;
+    }
     if (v->page == CLI_PANEL_ERRORS)
         draw_errors(f, v, height - frame, out);
     else if (v->page == CLI_PANEL_HELP)
         draw_help(v, height - frame, out);
     else
         draw_all(f, v, height - frame, out);
-    if (frame < 2)
+    if (!keys)
         return;
     /* The keys stand in the last line, however little there is above them. */
     size_t rows = 1;

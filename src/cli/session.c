@@ -78,6 +78,7 @@ static const ef__setting_spec specs[] = {
     {"server.drain", EF__SETTING_DURATION, "10s", 0, 3600 * 1000, NULL, NULL,
      "how long requests in hand may take when the server stops"},
     {"server.access_log", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "log every request"},
+    {"server.monitor", EF__SETTING_BOOL, "true", 0, 0, NULL, NULL, "show the monitor at /"},
 };
 
 ef_status cli_settings_table_open(ef__settings **out, ef_error *err)

@@ -4,7 +4,9 @@
  * Both fold the journal anew, in memory and aside. Programs are pure, so what comes out is what
  * was.
  */
+#include "pair_map.h"
 #include "skip.h"
+#include "workset.h"
 
 #include "../fold/folder.h"
 
@@ -25,7 +27,9 @@ struct past {
     /* what is looked for */
     bool (*changed)(struct past *past, const ef_event *event, const ef__folded_view *view);
     void *context;
-    ef__buf data; /* the view as it is so far; "" when it is not there */
+    ef__buf data;      /* the view as it is so far; "" when it is not there */
+    bool holds;        /* a stream stops at an event that fails, as in the queue's lanes … */
+    ef__pair_map held; /* … and is here then */
     int64_t last_position;
     bool there;
 };
@@ -52,6 +56,23 @@ static ef_status look(struct past *p, const ef_event *event, bool *out_go_on, ef
     return st;
 }
 
+/* Does the event wait behind one of its stream that failed? */
+static bool is_held(const struct past *p, const ef_event *event)
+{
+    return p->holds && ef__pair_map_find(&p->held, event->tenant, event->stream);
+}
+
+static ef_status hold(struct past *p, const ef_event *event, ef_error *err)
+{
+    bool is_new;
+
+    if (!p->holds)
+        return EF_OK;
+    return ef__pair_map_at(&p->held, event->tenant, event->stream, &is_new)
+               ? EF_OK
+               : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+}
+
 static ef_status refold_batch(struct past *p, const ef_batch *batch, bool *out_go_on, ef_error *err)
 {
     ef_status st = EF_OK;
@@ -62,11 +83,13 @@ static ef_status refold_batch(struct past *p, const ef_batch *batch, bool *out_g
             *out_go_on = false;
             break;
         }
-        if (ef__skips_has(p->engine, p->skips, &batch->events[i]))
+        if (ef__skips_has(p->engine, p->skips, &batch->events[i]) || is_held(p, &batch->events[i]))
             continue;
         st = ef__folder_apply(p->folder, &batch->events[i], &outcome, err);
         if (st == EF_OK && outcome.result == EF__FOLD_APPLIED)
             st = look(p, &batch->events[i], out_go_on, err);
+        else if (st == EF_OK && outcome.result == EF__FOLD_FAILED)
+            st = hold(p, &batch->events[i], err);
     }
     return st;
 }
@@ -101,6 +124,7 @@ static ef_status open_past(struct past *p, ef_str projection, ef_error *err)
     ef_status st = ef__engine_routed(p->engine, projection, &p->list, &p->generation, err);
 
     p->data = (ef__buf)EF__BUF_INIT(64u << 20);
+    p->held = (ef__pair_map)EF__PAIR_MAP_INIT(bool, SIZE_MAX);
     if (st == EF_OK)
         st = ef__engine_program(p->engine, p->generation, &program, err);
     if (st == EF_OK)
@@ -116,6 +140,7 @@ static void close_past(struct past *p)
 {
     ef__folder_close(p->folder);
     ef__buf_release(&p->data);
+    ef__pair_map_release(&p->held);
     ef__room_release(&p->list.room);
 }
 
@@ -238,4 +263,190 @@ ef_status ef_view_at(ef_engine *e, ef_str projection, ef_str tenant, ef_str id, 
     }
     close_past(&p);
     return st;
+}
+
+/* --- history
+ * ----------------------------------------------------------------------------------------- */
+
+#define STEPS_DEFAULT 100
+#define STEPS_MAX 1000
+#define STEPS_BYTES_MAX (32u << 20)
+
+/* One change, as it is found. */
+struct step {
+    ef_event event; /* texts in `texts` */
+    char *texts;    /* stream, id and type, one behind the other */
+    char *after;    /* NULL: deleted */
+    size_t after_len;
+};
+
+/* The last ones; the oldest gives way, and stays as what was before the first. */
+struct steps {
+    struct step *items; /* a ring */
+    size_t first, count, limit, bytes;
+    char *before;
+    size_t before_len;
+    bool more, failed;
+};
+
+static void drop_first(struct steps *s)
+{
+    struct step *gone = &s->items[s->first];
+
+    free(s->before);
+    s->before = gone->after;
+    s->before_len = gone->after_len;
+    s->bytes -= gone->after_len;
+    free(gone->texts);
+    s->first = (s->first + 1) % s->limit;
+    s->count--;
+    s->more = true;
+}
+
+static bool copy_texts(struct step *to, const ef_event *event)
+{
+    ef_str *texts[] = {&to->event.tenant, &to->event.stream, &to->event.id, &to->event.type};
+    size_t used = 0;
+
+    to->event = *event;
+    to->event.data = to->event.meta = EF_STR("");
+    to->texts = malloc(event->tenant.len + event->stream.len + event->id.len + event->type.len + 1);
+    if (!to->texts)
+        return false;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (texts[i]->len)
+            memcpy(to->texts + used, texts[i]->ptr, texts[i]->len);
+        texts[i]->ptr = to->texts + used;
+        used += texts[i]->len;
+    }
+    return true;
+}
+
+static bool keep_step(struct past *p, const ef_event *event, const ef__folded_view *view)
+{
+    struct steps *s = p->context;
+    struct step *to;
+
+    while (s->count == s->limit || (s->count > 1 && s->bytes + view->data.len > STEPS_BYTES_MAX))
+        drop_first(s);
+    to = &s->items[(s->first + s->count) % s->limit];
+    *to = (struct step){0};
+    s->failed = !copy_texts(to, event);
+    if (!s->failed && !view->deleted) {
+        to->after = malloc(view->data.len + 1);
+        s->failed = !to->after;
+        to->after_len = view->data.len;
+        if (to->after)
+            memcpy(to->after, view->data.ptr, view->data.len);
+    }
+    if (s->failed) {
+        free(to->texts);
+        return false;
+    }
+    s->bytes += to->after_len;
+    s->count++;
+    return true;
+}
+
+static void release_steps(struct steps *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        free(s->items[(s->first + i) % s->limit].texts);
+        free(s->items[(s->first + i) % s->limit].after);
+    }
+    free(s->items);
+    free(s->before);
+}
+
+/* From the ring into the answer's own room. */
+static ef_status hand_over(const struct steps *s, ef_view_past *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef_view_step *steps = ef__arena_zalloc(arena, s->count, sizeof *steps);
+    ef_event *events = ef__arena_zalloc(arena, s->count, sizeof *events);
+
+    if (!steps || !events)
+        return ef__room_full(err);
+    for (size_t i = 0; i < s->count; i++) {
+        const struct step *from = &s->items[(s->first + i) % s->limit];
+        ef_event *to = &events[i];
+        *to = from->event;
+        to->tenant = ef__arena_copy(arena, to->tenant);
+        to->stream = ef__arena_copy(arena, to->stream);
+        to->id = ef__arena_copy(arena, to->id);
+        to->type = ef__arena_copy(arena, to->type);
+        if (from->after)
+            steps[i].after = ef__arena_copy(arena, (ef_str){from->after, from->after_len});
+        steps[i].event = to;
+        if (!to->type.ptr || !to->id.ptr || !to->stream.ptr || (from->after && !steps[i].after.ptr))
+            return ef__room_full(err);
+    }
+    if (s->before)
+        out->before = ef__arena_copy(arena, (ef_str){s->before, s->before_len});
+    out->steps = steps;
+    out->count = s->count;
+    out->more = s->more;
+    return s->before && !out->before.ptr ? ef__room_full(err) : EF_OK;
+}
+
+/* A view may be past what its projection has of all streams: then up to its own last change, with
+ * what waits behind a failure left out. */
+static ef_status up_to_now(struct past *p, ef_error *err)
+{
+    ef__view view;
+    bool found = false;
+    ef__arena arena = EF__ARENA_INIT(64u << 20);
+    ef_status st = ef__engine_as_of(p->engine, p->generation, &p->tenant, &p->upto, err);
+
+    if (st == EF_OK)
+        st = p->engine->views->ops->view_get(p->engine->views, p->generation->id, p->tenant, p->id,
+                                             &arena, &view, &found, err);
+    p->holds = ef__generation_by_queue(p->generation);
+    if (st == EF_OK && found && view.last_position > p->upto)
+        p->upto = view.last_position;
+    ef__arena_release(&arena);
+    return st;
+}
+
+ef_status ef_view_history(ef_engine *e, ef_str projection, ef_str tenant, ef_str id, size_t limit,
+                          ef_view_past *out, ef_error *err)
+{
+    struct past p = {.engine = e, .tenant = tenant, .id = id, .changed = keep_step};
+    struct steps steps = {.limit = limit ? limit : STEPS_DEFAULT};
+    struct ef__batch_room *room;
+    ef_status st;
+
+    if (!e || !out || steps.limit > STEPS_MAX)
+        return ef_fail(err, EF_BAD_INPUT, "limit is %zu, at most %d are shown", steps.limit,
+                       STEPS_MAX);
+    room = out->room;
+    *out = (ef_view_past){.room = room};
+    p.context = &steps;
+    steps.items = calloc(steps.limit, sizeof *steps.items);
+    st = steps.items ? ef__room_ready(&out->room, err)
+                     : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    if (st == EF_OK)
+        st = open_past(&p, projection, err);
+    if (st == EF_OK)
+        st = up_to_now(&p, err);
+    if (st == EF_OK)
+        st = refold(&p, err);
+    if (st == EF_OK && steps.failed)
+        st = ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    if (st == EF_OK && steps.count == 0)
+        st = ef_fail(err, EF_NOT_FOUND, "no event has made a view \"%.*s\" of projection \"%.*s\"",
+                     EF_STR_ARG(id), EF_STR_ARG(projection));
+    if (st == EF_OK)
+        st = hand_over(&steps, out, err);
+    close_past(&p);
+    release_steps(&steps);
+    return st;
+}
+
+void ef_view_past_release(ef_view_past *past)
+{
+    if (!past)
+        return;
+    ef__room_release(&past->room);
+    *past = (ef_view_past){0};
 }

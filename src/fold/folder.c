@@ -144,6 +144,37 @@ ef_status ef__folder_apply(ef__folder *folder, const ef_event *event, ef__outcom
     return EF_OK;
 }
 
+ef_status ef__folder_seen(ef__folder *folder, const ef_event *event, ef__buf *out,
+                          int64_t *out_schema, ef_error *err)
+{
+    const ef__known_type *known = folder->program ? ef__folder_type(folder, event->type) : NULL;
+    ef__eval *ev = &folder->ev;
+    ef_error why = EF_ERROR_INIT;
+    ef_status st = EF_OK;
+    bool changed = false;
+
+    *out_schema = event->schema ? event->schema : 1;
+    if (known && known->upcasts) {
+        ef__folder_begin(folder, event, &why);
+        ev->type = folder->where_name = known->type;
+        st = run_upcasts(folder);
+        changed = st == EF_OK && ev->data.home == EF__HOME_HEAP;
+        if (changed) {
+            *out_schema = ev->schema;
+            st = ef__value_print(ev->data, out, &why);
+        }
+        if (ev->data.home == EF__HOME_HEAP)
+            ef__value_release(&folder->heap, ev->data);
+        ev->data = EF__MISSING;
+        ef__arena_reset(&folder->arena);
+        if (st != EF_OK && (ev->fatal || changed))
+            return ef_fail(err, st, "%s", why.text);
+    }
+    if (!changed)
+        ef__buf_add_str(out, event->data.len ? event->data : EF_STR("{}"));
+    return out->failed ? ef_fail(err, EF_TOO_LARGE, "the event's data is too large") : EF_OK;
+}
+
 ef_str ef__folder_foresee(ef__folder *folder, const ef_event *event)
 {
     const ef__known_type *known = folder->program ? ef__folder_type(folder, event->type) : NULL;

@@ -91,6 +91,11 @@ void ef__folder_close(ef__folder *folder);
 ef_status ef__folder_apply(ef__folder *folder, const ef_event *event, ef__outcome *outcome,
                            ef_error *err);
 
+/* The event's data as handlers see it, after upcasts, and its schema then; as it came where there
+ * is none, or where one fails. Changes no view. */
+ef_status ef__folder_seen(ef__folder *folder, const ef_event *event, ef__buf *out,
+                          int64_t *out_schema, ef_error *err);
+
 /* The view that the event goes to by the program's own `view`, as far as that can be said without
  * folding it: "" where it cannot. A hint, for reading ahead; lives until the folder is called
  * again. */

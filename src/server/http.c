@@ -211,11 +211,16 @@ static bool is_forwarded(const ef__request *r)
 
 static void add_headers(struct MHD_Response *response, const ef__request *r, bool close)
 {
+    bool kept = false;
+
     (void)MHD_add_response_header(response, "Content-Type", r->type ? r->type : "application/json");
-    (void)MHD_add_response_header(response, "Cache-Control", "no-store");
     (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    for (size_t i = 0; i < r->header_count; i++)
+    for (size_t i = 0; i < r->header_count; i++) {
+        kept = kept || strcmp(r->headers[i].name, "Cache-Control") == 0;
         (void)MHD_add_response_header(response, r->headers[i].name, r->headers[i].value);
+    }
+    if (!kept) /* what is told of events is for whoever asked, now */
+        (void)MHD_add_response_header(response, "Cache-Control", "no-store");
     if (close)
         (void)MHD_add_response_header(response, "Connection", "close");
 }

@@ -33,6 +33,12 @@ typedef struct schema {
     "\"type\":" TEXT ",\"data\":{\"type\":\"object\"},\"meta\":{\"type\":\"object\"},\"id\":" TEXT \
     ",\"schema\":" INTEGER ",\"time\":{\"type\":\"string\",\"format\":\"date-time\"}"              \
     ",\"tenant\":" TEXT ",\"expected_seq\":" INTEGER
+#define TOKEN                                                                                      \
+    "\"id\":" TEXT ",\"scopes\":{\"type\":\"array\",\"items\":" TEXT "},\"tenant\":" TEXT_OR_NULL  \
+    ",\"note\":" TEXT ",\"state\":" TEXT ",\"created_at\":" TEXT ",\"expires_at\":" TEXT_OR_NULL   \
+    ",\"revoked_at\":" TEXT_OR_NULL
+#define TOKEN_NEEDED                                                                               \
+    "\"id\",\"scopes\",\"tenant\",\"note\",\"state\",\"created_at\",\"expires_at\",\"revoked_at\""
 #define ACTED(count)                                                                               \
     OBJECT("\"mode\":" TEXT ",\"" count "\":" INTEGER ",\"rows\":" LIST("Row"),                    \
            "\"mode\",\"" count "\",\"rows\"")
@@ -145,6 +151,41 @@ static const schema schemas[] = {
             "\"projection\",\"tenant\",\"stream\",\"seq\",\"position\",\"message\""),
      NULL},
     {"ReplayLooked", &ef__shape_replayed, "\"warnings\":" LIST("ReplayWarning"), "\"warnings\""},
+    {"ViewStep", &ef__shape_event, "\"after\":{}", "\"after\""},
+    {"ViewPast", NULL,
+     OBJECT("\"before\":{},\"steps\":" LIST("ViewStep") ",\"more\":{\"type\":\"boolean\"}",
+            "\"before\",\"steps\",\"more\""),
+     NULL},
+    {"Note", NULL, OBJECT("\"reason\":" TEXT, ""), NULL},
+    {"StreamHead", &ef__shape_stream, NULL, NULL},
+    {"Streams", NULL,
+     OBJECT("\"streams\":" LIST("StreamHead") ",\"next\":" TEXT_OR_NULL, "\"streams\",\"next\""),
+     NULL},
+    {"Token", NULL, OBJECT(TOKEN, TOKEN_NEEDED), NULL},
+    {"Tokens", NULL, LIST("Token"), NULL},
+    {"NewToken", NULL,
+     OBJECT("\"scopes\":" TEXT ",\"tenant\":" TEXT ",\"expires_seconds\":" INTEGER
+            ",\"note\":" TEXT,
+            "\"scopes\""),
+     NULL},
+    {"MadeToken", NULL, OBJECT(TOKEN ",\"token\":" TEXT, TOKEN_NEEDED ",\"token\""), NULL},
+    {"Explained", NULL, "{\"type\":\"object\"}", NULL},
+    {"Try", NULL,
+     OBJECT("\"stream\":" TEXT ",\"seq\":" INTEGER ",\"generation\":" INTEGER,
+            "\"stream\",\"seq\""),
+     NULL},
+    {"TrialView", NULL,
+     OBJECT("\"view_id\":" TEXT ",\"before\":{},\"after\":{}", "\"view_id\",\"before\",\"after\""),
+     NULL},
+    {"Trial", &ef__shape_trial, "\"views\":" LIST("TrialView"), "\"views\""},
+    {"Sample", &ef__shape_sample, NULL, NULL},
+    {"Samples", NULL, LIST("Sample"), NULL},
+    {"Who", NULL,
+     OBJECT("\"name\":" TEXT ",\"scopes\":{\"type\":\"array\",\"items\":" TEXT
+            "},\"tenant\":" TEXT_OR_NULL,
+            "\"name\",\"scopes\",\"tenant\""),
+     NULL},
+    {"Overview", NULL, "{\"type\":\"object\"}", NULL},
     {"Version", NULL,
      OBJECT("\"version\":" TEXT ",\"mode\":" TEXT ",\"journal\":" TEXT ",\"journal_id\":" TEXT
             ",\"started_at\":{\"type\":\"string\",\"format\":\"date-time\"}",
@@ -425,7 +466,7 @@ static ef_status openapi(ef__request *r, ef_error *err)
     ef__json_open(&w, '{');
     for (size_t t = 0; ef__route_tables[t]; t++)
         for (const ef__route *route = ef__route_tables[t]; route->method; route++)
-            if (is_first(route))
+            if (is_first(route) && !(route->flags & EF__ROUTE_PAGE))
                 write_path(&w, route);
     ef__json_close(&w, '}');
     ef__json_key(&w, "components");

@@ -104,6 +104,11 @@ static inline ef__json_writer ef__request_writer(ef__request *r)
     return (ef__json_writer)EF__JSON_WRITER(&r->out);
 }
 
+/* Note in the journal what was done, by whom and why, for GET /v1/audit: a word, and what it was
+ * done to. For acts that leave no note by themselves. */
+ef_status ef__request_note(ef__request *r, const char *act, ef_str what, ef_str reason,
+                           ef_error *err);
+
 void ef__request_release(ef__request *r);
 
 #endif

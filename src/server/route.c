@@ -22,6 +22,12 @@ const ef__route *const ef__route_tables[] = {
     ef__routes_health,
     ef__routes_metrics,
     ef__routes_openapi,
+    ef__routes_overview,
+    ef__routes_trial,
+    ef__routes_history,
+    ef__routes_tokens,
+    ef__routes_streams,
+    ef__routes_monitor,
     NULL,
 };
 

@@ -28,7 +28,8 @@ enum ef__route_flags {
     EF__ROUTE_BODY = 4,        /* has a body */
     EF__ROUTE_QUICK_PLAIN = 8, /* quick as long as it has no parameter */
     EF__ROUTE_LOCAL = 16,      /* this machine itself needs no token for it */
-    EF__ROUTE_ALL = 32         /* acts for all tenants: not with a token that is bound to one */
+    EF__ROUTE_ALL = 32,        /* acts for all tenants: not with a token that is bound to one */
+    EF__ROUTE_PAGE = 64        /* the monitor's files: for people, and not in /openapi.json */
 };
 
 typedef struct ef__route {
@@ -58,6 +59,12 @@ extern const ef__route ef__routes_subscribe[];
 extern const ef__route ef__routes_health[];
 extern const ef__route ef__routes_metrics[];
 extern const ef__route ef__routes_openapi[];
+extern const ef__route ef__routes_overview[];
+extern const ef__route ef__routes_trial[];
+extern const ef__route ef__routes_history[];
+extern const ef__route ef__routes_monitor[];
+extern const ef__route ef__routes_tokens[];
+extern const ef__route ef__routes_streams[];
 extern const ef__route *const ef__route_tables[]; /* all of them; ends in NULL */
 
 #define EF__ROUTE_METHODS_MAX 64

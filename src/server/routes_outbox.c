@@ -23,6 +23,8 @@ static ef_status report(ef__request *r, ef_error *err)
                          .after = ef__request_text(r, "after")};
     ef_status st = ef__request_int(r, "limit", 0, 10000, &limit, err);
 
+    if (st == EF_OK)
+        st = ef__request_int(r, "from", 1, INT64_MAX, &q.from, err);
     q.blocked_only = ef_str_equal(asked, EF_STR("blocked"));
     q.limit = (size_t)limit;
     if (st == EF_OK && asked.len > 0 && !q.blocked_only) {
@@ -187,7 +189,7 @@ static ef_status audit(ef__request *r, ef_error *err)
 
 const ef__route ef__routes_outbox[] = {
     {"GET", "/v1/outbox", EF__SCOPE_READ, 0, report, "reportOutbox", "counts and rows",
-     "status:string lane:string limit:integer after:string", NULL, "Outbox", 0},
+     "status:string lane:string limit:integer after:string from:integer", NULL, "Outbox", 0},
     {"POST", "/v1/outbox:requeue", EF__SCOPE_OPERATE, EF__ROUTE_BODY, requeue, "requeue",
      "put a dead row back", NULL, "Act", "Requeued", 0},
     {"POST", "/v1/outbox:requeue-dead", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL,

@@ -139,6 +139,8 @@ static ef_status deploy(ef__request *r, ef_error *err)
             r->server->options.engine, "program", text, &deployed, &report, err);
     ef_projection_list_release(&deployed);
     ef_text_release(&report);
+    if (st == EF_OK)
+        st = ef__request_note(r, "deploy", r->parts[0], EF_STR(""), err);
     if (st == EF_BAD_INPUT) {
         err->status = st;
         write_mistakes(r, text, err);
@@ -174,6 +176,8 @@ static ef_status pause_it(ef__request *r, ef_error *err)
 
     if (st == EF_OK)
         st = ef_projection_pause(r->server->options.engine, r->parts[0], err);
+    if (st == EF_OK)
+        st = ef__request_note(r, "pause", r->parts[0], reason, err);
     return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
 }
 
@@ -185,6 +189,8 @@ static ef_status resume(ef__request *r, ef_error *err)
 
     if (st == EF_OK)
         st = ef_projection_resume(r->server->options.engine, r->parts[0], err);
+    if (st == EF_OK)
+        st = ef__request_note(r, "resume", r->parts[0], reason, err);
     return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
 }
 
@@ -209,6 +215,8 @@ static ef_status rebuild(ef__request *r, ef_error *err)
         st = ef__member_bool(body, "no_switch", &asked.no_switch, err);
     if (st == EF_OK)
         st = ef_projection_rebuild(r->server->options.engine, &asked, &runs, err);
+    if (st == EF_OK)
+        st = ef__request_note(r, "rebuild", r->parts[0], asked.reason, err);
     if (st == EF_OK)
         write_run(r, &runs);
     ef_run_list_release(&runs);

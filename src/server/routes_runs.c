@@ -63,15 +63,31 @@ static ef_status show_run(ef__request *r, ef_error *err)
     return st;
 }
 
+/* {"reason"} */
+static ef_status read_reason(ef__request *r, ef_str *out, ef_error *err)
+{
+    const ef__json *body = NULL;
+    ef_status st = ef__request_object(r, &body, err);
+
+    if (st == EF_OK)
+        st = ef__members_only(body, "reason", err);
+    return st == EF_OK ? ef__member_text(body, "reason", false, out, err) : st;
+}
+
 static ef_status cancel_run(ef__request *r, ef_error *err)
 {
     ef_run_list runs = {0};
+    ef_str reason = {NULL, 0};
     ef_status st = ef__request_no_more(r, err);
 
+    if (st == EF_OK)
+        st = read_reason(r, &reason, err);
     if (st == EF_OK)
         st = find_run(r, &runs, err);
     if (st == EF_OK)
         st = ef_run_cancel(r->server->options.journal, r->parts[0], err);
+    if (st == EF_OK)
+        st = ef__request_note(r, "cancel", runs.items[0].projection, reason, err);
     ef_run_list_release(&runs);
     return st == EF_OK ? show_run(r, err) : st;
 }
@@ -109,7 +125,12 @@ static ef_status list_gaps(ef__request *r, ef_error *err)
 
 static ef_status repair_gaps(ef__request *r, ef_error *err)
 {
-    return answer_gaps(r, "gap-repair", ef_gap_repair, err);
+    ef_str reason = {NULL, 0};
+    ef_status st = read_reason(r, &reason, err);
+
+    if (st == EF_OK)
+        st = answer_gaps(r, "gap-repair", ef_gap_repair, err);
+    return st == EF_OK ? ef__request_note(r, "gap_repair", EF_STR(""), reason, err) : st;
 }
 
 /* --- replays -------------------------------------------------------------------------------------
@@ -241,11 +262,11 @@ const ef__route ef__routes_runs[] = {
     {"POST", "/v1/replay", EF__SCOPE_OPERATE, EF__ROUTE_BODY, replay, "replay",
      "bring projections events that they lack", NULL, "Replay", "Run", 202},
     {"POST", "/v1/gaps:repair", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL, repair_gaps,
-     "repairGaps", "bring what the gaps lack", NULL, NULL, "Gaps", 0},
+     "repairGaps", "bring what the gaps lack", NULL, "Note", "Gaps", 0},
     {"GET", "/v1/runs", EF__SCOPE_READ, 0, list_runs, "listRuns", "runs, newest first",
      "limit:integer open:boolean", NULL, "Runs", 0},
     {"POST", "/v1/runs/{id}:cancel", EF__SCOPE_OPERATE, EF__ROUTE_BODY, cancel_run, "cancelRun",
-     "end a run", NULL, NULL, "Run", 0},
+     "end a run", NULL, "Note", "Run", 0},
     {"GET", "/v1/runs/{id}", EF__SCOPE_READ, 0, show_run, "showRun", "one run", NULL, NULL, "Run",
      0},
     {"GET", "/v1/gaps", EF__SCOPE_READ, 0, list_gaps, "listGaps",

@@ -7,6 +7,7 @@
 
 #define WAIT_MAX_MS 30000
 #define EXPLAIN_DEFAULT 1000
+#define HISTORY_DEFAULT 100
 
 /* at_least=TOKEN or current, and wait=500ms; the token may come as a header too. */
 static ef_status read_freshness(ef__request *r, ef_freshness *out, ef_error *err)
@@ -103,6 +104,51 @@ static ef_status explain_view(ef__request *r, ef_error *err)
     return st;
 }
 
+static void write_step(ef__json_writer *w, const ef_view_step *step)
+{
+    ef__json_open(w, '{');
+    ef__shape_members(w, &ef__shape_event, step->event);
+    ef__json_key(w, "after");
+    if (step->after.ptr)
+        ef__json_raw(w, step->after);
+    else
+        ef__json_null(w);
+    ef__json_close(w, '}');
+}
+
+/* Folds the journal anew, as explain does, and keeps what the view was like behind each event. */
+static ef_status view_history(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_view_past past = {0};
+    int64_t limit = HISTORY_DEFAULT;
+    ef_status st = ef__request_int(r, "limit", 1, 1000, &limit, err);
+
+    if (st == EF_OK)
+        st = ef__request_no_more(r, err);
+    if (st == EF_OK)
+        st = ef_view_history(r->server->options.engine, r->parts[0], r->tenant, r->parts[1],
+                             (size_t)limit, &past, err);
+    if (st == EF_OK) {
+        ef__json_open(&w, '{');
+        ef__json_key(&w, "before");
+        if (past.before.ptr)
+            ef__json_raw(&w, past.before);
+        else
+            ef__json_null(&w);
+        ef__json_key(&w, "steps");
+        ef__json_open(&w, '[');
+        for (size_t i = 0; i < past.count; i++)
+            write_step(&w, &past.steps[i]);
+        ef__json_close(&w, ']');
+        ef__json_key(&w, "more");
+        ef__json_bool(&w, past.more);
+        ef__json_close(&w, '}');
+    }
+    ef_view_past_release(&past);
+    return st;
+}
+
 static ef_status version_of(ef__request *r, const ef_view_list *found, int32_t *out, ef_error *err)
 {
     ef_projection_list projections = {0};
@@ -193,6 +239,8 @@ static ef_status find_views(ef__request *r, ef_error *err)
 const ef__route ef__routes_views[] = {
     {"GET", "/v1/views/{projection}/{id}/explain", EF__SCOPE_READ, 0, explain_view, "explainView",
      "the events that made a view", "limit:integer", NULL, "Events", 0},
+    {"GET", "/v1/views/{projection}/{id}/history", EF__SCOPE_READ, 0, view_history, "viewHistory",
+     "its last changes, and what it was like then", "limit:integer", NULL, "ViewPast", 0},
     {"GET", "/v1/views/{projection}/{id}", EF__SCOPE_READ, EF__ROUTE_QUICK_PLAIN,
      get_view_now_or_then, "getView", "one view; position: as it was then",
      "at_least:string current:boolean wait:duration position:integer", NULL, "View", 0},

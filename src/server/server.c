@@ -38,6 +38,8 @@ static void fill_in(ef__server_options *o)
         o->request_ms = 60000;
     if (!o->mode)
         o->mode = "";
+    if (!o->url)
+        o->url = "";
 }
 
 ef_status ef__server_start(const ef__server_options *options, ef__server **out, ef_error *err)
@@ -60,6 +62,8 @@ ef_status ef__server_start(const ef__server_options *options, ef__server **out, 
         st = ef__hub_start(server, err);
     if (st == EF_OK)
         st = ef__tracer_start(server, err);
+    if (st == EF_OK)
+        st = ef__history_start(server, err);
     if (st == EF_OK)
         st = ef__http_start(server, err);
     if (st != EF_OK) {
@@ -110,6 +114,7 @@ void ef__server_stop(ef__server *server, int64_t drain_ms)
     ef__pool_stop(server);
     ef__http_stop(server);
     ef__tracer_stop(server);
+    ef__history_stop(server);
     ef__hub_close(server);
     ef__tls_close(server);
     ef__tokens_close(server);

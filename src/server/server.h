@@ -26,6 +26,7 @@ typedef struct ef__server_options {
     const char *tokens;      /* the file with the tokens; NULL: there are none */
     const char *hosts;       /* comma list of names it is called by, besides its own address */
     const char *mode;        /* the word for status */
+    const char *url;         /* of the journal, without a password, for status */
     int64_t threads_max;     /* of the pool; 64 */
     int64_t connections_max; /* 4,096 */
     int64_t body_bytes_max;  /* of a request; 16 MiB */
@@ -37,6 +38,7 @@ typedef struct ef__server_options {
         *otlp_url; /* where spans of requests go: http://HOST:4318/v1/traces; NULL: nowhere */
     const char *otlp_headers; /* "key=value,…" for it; may be NULL */
     const char *otlp_service; /* what this service is called there; "everfold" */
+    bool no_monitor;          /* nothing at / */
 } ef__server_options;
 
 /*

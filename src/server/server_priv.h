@@ -39,6 +39,7 @@ struct ef__server {
     struct ef__tls *tls; /* NULL: plain HTTP */
     struct ef__hub *hub;
     struct ef__tracer *tracer; /* NULL: nobody wants traces */
+    struct ef__history *history;
     ef__server_counts counts;
     ef__meter meter;
     int64_t started_us;
@@ -83,6 +84,12 @@ void ef__dispatch_problem(struct ef__request *r);
 ef_status ef__hub_start(ef__server *server, ef_error *err);
 void ef__hub_stop(ef__server *server);  /* every subscription ends */
 void ef__hub_close(ef__server *server); /* the memory, when nobody follows any more */
+
+/* --- history.c: the last hour --------------------------------------------------------------------
+ */
+
+ef_status ef__history_start(ef__server *server, ef_error *err);
+void ef__history_stop(ef__server *server);
 
 /* --- tls.c: certificate and key ------------------------------------------------------------------
  */

@@ -354,6 +354,40 @@ ef_status ef__token_list_add(ef__token_list *list, const ef__token *token, ef_er
     return EF_OK;
 }
 
+typedef struct revoking {
+    ef_str id;
+    int64_t now_us;
+    ef__token *token; /* as it has become */
+} revoking;
+
+/* Doing it again changes nothing: when it was revoked stays as it was. */
+static ef_status revoke_one(ef__token_list *list, void *context, ef_error *err)
+{
+    const revoking *r = context;
+
+    for (size_t i = 0; i < list->count; i++) {
+        ef__token *token = &list->items[i];
+        if (!ef_str_equal(ef_str_from(token->id), r->id))
+            continue;
+        if (token->revoked_us == 0)
+            token->revoked_us = r->now_us;
+        *r->token = *token;
+        return EF_OK;
+    }
+    return ef_fail(err, EF_NOT_FOUND, "there is no token '%.*s'; see: everfold token ls",
+                   EF_STR_ARG(r->id));
+}
+
+ef_status ef__tokens_revoke(const char *path, ef_str id, int64_t now_us, ef__token *out,
+                            ef_error *err)
+{
+    revoking r = {id, now_us, out};
+
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return revoke_one(&(ef__token_list){NULL, 0}, &r, err); /* no file, no lock beside it */
+    return ef__tokens_change(path, revoke_one, &r, err);
+}
+
 void ef__token_list_release(ef__token_list *list)
 {
     free(list->items);

@@ -56,6 +56,9 @@ ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err);
 ef_status ef__tokens_change(const char *path,
                             ef_status (*change)(ef__token_list *list, void *context, ef_error *err),
                             void *context, ef_error *err);
+/* End one; again changes nothing. `out` is as it has become. EF_NOT_FOUND */
+ef_status ef__tokens_revoke(const char *path, ef_str id, int64_t now_us, ef__token *out,
+                            ef_error *err);
 /* One more, at the end. EF_TOO_LARGE: there are EF__TOKENS_MAX already. */
 ef_status ef__token_list_add(ef__token_list *list, const ef__token *token, ef_error *err);
 void ef__token_list_release(ef__token_list *list);

@@ -13,6 +13,7 @@
 #include <everfold/everfold.h>
 #include <everfold/generation.h>
 #include <everfold/replay.h>
+#include <everfold/trial.h>
 #include <everfold/view.h>
 
 typedef enum ef__field_kind {
@@ -76,6 +77,7 @@ extern const ef__shape ef__shape_row_more;        /* ef_row */
 extern const ef__shape ef__shape_worker_more;     /* ef_worker */
 extern const ef__shape ef__shape_projection_more; /* ef_projection, without its program */
 extern const ef__shape ef__shape_summary_more;    /* ef_outbox_summary */
+extern const ef__shape ef__shape_trial;           /* ef_trial, without views */
 
 /* One that is appended: its place, with the names that the caller gave. */
 typedef struct ef__placed {
@@ -87,6 +89,18 @@ typedef struct ef__placed {
     char token[EF_TOKEN_MAX];
 } ef__placed;
 
+/* How it was at one time: the server keeps an hour of these. */
+typedef struct ef__sample {
+    int64_t at_us;
+    int64_t position; /* of the journal's head */
+    int64_t folded;   /* events behind the projections that queries go to, summed over them; begins
+                       * anew with another generation */
+    int64_t lag_events, lag_us; /* of the projection that is furthest behind */
+    int64_t waiting;            /* rows of the outbox that are pending or in hand, … */
+    int64_t failed, dead;       /* … that failed, and that are dead */
+} ef__sample;
+
+extern const ef__shape ef__shape_sample;
 extern const ef__shape ef__shape_placed;
 ef__placed ef__placed_of(const ef_new_event *event, const ef_place *place);
 

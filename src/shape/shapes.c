@@ -400,6 +400,36 @@ static const ef__field projection_more_fields[] = {
     END,
 };
 SHAPE(projection_more, ef_projection);
+static const char *trial_word(int value)
+{
+    return ef_trial_outcome_name((ef_trial_outcome)value);
+}
+
+static const ef__field trial_fields[] = {
+    WORD(ef_trial, "outcome", outcome, trial_word, EF_TRIAL_WAITS + 1),
+    FIELD(ef_trial, "version", INT32, version),
+    FIELD(ef_trial, "generation", INT32, generation),
+    FIELD(ef_trial, "line", INT32, line),
+    FIELD(ef_trial, "message", NAME, message),
+    FIELD(ef_trial, "next_seq", INT64, next_seq),
+    FIELD(ef_trial, "schema", INT32, schema),
+    FIELD(ef_trial, "seen", JSON, seen),
+    END,
+};
+SHAPE(trial, ef_trial);
+
+static const ef__field sample_fields[] = {
+    FIELD(ef__sample, "at", TIME, at_us),
+    FIELD(ef__sample, "position", INT64, position),
+    FIELD(ef__sample, "folded", INT64, folded),
+    FIELD(ef__sample, "lag_events", INT64, lag_events),
+    FIELD(ef__sample, "lag_seconds", SECONDS, lag_us),
+    FIELD(ef__sample, "waiting", INT64, waiting),
+    FIELD(ef__sample, "failed", INT64, failed),
+    FIELD(ef__sample, "dead", INT64, dead),
+    END,
+};
+SHAPE(sample, ef__sample);
 
 ef__placed ef__placed_of(const ef_new_event *event, const ef_place *place)
 {

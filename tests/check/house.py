@@ -70,7 +70,8 @@ MAY_INCLUDE = {
     'engine': {'journal', 'views', 'bus', 'fold', 'core', 'base'},
     'shape': {'base'},
     'client': {'shape', 'base'},
-    'server': {'shape', 'base'},
+    'monitor': set(),
+    'server': {'monitor', 'shape', 'base'},
     'cli': {'server', 'shape', 'base'},
     '': set(),  # src/*.c
 }

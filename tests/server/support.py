@@ -113,8 +113,12 @@ class Case(unittest.TestCase):
     arguments = ()
 
     @classmethod
+    def make_server(cls):
+        return Server(*cls.arguments)
+
+    @classmethod
     def setUpClass(cls):
-        cls.server = Server(*cls.arguments)
+        cls.server = cls.make_server()
         cls.addClassCleanup(shutil.rmtree, cls.server.dir, True)
         cls.addClassCleanup(cls.end)
 

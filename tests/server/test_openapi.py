@@ -63,6 +63,11 @@ class OpenApi(Case):
         cls.run_id = run.json()["id"]
         wait_until(lambda: cls.server.ask("GET", f"/v1/runs/{cls.run_id}").json()["state"] == "completed")
 
+    token = None  # from the moment that one is made, nobody is served without
+
+    def ask(self, *arguments, **named):
+        return super().ask(*arguments, **{"token": self.token, **named})
+
     EVENT = {"type": "t", "data": {}}
     ROW = {"stream": "o-1", "seq": 1, "lane": "strict", "reason": "a test"}
     # Operation: what stands for the names of its path, and the body. In the order they are asked.
@@ -88,12 +93,19 @@ class OpenApi(Case):
         "seedProjection": (["customers"], '{"view_id":"a","data":{}}'),
         "lookAtReplay": ([], {"validate": True}), "replay": ([], {"projection": "strict"}),
         "repairGaps": ([], {}),
+        "overview": ([], None), "whoami": ([], None), "history": ([], None),
+        "explainProjection": (["customers"], None),
+        "tryEvent": (["strict"], {"stream": "o-1", "seq": 1}), "viewHistory": (["customers", "c"], None),
+        "listStreams": ([], None), "showStream": (["o-1"], None), "listTokens": ([], None),
         "followEvents": ([], None), "followViews": (["customers"], None),
         "followView": (["customers", "c"], None),
+        "revokeToken": (["nobody"], {}),
+        "createToken": ([], {"scopes": "admin", "note": "the last: from here on a token is needed"}),
     }
     # What the state of things may refuse: a row that is not dead, a run that is over …
     MAY_FAIL = {"requeue", "cancelRun", "switchProjection", "rollbackProjection", "verifyProjection",
-                "replayRow", "diffProjection", "retireProjection", "seedProjection", "replay"}
+                "replayRow", "diffProjection", "retireProjection", "seedProjection", "replay",
+                "revokeToken"}
 
     def operations(self):
         return {o["operationId"]: (path, method.upper(), o)
@@ -147,6 +159,8 @@ class OpenApi(Case):
                 if name not in self.MAY_FAIL:
                     self.assertIn(answer.status, (200, 201, 202), answer.body)
                 self.assertNotEqual(405, answer.status)
+                if name == "createToken":
+                    type(self).token = answer.json()["token"]
                 self.assertNotIn(b"nothing at this path", answer.body)
 
     def test_a_problem_and_a_parameter_are_as_the_document_says(self):

@@ -1,0 +1,58 @@
+// crew.js - who works, until when, and on what.
+
+import { h } from "./dom.js";
+import { badge, code, commandLine, empty, heading, table, when } from "./parts.js";
+import { command, count, num, plural } from "./words.js";
+
+// What is left of a time to live, counted down from when it was asked for.
+function left(ttl, asked) { return Math.max(0, num(ttl) - (Date.now() - asked)); }
+
+function countdown(ttl, asked, whole) {
+  if (ttl === null) return h("span", { class: "quiet" }, "–");
+  const ms = left(ttl, asked);
+  return h("span", { class: "countdown" }, h("i", { "aria-hidden": "true" },
+    h("i", { style: { width: `${Math.min(100, ms / whole * 100).toFixed(0)}%` } })), `${Math.ceil(ms / 1000)} s`);
+}
+
+function tile(p, asked) {
+  const waits = num(p.pending) + num(p.in_hand), bad = num(p.exceptions) > 0;
+  return h("li", { class: `tile ${p.live ? "owned" : "free"} ${bad ? "hurt" : ""}`, "data-key": p.partition },
+    h("b", {}, p.partition), h("span", { class: "owner", title: p.owner ?? "" }, p.live ? p.owner : "free"),
+    h("span", { class: "quiet" }, `epoch ${p.epoch}`), countdown(p.live ? p.ttl_ms : null, asked, 10000),
+    h("span", { class: waits > 0 ? "strong" : "quiet" }, waits > 0 ? `${count(waits)} wait` : "nothing waits"),
+    bad && h("span", { class: "bad" }, plural(p.exceptions, "exception")));
+}
+
+export default {
+  title: "Workers and partitions",
+  every: 2000,
+  leave: (ctx) => clearInterval(ctx.state.beat),
+  async load(ctx) {
+    const [workers, partitions, leases] = await Promise.all([ctx.get("/v1/workers"), ctx.get("/v1/partitions"), ctx.get("/v1/leases")]);
+    ctx.state.beat ??= setInterval(() => { if (!document.hidden) ctx.draw(); }, 1000);
+    return { workers, partitions, leases, asked: Date.now() };
+  },
+  view({ workers, partitions, leases, asked }, ctx) {
+    const owned = (id) => partitions.filter((p) => p.live && p.owner === id).length;
+    const others = leases.filter((l) => l.kind !== "partition" && (l.live || l.owner !== null));
+    return [heading("Workers and partitions"),
+      h("section", { class: "panel" }, h("h2", {}, "Workers"), workers.length > 0 ? table("Workers", [
+        { name: "Worker", cell: (w) => w.id, kind: "grow" },
+        { name: "State", cell: (w) => badge(w.state ?? (w.live ? "live" : "stale")) },
+        { name: "Heartbeat", cell: (w) => countdown(w.ttl_ms, asked, 20000) },
+        { name: "Host", cell: (w) => w.host ?? "–" },
+        { name: "Process", cell: (w) => String(w.pid), kind: "number" },
+        { name: "Since", cell: (w) => when(w.started_at) },
+        { name: "Has", cell: (w) => `${owned(w.id)} of ${w.target_partitions.length}`, kind: "number" },
+      ], workers, { key: (w) => w.id }) : empty("Nobody works.", "Start one with: everfold work"),
+      commandLine(command("worker", "ls"))),
+      h("section", { class: "panel" }, h("h2", {}, "Partitions ", h("span", { class: "quiet" },
+        `${partitions.filter((p) => p.live).length} owned, ${partitions.filter((p) => !p.live).length} free`)),
+      h("ul", { class: "tiles" }, partitions.map((p) => tile(p, asked))), commandLine(command("partition", "ls"))),
+      h("section", { class: "panel" }, h("h2", {}, "Other leases"), others.length > 0 ? table("Leases", [
+        { name: "Kind", cell: (l) => l.kind }, { name: "Of", cell: (l) => code(l.name ?? "–"), kind: "grow" },
+        { name: "Owner", cell: (l) => l.owner ?? "free" }, { name: "Left", cell: (l) => countdown(l.ttl_ms, asked, 10000) },
+        { name: "Token", cell: (l) => String(l.token), kind: "number" },
+      ], others, { key: (l) => `${l.kind}/${l.name}/${l.partition}` }) : h("p", { class: "quiet" }, "None are held."), commandLine(command("lease", "ls")))];
+  },
+};

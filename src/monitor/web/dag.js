@@ -1,0 +1,98 @@
+// dag.js - a program drawn: what its statements need, and what they need of each other.
+//
+// A block (a handler, an upcast, a migration) is a graph in layers from left to right: what is read
+// of the event and of the view, what is computed from it, and the statements in their order.
+
+import { h, svg } from "./dom.js";
+
+const CHAR = 7.1, HIGH = 26, GAP_Y = 8, GAP_X = 44, PAD = 8, LONGEST = 34, NODES_MAX = 150;
+
+function short(text) { return text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text; }
+
+function layersOf(block) {
+  const nodes = new Map();
+  for (const n of block.nodes) nodes.set(n.id, { ...n, kind: n.uses.includes("view") ? "view"
+    : n.uses.includes("event") ? "event" : "constant", layer: 0, into: [] });
+  for (const s of block.statements) nodes.set(s.id, { ...s, kind: "statement", layer: 0, into: [] });
+  for (const e of block.edges) nodes.get(e.to)?.into.push(e.from);
+  // An edge goes from what is needed, so going over them as often as it is deep settles the layers.
+  for (let changed = true, round = 0; changed && round < 40; round++) {
+    changed = false;
+    for (const n of nodes.values())
+      for (const from of n.into) {
+        const source = nodes.get(from);
+        if (n.kind !== "statement" && source && n.layer <= source.layer) { n.layer = source.layer + 1; changed = true; }
+      }
+  }
+  const deepest = Math.max(-1, ...[...nodes.values()].filter((n) => n.kind !== "statement").map((n) => n.layer));
+  for (const n of nodes.values()) if (n.kind === "statement") n.layer = deepest + 1;
+  // What is only read stands just before the first that needs it.
+  for (const n of nodes.values())
+    if (n.into.length === 0 && n.kind !== "statement")
+      n.layer = Math.max(0, Math.min(...block.edges.filter((e) => e.from === n.id).map((e) => nodes.get(e.to).layer), deepest + 1) - 1);
+  return nodes;
+}
+
+// What feeds the same statement stands together: by the mean place of what it goes to.
+function place(nodes, edges) {
+  const layers = [];
+  for (const n of nodes.values()) (layers[n.layer] ??= []).push(n);
+  const out = new Map();
+  for (const e of edges) (out.get(e.from) ?? out.set(e.from, []).get(e.from)).push(e.to);
+  let x = PAD;
+  const filled = layers.map((layer) => layer ?? []);
+  for (let i = filled.length - 1; i >= 0; i--) {
+    if (i < filled.length - 1)
+      for (const n of filled[i]) {
+        const to = (out.get(n.id) ?? []).map((id) => nodes.get(id)).filter((t) => t && t.layer > i);
+        n.rank = to.length > 0 ? to.reduce((sum, t) => sum + t.y, 0) / to.length : 1e6;
+      }
+    if (i < filled.length - 1) filled[i].sort((a, b) => a.rank - b.rank);
+    filled[i].forEach((n, at) => { n.y = PAD + at * (HIGH + GAP_Y); });
+  }
+  let high = 0;
+  for (const layer of filled) {
+    const width = Math.max(40, ...layer.map((n) => short(n.text).length * CHAR + 20 + (n.depth ?? 0) * 14));
+    for (const n of layer) { n.x = x; n.width = width; high = Math.max(high, n.y + HIGH); }
+    x += width + GAP_X;
+  }
+  return { width: x - GAP_X + PAD, height: high + PAD };
+}
+
+function edge(from, to, why) {
+  if (from.kind === "statement") {
+    const x = to.x + to.width, bend = x + 18;
+    return svg("path", { class: "edge order", d: `M${x} ${from.y + HIGH / 2}C${bend} ${from.y + HIGH / 2} ${bend} ${to.y + HIGH / 2} ${x} ${to.y + HIGH / 2}` },
+      svg("title", {}, `after, because of ${why ?? "the order"}`));
+  }
+  const x1 = from.x + from.width, y1 = from.y + HIGH / 2, x2 = to.x, y2 = to.y + HIGH / 2, mid = (x1 + x2) / 2;
+  return svg("path", { class: `edge ${from.kind}`, d: `M${x1} ${y1}C${mid} ${y1} ${mid} ${y2} ${x2} ${y2}` });
+}
+
+function box(n) {
+  const inset = (n.depth ?? 0) * 14;
+  return svg("g", { class: `node ${n.kind}` },
+    svg("rect", { x: n.x + inset, y: n.y, width: n.width - inset, height: HIGH, rx: n.kind === "statement" ? 4 : 13 }),
+    svg("text", { x: n.x + inset + 10, y: n.y + HIGH / 2 + 4 }, short(n.text)),
+    svg("title", {}, n.line ? `line ${n.line}: ${n.text}` : n.text));
+}
+
+function drawBlock(block) {
+  const nodes = layersOf(block);
+  if (nodes.size === 0 || nodes.size > NODES_MAX)
+    return h("p", { class: "quiet" }, nodes.size === 0 ? "nothing to draw" : `${nodes.size} parts: too many to draw`);
+  const { width, height } = place(nodes, block.edges);
+  const words = block.statements.map((s) => s.text).join("; ");
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${block.title}, drawn` },
+    svg("svg", { class: "dag", viewBox: `0 0 ${width + 24} ${height}`, width: width + 24, height, role: "img",
+      "aria-label": `${block.title}: ${words}` },
+    block.edges.map((e) => nodes.has(e.from) && nodes.has(e.to) && edge(nodes.get(e.from), nodes.get(e.to), e.why)),
+    [...nodes.values()].map(box)));
+}
+
+export function dag(explained) {
+  return [h("p", { class: "keys" }, [["event", "of the event"], ["view", "of the view"], ["constant", "constant"],
+    ["statement", "statement"]].map(([kind, label]) => h("span", {}, h("i", { class: `key ${kind}` }), label))),
+  explained.blocks.map((block, i) => h("details", { class: "block", open: i < 3, "data-key": `${block.line}` },
+    h("summary", {}, h("code", {}, block.title), h("span", { class: "quiet" }, ` line ${block.line}`)), drawBlock(block)))];
+}

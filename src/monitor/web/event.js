@@ -1,0 +1,79 @@
+// event.js - one event: data and meta byte for byte, what it follows from and what followed.
+
+import { path, query } from "./api.js";
+import { h } from "./dom.js";
+import { members, plain } from "./json.js";
+import { trialBox } from "./row.js";
+import { badge, code, commandLine, empty, facts, heading, href, json, link, when } from "./parts.js";
+import { command, forTenant } from "./words.js";
+
+const LINKS = new Set(["causation", "causation_id", "correlation", "correlation_id"]);
+const FOLLOWERS_LOOKED = 1000; // events behind it that are looked at for those it caused
+
+export function eventFacts(e) {
+  return facts(["Stream", link(href("stream", e.stream, { tenant: e.tenant, seq: String(e.seq) }), e.stream)],
+    ["Seq", String(e.seq)], ["Position", String(e.position)], ["Type", code(e.type)], ["Schema", String(e.schema)],
+    ["Id", link(href("event", e.id, { tenant: e.tenant }), code(e.id))], e.tenant && ["Tenant", e.tenant],
+    ["Happened", h("time", { title: e.time }, e.time)], ["Recorded", when(e.recorded_at)]);
+}
+
+function metaLinks(e) {
+  return (members(e.meta) ?? []).filter(([key]) => LINKS.has(key)).map(([key, raw]) => ({ key, id: plain(raw) }));
+}
+
+// Which of the events behind it name it as their cause; a bounded look, for there is no index of it.
+async function followers(ctx, e) {
+  if (ctx.state.followers) return ctx.state.followers;
+  const behind = await ctx.get(`/v1/events${query({ after: e.position, limit: FOLLOWERS_LOOKED })}`, { tenant: e.tenant });
+  ctx.state.followers = behind.filter((other) => metaLinks(other).some((l) => l.key.startsWith("causation") && l.id === e.id));
+  return ctx.state.followers;
+}
+
+function causation(e, causes, caused) {
+  const one = (label, other) => h("li", {}, h("span", { class: "quiet" }, `${label} `),
+    link(href("event", other.id, { tenant: e.tenant }), `${other.type} · ${other.stream} · ${other.seq}`));
+  return h("section", { class: "panel" }, h("h2", {}, "Why and what then"),
+    causes.length + caused.length === 0 ? empty("No links.", "An event's meta may name causation_id and correlation_id.")
+      : h("ol", { class: "lineage" },
+        causes.map((c) => c.event ? one(c.key.startsWith("causation") ? "caused by" : "belongs to", c.event)
+          : h("li", {}, h("span", { class: "quiet" }, `${c.key} `), code(c.id))),
+        h("li", { class: "this" }, h("b", {}, `${e.type} · ${e.stream} · ${e.seq}`)),
+        caused.map((other) => one("caused", other))));
+}
+
+// What a projection's program makes of it: upcasts show as the data that its handlers see.
+function seen(ctx, e) {
+  const trial = ctx.state.trial;
+  if (!trial) return null;
+  const changed = String(trial.schema) !== String(e.schema);
+  return h("section", { class: "panel", "data-key": "seen" },
+    h("h2", {}, `As version ${trial.version} sees it`),
+    changed ? [h("p", {}, badge("upcast", "busy"), ` from schema ${e.schema} to ${trial.schema}`), json(trial.seen, "the data after upcasts")]
+      : h("p", { class: "quiet" }, "No upcast applies: its handlers see the data as it was appended."));
+}
+
+export default {
+  title: "Event",
+  async load(ctx) {
+    const tenant = ctx.query.tenant ?? "";
+    const e = ctx.state.event ??= await ctx.get(path`/v1/events/${ctx.params[0]}`, { tenant });
+    ctx.state.causes ??= await Promise.all(metaLinks(e).map(async (l) => ({ ...l,
+      event: await ctx.get(path`/v1/events/${l.id}`, { tenant }).catch(() => null) })));
+    const projections = (await ctx.get("/v1/projections")).filter((p) => p.state !== "retired");
+    const chosen = ctx.state.projection ??= projections.find((p) => p.routed)?.name;
+    return { e, causes: ctx.state.causes, caused: await followers(ctx, e), projections, chosen };
+  },
+  view({ e, causes, caused, projections, chosen }, ctx) {
+    const names = [...new Set(projections.map((p) => p.name))];
+    return [heading([e.type, h("span", { class: "quiet" }, ` · ${e.stream} · ${e.seq}`)]),
+      h("section", { class: "panel" }, eventFacts(e), commandLine(command("event", "show", e.id, ...forTenant(e.tenant)))),
+      h("div", { class: "two" }, h("section", { class: "panel" }, h("h2", {}, "Data"), json(e.data, "the data")),
+        h("section", { class: "panel" }, h("h2", {}, "Meta"), json(e.meta, "the meta"))),
+      causation(e, causes, caused),
+      chosen && [h("p", { class: "filters" }, h("label", {}, "Projection ", h("select", { on: { change: (c) => {
+        Object.assign(ctx.state, { projection: c.target.value, trial: null, generation: 0 });
+        ctx.refresh();
+      } } }, names.map((n) => h("option", { value: n, selected: n === chosen }, n))))),
+      trialBox(ctx, chosen, e, projections.filter((p) => p.name === chosen)), seen(ctx, e)]];
+  },
+};

@@ -1,0 +1,36 @@
+// gaps.js - events of a stream that a projection lacks, although nothing waiting will bring them.
+
+import { post } from "./api.js";
+import { h } from "./dom.js";
+import { actButton, badge, commandLine, empty, heading, href, link, table } from "./parts.js";
+import { command, num, plural } from "./words.js";
+
+function repairAct(ctx) {
+  return { title: "Repair gaps", verb: "Repair", reason: "asked",
+    text: "What is missing is brought from the journal, in order. What a projection has already changes nothing.",
+    command: () => command("gaps", "repair"),
+    run: async ({ reason }) => {
+      const done = await post("/v1/gaps:repair", { reason });
+      ctx.state.asked = 0;
+      return `${plural(done.gaps.reduce((n, g) => n + num(g.replayed), 0), "event")} brought.`;
+    } };
+}
+
+export default {
+  title: "Gaps",
+  every: 15000, // every stream is compared with every projection: not too often
+  load: (ctx) => ctx.get("/v1/gaps"),
+  view({ gaps }, ctx) {
+    return [heading("Gaps", gaps.length > 0 && ctx.who.tenant === null && h("div", { class: "buttons" }, actButton(ctx, "Repair", () => repairAct(ctx), { tone: "primary" }))),
+      h("p", { class: "quiet" }, "Watermarks of projections against the heads of streams."),
+      h("section", { class: "panel" }, gaps.length > 0 ? table("Gaps", [
+        { name: "Stream", cell: (g) => g.stream, kind: "grow" },
+        { name: "Projection", cell: (g) => link(href("projection", g.projection), g.projection) },
+        { name: "Has up to", cell: (g) => String(g.applied_seq), kind: "number" },
+        { name: "Next", cell: (g) => String(g.expected_next_seq), kind: "number" },
+        { name: "Journal has", cell: (g) => String(g.journal_seq), kind: "number" },
+        { name: "", cell: (g) => num(g.journal_seq) < num(g.applied_seq) ? badge("the journal lost events", "bad") : null },
+      ], gaps, { key: (g) => `${g.projection}/${g.tenant}/${g.stream}`, to: (g) => href("stream", g.stream, { tenant: g.tenant }) })
+        : empty("No gaps.", "Every projection has every event up to where it stands."), commandLine(command("gaps", "detect")))];
+  },
+};

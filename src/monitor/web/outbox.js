@@ -1,0 +1,92 @@
+// outbox.js - what waits, what failed, what is dead, and putting it right.
+
+import { post, query } from "./api.js";
+import { h } from "./dom.js";
+import { actButton, badge, empty, heading, href, link, tabs, table, when } from "./parts.js";
+import { command, count, num, plural } from "./words.js";
+
+const PAGE = 50;
+const TABS = [["", "All"], ["pending", "Pending"], ["processing", "Processing"], ["failed", "Failed", "warn"],
+  ["dead", "Dead", "bad"], ["blocked", "Blocked", "warn"], ["done", "Done"]];
+
+function requeueDeadAct(lane, dead) {
+  const fields = [{ name: "limit", label: "At most", value: "100" }];
+  return { title: lane ? `Requeue dead rows of ${lane}` : "Requeue dead rows", verb: "Requeue", fields,
+    typed: lane || "all lanes",
+    text: `${plural(dead, "row")} ${String(dead) === "1" ? "is" : "are"} dead. They are tried again, the oldest first, each stream in its order.`,
+    command: ({ limit }) => command("outbox", "requeue-dead", ...(lane ? ["--lane", lane] : []), "--limit", limit || "100"),
+    run: async ({ limit }) => {
+      const n = Number(limit);
+      if (!Number.isInteger(n) || n < 1 || n > 10000) throw new Error("At most: a number from 1 to 10,000");
+      const done = await post("/v1/outbox:requeue-dead", { ...(lane ? { lane } : {}), limit: n });
+      return `${plural(done.requeued, "row")} requeued.`;
+    } };
+}
+
+function filters(ctx, lanes) {
+  const q = ctx.query;
+  const go = (change) => { location.hash = href("outbox", { ...q, after: undefined, ...change }); };
+  return h("form", { class: "filters", role: "search", on: { submit: (e) => e.preventDefault() } },
+    h("label", {}, "Lane ", h("select", { value: q.lane ?? "", on: { change: (e) => go({ lane: e.target.value }) } },
+      h("option", { value: "", selected: !q.lane }, "all"),
+      lanes.map((l) => h("option", { value: l, selected: l === q.lane }, l === "*" ? "* (all projections)" : l)))),
+    h("label", {}, "Tenant ", h("input", { type: "search", value: q.tenant ?? "", placeholder: "all", size: "10",
+      on: { change: (e) => go({ tenant: e.target.value.trim() }) } })));
+}
+
+function rows(items) {
+  return table("Rows", [
+    { name: "Event", cell: (r) => [r.stream, h("span", { class: "quiet" }, ` · ${r.seq}`)] },
+    { name: "Status", cell: (r) => badge(r.status) },
+    { name: "Lane", cell: (r) => r.lane },
+    { name: "Type", cell: (r) => r.event_type },
+    { name: "Attempts", cell: (r) => count(r.attempt_count), kind: "number" },
+    { name: "Next try", cell: (r) => when(r.next_attempt_at) },
+    { name: "Error", cell: (r) => h("span", { class: "clip", title: r.last_error }, r.last_error), kind: "grow" },
+    { name: "Since", cell: (r) => when(r.enqueued_at) },
+  ], items, { key: (r) => `${r.lane}/${r.tenant}/${r.position}`,
+    to: (r) => href("row", r.lane, r.stream, String(r.seq), { tenant: r.tenant }) });
+}
+
+// What a lane has taken leaves the outbox; what became of it is told by the projections.
+function done(projections) {
+  return [h("p", { class: "quiet" }, "A row goes when its lane has taken it. What became of events, by projection:"),
+    table("Done", [
+      { name: "Projection", cell: (p) => p.name },
+      { name: "Up to position", cell: (p) => count(p.position), kind: "number" },
+      { name: "Views", cell: (p) => count(p.views), kind: "number" },
+      { name: "Unaccounted", cell: (p) => count(p.unaccounted), kind: "number" },
+    ], projections.filter((p) => p.routed), { to: (p) => href("projection", p.name), key: (p) => p.name }),
+    h("p", {}, link("#/events", "The events themselves"))];
+}
+
+function pager(ctx, answer) {
+  const { after } = ctx.query;
+  return h("nav", { class: "pager", "aria-label": "Pages of rows" },
+    after && link(href("outbox", { ...ctx.query, after: undefined }), "To the first"),
+    answer.next && link(href("outbox", { ...ctx.query, after: answer.next }), `Next ${PAGE}`));
+}
+
+export default {
+  title: "Outbox",
+  async load(ctx) {
+    const { status, lane, tenant, after } = ctx.query;
+    const done = status === "done";
+    const [answer, projections] = await Promise.all([
+      ctx.get(`/v1/outbox${query({ status: done ? "" : status, lane, after, limit: done ? "1" : PAGE })}`, { tenant }),
+      ctx.get("/v1/projections")]);
+    return { answer, projections, lanes: ["*", ...new Set(projections.map((p) => p.name))] };
+  },
+  view({ answer, projections, lanes }, ctx) {
+    const { status = "", lane } = ctx.query;
+    const s = answer.summary;
+    const items = TABS.map(([name, label, tone]) => ({ name, label, tone, number: s[name],
+      to: href("outbox", { ...ctx.query, status: name, after: undefined }) }));
+    return [heading("Outbox", h("div", { class: "buttons" }, num(s.dead) > 0 && ctx.who.tenant === null &&
+        actButton(ctx, "Requeue dead", () => requeueDeadAct(lane, s.dead)))),
+    tabs("Status", items, status), filters(ctx, lanes),
+    h("section", { class: "panel", "aria-live": "off" }, status === "done" ? done(projections)
+      : answer.rows.length > 0 ? [rows(answer.rows), pager(ctx, answer)]
+        : empty(status ? `Nothing is ${status}.` : "Nothing waits.", "Events are here between their append and the moment that every projection has them."))];
+  },
+};

@@ -1,0 +1,118 @@
+// overview.js - is it healthy, how far behind, what is stuck, what do I press.
+
+import { h } from "./dom.js";
+import { chart, rates } from "./chart.js";
+import { badge, card, empty, facts, heading, href, link, notice, table } from "./parts.js";
+import { bytes, count, num, plural, rate, seconds } from "./words.js";
+
+const HISTORY_MS = 10000;
+
+// The server looks every ten seconds; what this page has seen since then is added at the end.
+async function history(ctx) {
+  const s = ctx.state;
+  if (!s.samples || Date.now() - s.asked > HISTORY_MS) {
+    s.samples = (await ctx.get("/v1/history")).map((x) => ({ ...x, ms: Date.parse(x.at) }));
+    s.asked = Date.now();
+  }
+  return s.samples;
+}
+
+function worst(projections) {
+  let lag = 0, age = 0, name = "";
+  for (const p of projections) {
+    if (num(p.lag_events) > lag) { lag = num(p.lag_events); name = p.name; }
+    age = Math.max(age, p.lag_seconds);
+  }
+  return { lag, age, name };
+}
+
+function cards(status, samples) {
+  const { lag, age, name } = worst(status.projections);
+  const o = status.outbox;
+  const tip = (points) => points.length > 0 ? points[points.length - 1][1] : 0;
+  const quarantined = status.projections.reduce((sum, p) => sum + num(p.quarantined), 0);
+  const dead = num(o.dead) > 0;
+  const atRest = lag === 0 && num(o.pending) + num(o.processing) === 0;
+  return h("section", { class: "cards", "aria-label": "At a glance" },
+    card("Lag", plural(lag, "event"), lag > 0 ? `${name}, ${seconds(age)} behind` : "nothing is behind",
+      { to: "#/projections", tone: lag > 0 ? "warn" : "" }),
+    card("Backlog", count(num(o.pending) + num(o.processing)),
+      o.lag_seconds === null ? "nothing waits" : `the oldest waits for ${seconds(o.lag_seconds)}`, { to: "#/outbox" }),
+    card("Failed", count(o.failed), num(o.failed) > 0 ? "tried again by themselves" : "nothing is being retried",
+      { to: href("outbox", { status: "failed" }), tone: num(o.failed) > 0 ? "warn" : "" }),
+    card("Dead", count(o.dead), dead ? "need you" : "nothing needs you",
+      { to: href("outbox", { status: "dead" }), tone: dead ? "bad" : "" }),
+    card("Blocked", count(o.blocked), o.blocked_seconds === null ? "nothing waits behind a dead one"
+      : `for up to ${seconds(o.blocked_seconds)}`, { to: href("outbox", { status: "blocked" }),
+      tone: num(o.blocked) > 0 ? "warn" : "" }),
+    card("Quarantined", plural(quarantined, "stream"), "held back by themselves", { to: "#/projections",
+      tone: quarantined > 0 ? "warn" : "" }),
+    card("Workers", count(status.workers.live), num(status.workers.known) > num(status.workers.live)
+      ? `${count(num(status.workers.known) - num(status.workers.live))} silent` : "all of them heard of",
+    { to: "#/crew", tone: num(status.workers.live) === 0 ? "bad" : "" }),
+    card("Appended", `${rate(tip(rates(samples, (s) => num(s.position))))}/s`,
+      `${count(status.journal.events)} in all`, { to: "#/events" }),
+    card("Folded", `${rate(tip(rates(samples, (s) => num(s.folded))))}/s`, "over all projections", { to: "#/projections" }),
+    card("Unaccounted", count(status.unaccounted), num(status.unaccounted) === 0 ? "every event is accounted for"
+      : atRest ? "this must be 0" : "moves while events are folded", { tone: num(status.unaccounted) !== 0 && atRest ? "bad" : "" }));
+}
+
+// `now` is what this page has just been told: the lag is drawn up to this moment.
+function charts(samples, now, ctx) {
+  const wide = ctx.width >= 860;
+  const width = Math.max(280, Math.round((wide ? (ctx.width - 16) / 2 : ctx.width) - 34));
+  return h("section", { class: "two", "aria-label": "The last hour" },
+    chart("Events a second", [
+      { name: "appended", tone: "one", points: rates(samples, (s) => num(s.position)) },
+      { name: "folded", tone: "two", points: rates(samples, (s) => num(s.folded)) },
+    ], { width, format: rate, unit: "/s" }),
+    chart("Lag", [
+      { name: "behind", tone: "three", points: [...samples, now].map((s) => [s.ms, num(s.lag_events)]) },
+      { name: "waiting", tone: "four", points: [...samples, now].map((s) => [s.ms, num(s.waiting)]) },
+    ], { width, format: (v) => count(Math.round(v)), unit: "events" }));
+}
+
+export function projectionTable(items) {
+  return table("Projections", [
+    { name: "Projection", cell: (p) => p.name, kind: "grow" },
+    { name: "State", cell: (p) => badge(p.state) },
+    { name: "Version", cell: (p) => `v${p.version} · g${p.generation}`, kind: "number" },
+    { name: "Lag", cell: (p) => count(p.lag_events), kind: "number" },
+    { name: "Behind", cell: (p) => seconds(p.lag_seconds), kind: "number" },
+    { name: "Views", cell: (p) => count(p.views), kind: "number" },
+    { name: "Failures", cell: (p) => num(p.failures) > 0 ? h("b", { class: "bad" }, count(p.failures)) : "0", kind: "number" },
+    { name: "Unaccounted", cell: (p) => num(p.unaccounted) !== 0 && num(p.lag_events) === 0 ? h("b", { class: "bad" }, count(p.unaccounted)) : count(p.unaccounted), kind: "number" },
+  ], items, { key: (p) => `${p.name}/${p.generation}`, to: (p) => href("projection", p.name) });
+}
+
+function durability(journal) {
+  return h("section", { class: "panel", "aria-label": "The journal" }, h("h2", {}, "Journal"),
+    h("p", { class: "durability" }, journal.durability),
+    facts(["Store", `${journal.backend} ${journal.version}`], ["Position", count(journal.position)],
+      ["Streams", count(journal.streams)], ["Size", bytes(journal.store_bytes)],
+      journal.wal_bytes !== null && ["Log", bytes(journal.wal_bytes)],
+      journal.free_bytes !== null && ["Free", bytes(journal.free_bytes)]));
+}
+
+export default {
+  title: "Overview",
+  every: 3000,
+  async load(ctx) {
+    if (ctx.who.tenant !== null) return { projections: await ctx.get("/v1/projections") };
+    return { status: ctx.status, samples: await history(ctx) };
+  },
+  view({ status, samples, projections }, ctx) {
+    if (!status)
+      return [heading("Overview"), h("p", { class: "quiet" }, `This token is for tenant ${ctx.who.tenant}: numbers over all tenants are not shown.`),
+        projectionTable(projections)];
+    const now = { ms: Date.now(), lag_events: worst(status.projections).lag,
+      waiting: num(status.outbox.pending) + num(status.outbox.processing) };
+    return [heading("Overview"),
+      status.views_error && notice("bad", "The views cannot be read.", h("p", {}, status.views_error)),
+      cards(status, samples), charts(samples, now, ctx),
+      h("section", { class: "panel", "aria-label": "Projections" }, h("h2", {}, "Projections"),
+        status.projections.length > 0 ? projectionTable(status.projections)
+          : empty("No projection yet.", link("#/projections", "Deploy one"))),
+      durability(status.journal)];
+  },
+};

@@ -1,0 +1,143 @@
+// row.js - one event in one lane: what is wrong with it, what would come of it, and putting it right.
+
+import { path, post, query } from "./api.js";
+import { h } from "./dom.js";
+import { integer } from "./json.js";
+import { eventFacts } from "./event.js";
+import { actButton, badge, changes, code, commandLine, facts, heading, href, json, link, notice, table, when } from "./parts.js";
+import { command, count, forTenant, num, plural } from "./words.js";
+
+function requeueAct({ lane, stream, seq, tenant }) {
+  return { title: `Release ${stream} · ${seq}`, verb: "Release", reason: "asked",
+    text: "The row is put back: no attempts, due now. What waits behind it in its stream follows in order.",
+    command: ({ reason }) => command("outbox", "requeue", stream, seq, "--lane", lane, ...(reason ? ["--reason", reason] : []),
+      ...forTenant(tenant)),
+    run: async ({ reason }) => {
+      await post("/v1/outbox:requeue", { stream, seq: integer(seq), lane, reason }, { tenant });
+      return "Released: it is tried now.";
+    } };
+}
+
+function replayAct({ lane, stream, seq, tenant }) {
+  return { title: `Try ${stream} · ${seq} now`, verb: "Try now",
+    text: "It is applied now if the program can digest it, instead of at its next turn.",
+    command: () => command("outbox", "replay", stream, seq, "--lane", lane, ...forTenant(tenant)),
+    run: async () => {
+      const done = await post("/v1/outbox:replay", { stream, seq: integer(seq), lane }, { tenant });
+      return num(done.left) === 0 ? "Applied." : "It failed again.";
+    } };
+}
+
+function skipAct({ lane, stream, seq, tenant }) {
+  return { title: `Skip ${stream} · ${seq} in ${lane}`, verb: "Skip for good", reason: "needed", typed: stream,
+    text: "This projection passes the event without applying it, now and in every rebuild of this version. What waits behind it goes on.",
+    command: ({ reason }) => command("outbox", "skip", stream, seq, "--lane", lane, "--reason", reason || "…", ...forTenant(tenant)),
+    run: async ({ reason }) => {
+      await post("/v1/outbox:skip", { stream, seq: integer(seq), lane, reason }, { tenant });
+      return "Skipped.";
+    } };
+}
+
+const OUTCOMES = {
+  applied: ["ok", "It would be applied."], ignored: ["calm", "It would be ignored: no handler takes it."],
+  failed: ["bad", "It would fail."], done: ["ok", "This generation has it already."],
+  waits: ["warn", "Another event of its stream has to come first."],
+};
+
+export function trialView(trial) {
+  const [tone, sentence] = OUTCOMES[trial.outcome];
+  return h("div", { class: "trial", "data-key": `trial${trial.generation}` },
+    notice(tone, sentence,
+      h("p", { class: "quiet" }, `Tried with version ${trial.version}, generation ${trial.generation}. Nothing was changed.`),
+      trial.message && h("p", {}, trial.message),
+      trial.outcome === "waits" && h("p", {}, `Next is seq ${trial.next_seq}.`)),
+    trial.views.map((v) => h("details", { open: true, "data-key": v.view_id },
+      h("summary", {}, "view ", code(v.view_id), v.before === null ? " (new)" : v.after === null ? " (deleted)" : ""),
+      changes(v.before, v.after),
+      h("div", { class: "two" }, h("div", {}, h("h3", {}, "Before"), json(v.before, "the view before")),
+        h("div", {}, h("h3", {}, "After"), json(v.after, "the view after"))))));
+}
+
+// A choice of generations, and the button that tries.
+export function trialBox(ctx, projection, event, generations) {
+  const { stream, seq, tenant } = event;
+  const run = async () => {
+    try {
+      ctx.state.trial = await post(`${path`/v1/projections/${projection}`}:try`,
+        { stream, seq: integer(seq), ...(ctx.state.generation ? { generation: ctx.state.generation } : {}) }, { tenant });
+      ctx.state.trialProblem = null;
+    } catch (error) {
+      ctx.state.trial = null;
+      ctx.state.trialProblem = error.message;
+    }
+    ctx.draw();
+  };
+  return h("section", { class: "panel", "data-key": "trial" }, h("h2", {}, "Dry run"),
+    h("p", { class: "quiet" }, "Fold the event aside, into the views as they are, and see what would change."),
+    h("div", { class: "buttons" },
+      h("label", {}, "With ", h("select", { on: { change: (e) => { ctx.state.generation = Number(e.target.value); } } },
+        h("option", { value: "0" }, "the newest version"),
+        generations.filter((g) => g.state !== "retired").map((g) =>
+          h("option", { value: String(g.generation) }, `v${g.version}, generation ${g.generation}${g.routed ? " (queried)" : ""}`)))),
+      h("button", { type: "button", class: "primary", on: { click: run } }, "Try it")),
+    ctx.state.trialProblem && notice("bad", ctx.state.trialProblem),
+    ctx.state.trial && trialView(ctx.state.trial));
+}
+
+function attempts(items) {
+  return h("section", { class: "panel" }, h("h2", {}, "Attempts"), table("Attempts", [
+    { name: "Generation", cell: (f) => `v${f.version} · g${f.generation}` },
+    { name: "Result", cell: (f) => badge(f.open ? "open" : "resolved") },
+    { name: "Tried", cell: (f) => plural(f.attempts, "time"), kind: "number" },
+    { name: "Last", cell: (f) => when(f.recorded_at) },
+    { name: "Error", cell: (f) => [code(f.code), " ", f.message], kind: "grow" },
+  ], items, { key: (f) => `${f.generation}` }));
+}
+
+function errorBox(row, projection) {
+  const line = /line (\d+)/.exec(row.last_error)?.[1];
+  const source = line && projection?.program.split("\n")[Number(line) - 1];
+  return notice(row.status === "dead" ? "bad" : "warn", row.last_error || "It waits behind another one.",
+    source && h("pre", { class: "excerpt" }, h("span", { class: "quiet" }, `${line}  `), source));
+}
+
+async function findRow(ctx, lane, stream, seq, tenant) {
+  // Rows come by position: the event's own is where to look.
+  const events = await ctx.get(path`/v1/streams/${stream}/events` + query({ from_seq: seq, limit: 1 }), { tenant });
+  const event = events[0] && String(events[0].seq) === String(seq) ? events[0] : null;
+  if (!event) throw new Error(`There is no seq ${seq} in stream ${stream}.`);
+  const found = await ctx.get(`/v1/outbox${query({ lane, from: event.position, limit: 1 })}`, { tenant });
+  const row = found.rows.find((r) => r.stream === stream && String(r.seq) === String(seq));
+  return { event, row };
+}
+
+export default {
+  title: (ctx) => `${ctx.params[1]} · ${ctx.params[2]}`,
+  every: 2000,
+  async load(ctx) {
+    const [lane, stream, seq] = ctx.params, tenant = ctx.query.tenant ?? "";
+    const base = path`/v1/projections/${lane}`;
+    const [{ event, row }, projection, failed] = await Promise.all([findRow(ctx, lane, stream, seq, tenant),
+      lane === "*" ? null : ctx.get(base).catch(() => null),
+      lane === "*" ? [] : ctx.get(`${base}/failures?resolved&limit=1000`, { tenant }).catch(() => [])]);
+    return { lane, stream, seq, tenant, event, row, projection,
+      failed: failed.filter((f) => f.stream === stream && String(f.seq) === String(seq) && f.tenant === tenant) };
+  },
+  view({ lane, stream, seq, tenant, event, row, projection, failed }, ctx) {
+    const key = { lane, stream, seq, tenant };
+    return [heading([stream, h("span", { class: "quiet" }, ` · ${seq} in ${lane}`), " ", row ? badge(row.status) : badge("gone", "ok")],
+      row && h("div", { class: "buttons" },
+        row.status === "dead" && actButton(ctx, "Release", () => requeueAct(key), { tone: "primary" }),
+        row.status === "failed" && actButton(ctx, "Try now", () => replayAct(key), { tone: "primary" }),
+        lane !== "*" && actButton(ctx, "Skip", () => skipAct(key), { tone: "danger" }))),
+    row ? [errorBox(row, projection), h("section", { class: "panel" }, facts(["Lane", lane === "*" ? "* (all projections)" : link(href("projection", lane), lane)],
+      tenant && ["Tenant", tenant], ["Attempts", count(row.attempt_count)], ["Next try", when(row.next_attempt_at)],
+      ["Enqueued", when(row.enqueued_at)], ["Updated", when(row.updated_at)]),
+    commandLine(command("outbox", "report", "--lane", lane, ...forTenant(tenant))))]
+      : notice("ok", "It is not in the outbox.", h("p", {}, "The lane has taken it, or passed it. ", link("#/audit", "What operators did"))),
+    projection && trialBox(ctx, lane, { stream, seq, tenant }, projection.generations),
+    failed.length > 0 && attempts(failed),
+    h("section", { class: "panel" }, h("h2", {}, "Event"), eventFacts(event),
+      h("h3", {}, "Data"), json(event.data, "the data"), h("h3", {}, "Meta"), json(event.meta, "the meta"))];
+  },
+};

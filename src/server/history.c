@@ -1,0 +1,162 @@
+/*
+ * history.c - the last hour, as it was: what came in, what was folded, what waited.
+ *
+ * A thread looks every ten seconds and keeps what it saw in a ring, which begins with this process.
+ * What is kept are totals, so whoever reads two samples knows what was between them.
+ */
+#include "request.h"
+
+#include <everfold/outbox.h>
+
+#include <stdlib.h>
+
+#define STEP_S 10
+#define SAMPLES_MAX 361 /* an hour, and where it began */
+
+struct ef__history {
+    pthread_mutex_t lock;
+    pthread_cond_t end;
+    ef__sample ring[SAMPLES_MAX];
+    size_t first, count;
+    pthread_t thread;
+    bool running, ending;
+};
+
+/* --- looking ------------------------------------------------------------------------------------
+ */
+
+static void add_projections(const ef_projection_list *list, ef__sample *out)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const ef_projection *p = &list->items[i];
+        if (!p->routed)
+            continue;
+        out->folded += p->applied + p->ignored + p->skipped;
+        out->lag_events = p->lag_events > out->lag_events ? p->lag_events : out->lag_events;
+        out->lag_us = p->lag_us > out->lag_us ? p->lag_us : out->lag_us;
+    }
+}
+
+static ef_status look(const ef__server *server, ef__sample *out, ef_error *err)
+{
+    ef_outbox_summary rows = {0};
+    ef_projection_list projections = {0};
+    ef_head head = {0};
+    ef_status st = ef_journal_head(server->options.journal, &head, err);
+
+    *out = (ef__sample){.at_us = ef__server_now(server), .position = head.position};
+    if (st == EF_OK)
+        st = ef_outbox_summarise(server->options.journal, &(ef_outbox_query){.any_tenant = true},
+                                 &rows, err);
+    if (st == EF_OK)
+        st = ef_projection_ls(server->options.engine, EF_STR(""), &projections, err);
+    if (st == EF_OK)
+        add_projections(&projections, out);
+    out->waiting = rows.pending + rows.processing;
+    out->failed = rows.failed;
+    out->dead = rows.dead;
+    ef_row_list_release(&rows.oldest);
+    ef_projection_list_release(&projections);
+    return st;
+}
+
+/* A store that is not at hand leaves a hole, which is what it was. */
+static void keep(struct ef__history *h, const ef__sample *sample)
+{
+    h->ring[(h->first + h->count) % SAMPLES_MAX] = *sample;
+    if (h->count < SAMPLES_MAX)
+        h->count++;
+    else
+        h->first = (h->first + 1) % SAMPLES_MAX;
+}
+
+static void *watch(void *context)
+{
+    ef__server *server = context;
+    struct ef__history *h = server->history;
+    struct timespec next;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &next);
+    pthread_mutex_lock(&h->lock);
+    while (!h->ending) {
+        ef__sample sample;
+        ef_error err = EF_ERROR_INIT;
+        ef_status st;
+        pthread_mutex_unlock(&h->lock);
+        st = look(server, &sample, &err);
+        pthread_mutex_lock(&h->lock);
+        if (st == EF_OK)
+            keep(h, &sample);
+        next.tv_sec += STEP_S;
+        while (!h->ending && pthread_cond_timedwait(&h->end, &h->lock, &next) == 0)
+            ;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return NULL;
+}
+
+/* --- start and stop -----------------------------------------------------------------------------
+ */
+
+ef_status ef__history_start(ef__server *server, ef_error *err)
+{
+    struct ef__history *h = calloc(1, sizeof *h);
+    pthread_condattr_t attributes;
+
+    if (!h)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&h->end, &attributes);
+    pthread_condattr_destroy(&attributes);
+    server->history = h;
+    if (pthread_create(&h->thread, NULL, watch, server) != 0)
+        return ef_fail(err, EF_NO_MEMORY, "no thread for the history");
+    h->running = true;
+    return EF_OK;
+}
+
+void ef__history_stop(ef__server *server)
+{
+    struct ef__history *h = server->history;
+
+    if (!h)
+        return;
+    pthread_mutex_lock(&h->lock);
+    h->ending = true;
+    pthread_cond_signal(&h->end);
+    pthread_mutex_unlock(&h->lock);
+    if (h->running)
+        (void)pthread_join(h->thread, NULL);
+    pthread_cond_destroy(&h->end);
+    pthread_mutex_destroy(&h->lock);
+    free(h);
+    server->history = NULL;
+}
+
+/* --- the route ----------------------------------------------------------------------------------
+ */
+
+static ef_status history(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    struct ef__history *h = r->server->history;
+    ef_status st = ef__request_no_more(r, err);
+
+    if (st != EF_OK)
+        return st;
+    ef__json_open(&w, '[');
+    pthread_mutex_lock(&h->lock);
+    for (size_t i = 0; i < h->count; i++)
+        ef__shape_write(&w, &ef__shape_sample, &h->ring[(h->first + i) % SAMPLES_MAX]);
+    pthread_mutex_unlock(&h->lock);
+    ef__json_close(&w, ']');
+    return EF_OK;
+}
+
+const ef__route ef__routes_history[] = {
+    {"GET", "/v1/history", EF__SCOPE_READ, EF__ROUTE_ALL, history, "history",
+     "the last hour, a sample each ten seconds", NULL, NULL, "Samples", 0},
+    {0},
+};

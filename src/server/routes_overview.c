@@ -1,0 +1,269 @@
+/*
+ * routes_overview.c - what is going on, in one object, and who asks.
+ */
+#include "request.h"
+#include "token.h"
+
+#include "../shape/health.h"
+
+#include <everfold/outbox.h>
+#include <everfold/run.h>
+#include <everfold/version.h>
+#include <everfold/worker.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define RUNS_MAX 1000
+
+/* The journal, its outbox, the projections and who is at work, as read at one time. */
+typedef struct overview {
+    int64_t read_us;
+    ef_head head;
+    ef_store_facts facts;
+    ef_outbox_summary outbox;
+    int64_t oldest_ms;  /* age of the oldest row that is not blocked; -1 when there is none … */
+    int64_t blocked_ms; /* … and of the oldest that is */
+    ef_worker_list workers;
+    size_t workers_live;
+    int64_t runs_queued, runs_running;
+    ef_projection_list projections;
+    int64_t unaccounted;  /* of all of them */
+    ef_error views_error; /* the view store cannot be read: all else is told */
+} overview;
+
+/* --- reading ------------------------------------------------------------------------------------
+ */
+
+static int64_t age_ms(int64_t now_us, int64_t then_us)
+{
+    if (then_us == 0)
+        return -1;
+    return now_us > then_us ? (now_us - then_us) / 1000 : 0;
+}
+
+static ef_status read_runs(ef_journal *journal, overview *o, ef_error *err)
+{
+    ef_run_list runs = {0};
+    ef_status st = ef_run_ls(journal, true, RUNS_MAX, &runs, err);
+
+    for (size_t i = 0; st == EF_OK && i < runs.count; i++) {
+        o->runs_queued += runs.items[i].state == EF_RUN_QUEUED ? 1 : 0;
+        o->runs_running += runs.items[i].state == EF_RUN_RUNNING ? 1 : 0;
+    }
+    ef_run_list_release(&runs);
+    return st;
+}
+
+static ef_status read_journal(ef_journal *journal, overview *o, ef_error *err)
+{
+    ef_status st = ef_journal_head(journal, &o->head, err);
+
+    if (st == EF_OK)
+        st = ef_journal_facts(journal, &o->facts, err);
+    if (st == EF_OK)
+        st = ef_outbox_summarise(journal, &(ef_outbox_query){.any_tenant = true}, &o->outbox, err);
+    if (st == EF_OK)
+        st = ef_worker_ls(journal, &o->workers, err);
+    return st == EF_OK ? read_runs(journal, o, err) : st;
+}
+
+static void read_projections(ef_engine *engine, overview *o)
+{
+    ef_status st = ef_projection_ls(engine, EF_STR(""), &o->projections, &o->views_error);
+
+    for (size_t i = 0; st == EF_OK && i < o->projections.count; i++)
+        o->unaccounted += o->projections.items[i].unaccounted;
+    if (st == EF_OK || st == EF_NOT_FOUND)
+        o->views_error = (ef_error)EF_ERROR_INIT;
+}
+
+static ef_status read_overview(const ef__server *server, overview *o, ef_error *err)
+{
+    ef_status st = read_journal(server->options.journal, o, err);
+
+    if (st != EF_OK)
+        return st;
+    read_projections(server->options.engine, o);
+    o->read_us = ef__server_now(server);
+    for (size_t i = 0; i < o->workers.count; i++)
+        o->workers_live += o->workers.items[i].live && !o->workers.items[i].late ? 1 : 0;
+    o->oldest_ms =
+        age_ms(o->read_us, o->outbox.oldest.count > 0 ? o->outbox.oldest.items[0].enqueued_us : 0);
+    o->blocked_ms = age_ms(o->read_us, o->outbox.blocked_oldest_us);
+    return EF_OK;
+}
+
+static void release_overview(overview *o)
+{
+    ef_row_list_release(&o->outbox.oldest);
+    ef_worker_list_release(&o->workers);
+    ef_projection_list_release(&o->projections);
+}
+
+/* --- writing ------------------------------------------------------------------------------------
+ */
+
+static void add_number(ef__json_writer *w, const char *key, int64_t number)
+{
+    ef__json_key(w, key);
+    if (number < 0)
+        ef__json_null(w);
+    else
+        ef__json_int(w, number);
+}
+
+static void add_text(ef__json_writer *w, const char *key, const char *text)
+{
+    ef__json_key(w, key);
+    ef__json_str(w, ef_str_from(text));
+}
+
+static void write_journal(ef__json_writer *w, const overview *o, const char *url)
+{
+    ef__json_key(w, "journal");
+    ef__json_open(w, '{');
+    add_text(w, "url", url);
+    add_text(w, "id", o->facts.journal_id);
+    add_text(w, "backend", o->facts.backend);
+    add_text(w, "version", o->facts.version);
+    add_number(w, "schema", o->facts.schema);
+    add_text(w, "durability", o->facts.durability);
+    add_number(w, "position", o->head.position);
+    ef__json_key(w, "recorded_at");
+    ef__json_time(w, o->head.recorded_us);
+    add_number(w, "events", o->head.position);
+    add_number(w, "streams", o->facts.streams);
+    add_number(w, "store_bytes", o->facts.store_bytes);
+    add_number(w, "wal_bytes", o->facts.wal_bytes);
+    add_number(w, "free_bytes", o->facts.free_bytes);
+    ef__json_close(w, '}');
+}
+
+static void add_seconds(ef__json_writer *w, const char *key, int64_t ms)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof(text), "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
+    ef__json_key(w, key);
+    if (ms < 0)
+        ef__json_null(w);
+    else
+        ef__json_raw(w, ef_str_from(text));
+}
+
+static void write_counts(ef__json_writer *w, const overview *o)
+{
+    ef__json_key(w, "outbox");
+    ef__json_open(w, '{');
+    add_number(w, "pending", o->outbox.pending);
+    add_number(w, "processing", o->outbox.processing);
+    add_number(w, "failed", o->outbox.failed);
+    add_number(w, "dead", o->outbox.dead);
+    add_number(w, "blocked", o->outbox.blocked);
+    add_seconds(w, "lag_seconds", o->oldest_ms);
+    add_seconds(w, "blocked_seconds", o->blocked_ms);
+    ef__json_close(w, '}');
+    add_number(w, "partitions", o->facts.partitions);
+    ef__json_key(w, "workers");
+    ef__json_open(w, '{');
+    add_number(w, "live", (int64_t)o->workers_live);
+    add_number(w, "known", (int64_t)o->workers.count);
+    ef__json_close(w, '}');
+    ef__json_key(w, "runs");
+    ef__json_open(w, '{');
+    add_number(w, "queued", o->runs_queued);
+    add_number(w, "running", o->runs_running);
+    ef__json_close(w, '}');
+}
+
+static void write_health(ef__json_writer *w, const overview *o)
+{
+    char text[EF__HEALTH_TEXT];
+    ef__health health =
+        ef__health_of(&(ef__health_facts){.outbox = &o->outbox,
+                                          .projections = &o->projections,
+                                          .workers_live = o->workers_live,
+                                          .unaccounted = o->unaccounted,
+                                          .views_unreadable = o->views_error.status != EF_OK},
+                      text);
+
+    ef__json_key(w, "health");
+    ef__json_open(w, '{');
+    add_text(w, "state", ef__health_word(health));
+    add_text(w, "sentence", text);
+    ef__json_close(w, '}');
+}
+
+static void write_overview(ef__json_writer *w, const overview *o, const char *url, const char *mode)
+{
+    ef__json_open(w, '{');
+    add_text(w, "version", ef_version());
+    add_text(w, "mode", mode);
+    write_journal(w, o, url);
+    write_counts(w, o);
+    ef__json_key(w, "projections");
+    ef__json_open(w, '[');
+    for (size_t i = 0; i < o->projections.count; i++)
+        ef__projection_write(w, &o->projections.items[i]);
+    ef__json_close(w, ']');
+    ef__json_key(w, "unaccounted");
+    ef__json_int(w, o->unaccounted); /* below 0 is told as it is: it is as wrong as above */
+    ef__json_key(w, "views_error");
+    if (o->views_error.status != EF_OK)
+        ef__json_str(w, ef_str_from(o->views_error.text));
+    else
+        ef__json_null(w);
+    write_health(w, o);
+    ef__json_close(w, '}');
+}
+
+static ef_status show_overview(ef__request *r, ef_error *err)
+{
+    const ef__server_options *options = &r->server->options;
+    ef__json_writer w = ef__request_writer(r);
+    overview o = {.views_error = EF_ERROR_INIT};
+    ef_status st = ef__request_no_more(r, err);
+
+    if (st == EF_OK)
+        st = read_overview(r->server, &o, err);
+    if (st == EF_OK)
+        write_overview(&w, &o, options->url, options->mode);
+    release_overview(&o);
+    return st;
+}
+
+/* What the token allows, so that a page need not offer the rest. */
+static ef_status whoami(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_status st = ef__request_no_more(r, err);
+
+    if (st != EF_OK)
+        return st;
+    ef__json_open(&w, '{');
+    ef__json_key(&w, "name");
+    ef__json_str(&w, ef_str_from(r->who.name));
+    ef__json_key(&w, "scopes");
+    ef__json_open(&w, '[');
+    for (unsigned bit = EF__SCOPE_APPEND; bit <= EF__SCOPE_ADMIN; bit *= 2)
+        if (r->who.scopes & (bit | EF__SCOPE_ADMIN))
+            ef__json_str(&w, ef_str_from(ef__token_scope(bit)));
+    ef__json_close(&w, ']');
+    ef__json_key(&w, "tenant");
+    if (r->who.bound)
+        ef__json_str(&w, r->tenant);
+    else
+        ef__json_null(&w);
+    ef__json_close(&w, '}');
+    return EF_OK;
+}
+
+/* Numbers over all tenants, without a name of any: but a token for one has no business here. */
+const ef__route ef__routes_overview[] = {
+    {"GET", "/v1/overview", EF__SCOPE_READ, EF__ROUTE_ALL, show_overview, "overview",
+     "the journal, its outbox, the projections and who is at work", NULL, NULL, "Overview", 0},
+    {"GET", "/v1/whoami", EF__SCOPE_READ, EF__ROUTE_QUICK, whoami, "whoami",
+     "what the token allows", NULL, NULL, "Who", 0},
+    {0},
+};

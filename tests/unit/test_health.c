@@ -1,0 +1,96 @@
+/*
+ * test_health.c - how it is, in one sentence: the most serious thing first.
+ */
+#include "../../src/shape/health.h"
+
+#include "test.h"
+
+static const ef_projection behind[] = {
+    {.name = {"slow", 4}, .routed = true, .state = {"live", 4}, .lag_events = 1, .lag_us = 2500000},
+    {.name = {"fast", 4}, .routed = true, .state = {"live", 4}},
+};
+static const ef_projection failed[] = {{.name = {"bad", 3}, .state = {"failed", 6}}};
+static const ef_projection paused[] = {{.name = {"cold", 4}, .state = {"paused", 6}}};
+
+typedef struct facts {
+    ef_outbox_summary outbox;
+    ef_projection_list projections;
+    size_t workers_live;
+    int64_t unaccounted;
+    bool views_unreadable;
+} facts;
+
+static facts calm(void)
+{
+    return (facts){.workers_live = 1};
+}
+
+static void check_says(ef__health health, const char *words, const facts *o)
+{
+    char text[EF__HEALTH_TEXT];
+
+    CHECK_INT(health,
+              ef__health_of(&(ef__health_facts){&o->outbox, &o->projections, o->workers_live,
+                                                o->unaccounted, o->views_unreadable},
+                            text));
+    CHECK_TEXT(words, text);
+}
+
+TEST(all_is_well)
+{
+    facts o = calm();
+
+    check_says(EF__HEALTH_WELL, "All is well; no projection is deployed yet.", &o);
+    o.projections = (ef_projection_list){.items = &behind[1], .count = 1};
+    check_says(EF__HEALTH_WELL, "All is well: every event is in every view.", &o);
+}
+
+TEST(what_may_heal_by_itself_is_behind)
+{
+    facts o = calm();
+
+    o.projections = (ef_projection_list){.items = behind, .count = 2};
+    check_says(EF__HEALTH_BEHIND, "Catching up: slow is 1 event behind, by 2 s.", &o);
+    o.outbox.failed = 2;
+    check_says(EF__HEALTH_BEHIND, "2 events failed and are tried again.", &o);
+    o = calm();
+    o.projections = (ef_projection_list){.items = paused, .count = 1};
+    check_says(EF__HEALTH_BEHIND, "Projection cold is paused.", &o);
+}
+
+TEST(what_needs_somebody_is_trouble)
+{
+    facts o = calm();
+
+    o.outbox.pending = 3;
+    o.workers_live = 0;
+    check_says(EF__HEALTH_TROUBLE, "Nobody works, and 3 events wait.", &o);
+    o = calm();
+    o.projections = (ef_projection_list){.items = failed, .count = 1};
+    check_says(EF__HEALTH_TROUBLE, "Projection bad has failed and is not fed.", &o);
+    o.outbox.dead = 1;
+    o.outbox.blocked = 2;
+    check_says(EF__HEALTH_TROUBLE, "1 event could not be digested and needs you; 2 wait behind.",
+               &o);
+    o.unaccounted = 4;
+    check_says(EF__HEALTH_TROUBLE, "4 events are neither done nor waiting: this must be 0.", &o);
+    o.views_unreadable = true;
+    check_says(EF__HEALTH_TROUBLE, "The views cannot be read; see: everfold doctor.", &o);
+}
+
+/* The sum is read from two stores, so it moves while events are folded. */
+TEST(what_does_not_add_up_while_events_are_folded_is_not_told)
+{
+    facts o = calm();
+
+    o.unaccounted = 4;
+    o.outbox.processing = 1;
+    check_says(EF__HEALTH_WELL, "All is well; no projection is deployed yet.", &o);
+    o.outbox.processing = 0;
+    o.projections = (ef_projection_list){.items = behind, .count = 2};
+    check_says(EF__HEALTH_BEHIND, "Catching up: slow is 1 event behind, by 2 s.", &o);
+}
+
+TEST_MAIN(TEST_CASE(all_is_well), TEST_CASE(what_may_heal_by_itself_is_behind),
+          TEST_CASE(what_needs_somebody_is_trouble),
+          TEST_CASE(what_does_not_add_up_while_events_are_folded_is_not_told))

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""pictures.py URL OUT: the pictures of docs/img, from a server that has been at work for a while.
+
+    everfold serve --demo, an hour later: python3 tests/web/pictures.py http://127.0.0.1:7450 docs/img
+"""
+import json
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+from browser import Browser
+
+WIDE, NARROW = (1280, 860), (390, 844)
+
+
+def dead_row(url):
+    with urllib.request.urlopen(f"{url}/v1/outbox?status=dead&limit=1") as answer:
+        rows = json.load(answer)["rows"]
+    return f"row/{rows[0]['lane']}/{rows[0]['stream']}/{rows[0]['seq']}" if rows else "outbox"
+
+
+def main():
+    url, out = sys.argv[1].rstrip("/"), Path(sys.argv[2])
+    pages = [("overview", "", WIDE, (False, True)), ("overview", "", NARROW, (False, True)),
+             ("projection", "projection/customer_orders", WIDE, (True,)), ("row", dead_row(url), WIDE, (False,)),
+             ("view", "view/customer_orders/ada", WIDE, (False,)), ("outbox", "outbox", NARROW, (True,))]
+    b = Browser()
+    try:
+        for name, page, (width, height), themes in pages:
+            for dark in themes:
+                b.size(width, height, dark)
+                b.open(f"{url}/#/{page}")
+                if name == "row" and b.js("!!find('Try it')"):
+                    b.press("Try it")
+                    b.wait("document.querySelector('.trial')")
+                time.sleep(1)
+                kind = f"{'phone' if width < 600 else 'wide'}-{'dark' if dark else 'light'}"
+                b.picture(out / f"monitor-{name}-{kind}.png")
+    finally:
+        b.close()
+
+
+main()

@@ -1,0 +1,167 @@
+"""Every page, as a person comes to it: by its menu, by keys, on a phone, in the dark."""
+import json
+import shlex
+import subprocess
+
+import support
+
+from page import CUSTOMERS, STRICT, Page
+from support import wait_until
+
+PAGES = ["Overview", "Projections", "Outbox", "Workers", "Streams", "Views", "Runs", "Gaps", "Tokens", "Audit"]
+DEEP = ["projection/customers", "row/strict/o-bad/1", "stream/o-1", "event/e-1", "views/customers",
+        "view/customers/ann"]
+# Every control has a name, every page one h1 and its landmarks, every picture its words.
+NAMELESS = """(() => {
+  const out = [];
+  for (const n of document.querySelectorAll("button, a, input, select, textarea, [role=img], dialog")) {
+    if (!seen(n)) continue;
+    const name = n.getAttribute("aria-label") || n.getAttribute("aria-labelledby") || n.textContent.trim() ||
+      [...(n.labels ?? [])].map((l) => l.textContent.trim()).join();
+    if (!name) out.push(n.outerHTML.slice(0, 120));
+  }
+  if (document.querySelectorAll("h1").length !== 1) out.push("not one h1");
+  for (const mark of ["header", "nav", "main"]) if (!document.querySelector(mark)) out.push("no " + mark);
+  return out;
+})()"""
+
+
+class Pages(Page):
+    @classmethod
+    def prepare(cls):
+        ask = cls.server.ask
+        ask("PUT", "/v1/projections/customers", CUSTOMERS)
+        ask("PUT", "/v1/projections/strict", STRICT.format(1, "data.amount / data.count"))
+        for i in range(12):
+            ask("POST", "/v1/streams/o-1/events", {"type": "order.placed", "id": f"e-{i}",
+                "data": {"customer": "ann", "amount": i + 1, "count": 1},
+                "meta": {"causation_id": f"e-{i - 1}"} if i else {}})
+        ask("POST", "/v1/streams/o-bad/events", {"type": "order.placed",
+                                                 "data": {"customer": "bob", "amount": 1, "count": 0}})
+        wait_until(lambda: ask("GET", "/v1/projections/strict/failures").json())
+        wait_until(lambda: ask("GET", "/v1/views/customers/ann").status == 200)
+        wait_until(lambda: ask("GET", "/v1/history").json())
+        ask("POST", "/v1/projections/customers:verify", {"reason": "to have a run"})
+
+    def test_each_page_is_reached_by_the_menu_and_has_its_heading(self):
+        for name in PAGES:
+            self.b.press(name)
+            self.b.wait(f"document.querySelector('nav [aria-current]')?.textContent.startsWith({json.dumps(name)})")
+            self.b.wait("!document.querySelector('main').hasAttribute('aria-busy')")
+            with self.subTest(page=name):
+                self.assertEqual([], self.b.js(NAMELESS))
+        self.nothing_wrong()
+
+    def test_the_overview_says_how_it_is(self):
+        for words in ("failed and", "Lag", "Backlog", "Dead", "Blocked", "Quarantined", "Workers", "Appended", "Folded",
+                      "Events a second", "acks survive", "customers", "strict"):
+            self.b.wait_words(words)
+        self.assertEqual(2, self.b.js("document.querySelectorAll('figure.chart svg').length"))
+
+    def test_a_projection_shows_program_graph_and_failures(self):
+        self.b.go("projection/strict")
+        self.b.wait_words("division by 0" if "division by 0" in self.b.text() else "o-bad")
+        self.assertGreater(self.b.js("document.querySelectorAll('.dag .node').length"), 3)
+        self.assertEqual("  total  += data.amount / data.count",
+                         self.b.js("document.querySelector('.program li.bad code').textContent"))
+
+    def test_workers_count_down_and_partitions_have_owners(self):
+        self.b.go("crew")
+        self.b.wait("document.querySelectorAll('.tile.owned').length === 16")
+        before = self.b.wait("document.querySelector('.tile .countdown').textContent")
+        self.b.wait(f"document.querySelector('.tile .countdown').textContent !== {json.dumps(before)}")
+
+    def test_streams_are_searched_and_an_event_shows_its_causes(self):
+        self.b.go("events")
+        self.b.fill("Find", "o-1")
+        self.b.press("stream o-1")
+        self.b.wait("document.querySelectorAll('.timeline li').length === 12")
+        self.b.go("event/e-5")
+        self.b.wait_words("caused by")
+        links = self.b.js("[...document.querySelectorAll('.lineage a')].map((a) => a.hash)")
+        self.assertEqual(["#/event/e-4", "#/event/e-6"], links)
+
+    def test_events_that_come_in_are_followed(self):
+        self.b.go("events")
+        self.b.press("Follow")
+        self.b.wait_words("Nothing has come in")
+        self.ask("POST", "/v1/streams/fresh/events", {"type": "thing.new", "data": {}})
+        self.b.wait("[...document.querySelectorAll('section[aria-label=\"Coming in\"] td')]"
+                    ".some((td) => td.textContent.includes('thing.new'))")
+        self.b.press("Stop following")
+
+    def test_views_are_asked_with_completion_and_travel_in_time(self):
+        self.b.go("views/customers")
+        self.b.wait_words("ann")
+        self.b.js("document.getElementById('where').focus()")
+        self.b.typed("tot")
+        self.b.wait("document.querySelector('#offers li')?.textContent === 'total'")
+        self.b.key("Tab")
+        self.b.typed(" > 1000000")
+        self.b.key("Enter")
+        self.b.wait_words("No view fits")
+        self.b.go("views/customers?where=total+%3E")
+        self.b.wait_words("The question cannot be read")
+        self.b.go("view/customers/ann")
+        self.b.wait_words("12 of 12")
+        self.b.js("find('◀').click()")
+        self.b.wait_words("11 of 12")
+        self.assertEqual(["orders", "total"], self.b.js(
+            "[...document.querySelectorAll('.changes code')].map((c) => c.textContent)"))
+        self.assertEqual(["11", "66"], self.b.js(
+            "[...document.querySelectorAll('.changes ins')].map((c) => c.textContent)"))
+
+    def test_every_command_that_is_shown_is_one(self):
+        shown = set()
+        for page in ["projections", "outbox", "crew", "events", "runs", "gaps", "tokens", "audit", *DEEP]:
+            self.b.go(page)
+            shown |= set(self.b.js("[...document.querySelectorAll('[data-command], .command code, button[title^=everfold]')]"
+                                   ".map((n) => n.dataset.command ?? (n.title || n.textContent))"))
+        self.assertGreater(len(shown), 20)
+        helps = {}
+        for line in shown:
+            words = shlex.split(line)
+            self.assertEqual("everfold", words[0])
+            name = tuple(words[1:3]) if words[1] not in ("doctor", "top", "status") else (words[1],)
+            if name not in helps:
+                helps[name] = subprocess.run([support.EVERFOLD, *name, "--help"], capture_output=True, text=True)
+            self.assertEqual(0, helps[name].returncode, line)
+            for flag in (w for w in words if w.startswith("--")):
+                self.assertIn(flag, helps[name].stdout, line)
+
+    def test_it_fits_a_phone_and_the_dark(self):
+        for dark in (False, True):
+            for width in (360, 1280):
+                self.b.size(width, 800, dark)
+                for page in ["", "projections", "outbox", "crew", "events", "runs", "audit", *DEEP]:
+                    self.b.go(page)
+                    with self.subTest(page=page, width=width, dark=dark):
+                        self.assertLessEqual(self.b.js("document.documentElement.scrollWidth"), width)
+                        self.assertEqual([], self.b.js(NAMELESS))
+            back = self.b.js("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0]")
+            self.assertEqual(dark, back < 60)
+        self.b.size(1280, 900)
+
+    def test_it_is_worked_by_keys_alone(self):
+        self.b.key("Tab")
+        self.assertEqual("Skip to the page", self.b.js("document.activeElement.textContent"))
+        names = []
+        for _ in range(16):
+            self.b.key("Tab")
+            names.append(self.b.js("document.activeElement.textContent.trim()"))
+        for name in PAGES[:5]:
+            self.assertIn(name, names)
+        self.b.go("projections")
+        self.b.js("find('Deploy a program').focus()")
+        self.b.key("Enter")
+        self.b.wait("document.querySelector('dialog[open]')")
+        self.assertTrue(self.b.js("document.querySelector('dialog[open]').contains(document.activeElement)"))
+        self.b.key("Escape")
+        self.b.wait("!document.querySelector('dialog')")
+
+    def test_a_hidden_tab_asks_for_nothing(self):
+        self.b.js("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+        self.b.wait("new Promise((done) => setTimeout(() => done(true), 3500))")
+        self.b.requests.clear()
+        self.b.wait("new Promise((done) => setTimeout(() => done(true), 4000))")
+        self.assertEqual([], self.b.requests)
