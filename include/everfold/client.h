@@ -64,6 +64,8 @@ ef_status ef_client_type_set(ef_client *client, const ef_type *type, ef_error *e
 ef_status ef_client_type_get(ef_client *client, ef_str name, ef_type_list *out, ef_error *err);
 ef_status ef_client_type_ls(ef_client *client, ef_type_list *out, ef_error *err);
 
+/* Freshness is waited for up to 30 s at a time. */
+
 /* --- views -------------------------------------------------------------------------------------
  */
 

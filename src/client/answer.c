@@ -40,8 +40,8 @@ ef_status ef__client_ask(ef_client *client, const char *method, const char *path
 ef_status ef__items_read(const ef__json *array, const ef__shape *shape, const ef__shape *more,
                          ef__arena *arena, const void **out_items, size_t *out_count, ef_error *err)
 {
-    const ef__json *item = array && array->kind == EF__JSON_ARRAY ? array->first : NULL;
-    size_t count = item ? array->count : 0;
+    const ef__json *item = array ? array->first : NULL;
+    size_t count = array ? array->count : 0;
     char *items = ef__arena_zalloc(arena, count + 1, shape->size), *to = items;
     ef_error bad = EF_ERROR_INIT;
     ef_status st = EF_OK;
@@ -50,6 +50,8 @@ ef_status ef__items_read(const ef__json *array, const ef__shape *shape, const ef
     *out_count = 0;
     if (!items)
         return ef__room_full(err);
+    if (array && array->kind != EF__JSON_ARRAY)
+        return ef_fail(err, EF_IO, "the server's answer is not as Everfold's: no list");
     for (; st == EF_OK && item; item = item->next, to += shape->size) {
         st = ef__shape_read(item, shape, to, &bad);
         if (st == EF_OK && more)

@@ -20,6 +20,7 @@
 #define EF__ASK_TARGET_MAX (1 << 20)
 #define EF__ASK_BODY_MAX (256 << 20)  /* the most that a server can be set to take */
 #define EF__ASK_ANSWER_MAX (65 << 20) /* the most that it answers */
+#define EF__ASK_LONG_MS 600000        /* what goes through the whole journal, or all views */
 
 typedef struct ef__ask {
     const char *method;
@@ -64,7 +65,7 @@ ef_status ef__client_ask(ef_client *client, const char *method, const char *path
                          struct ef__batch_room **room, const ef__json **out, ef_error *err);
 void ef__ask_release(ef__ask *call);
 
-/* Items of an array by their shape, and by `more` unless that is NULL. */
+/* Items of an array (NULL: none) by their shape, and by `more` unless that is NULL. */
 ef_status ef__items_read(const ef__json *array, const ef__shape *shape, const ef__shape *more,
                          ef__arena *arena, const void **out_items, size_t *out_count,
                          ef_error *err);

@@ -250,6 +250,7 @@ ef_status ef_client_projection_diff(ef_client *client, const ef_route *left, con
     const ef__json *answer;
     ef_status st;
 
+    call.wait_ms = EF__ASK_LONG_MS;
     begin(&call, left->projection, "/diff");
     ef__ask_int(&call, "left_version", left->version);
     ef__ask_int(&call, "left_generation", left->generation);
@@ -306,6 +307,7 @@ ef_status ef_client_projection_seed(ef_client *client, const ef_seed *seed, ef_r
     ef_status st;
 
     call.type = "application/x-ndjson";
+    call.wait_ms = EF__ASK_LONG_MS;
     begin(&call, seed->projection, ":seed");
     ef__ask_path(&call, "?position=");
     call.asked = true;

@@ -156,6 +156,7 @@ ef_status ef_client_replay_look(ef_client *client, const ef_replay *replay, bool
     const ef__json *answer;
     ef_status st;
 
+    call.wait_ms = EF__ASK_LONG_MS;
     ef__ask_path(&call, "/v1/replay:look");
     ef__json_open(&w, '{');
     write_replay(&w, replay);

@@ -40,7 +40,8 @@ class HelpExamples(Case):
 
     def commands(self):
         """All of them, out of the manual page, which is made from the same tables as help."""
-        heads = re.findall(r"^## everfold ((?:[a-z][a-z-]* ?)+)", self.ok("man-page").out, re.MULTILINE)
+        heads = re.findall(r"^\.SS everfold ((?:[a-z][a-z-]* ?)+)",
+                           self.ok("man-page").out.replace("\\-", "-"), re.MULTILINE)
         return [head.strip() for head in heads]
 
     def example_of(self, command):
