@@ -64,7 +64,7 @@ SELECT o.lane, o.position, $5
 -- Exceptions that are over.
 -- binds: 1 lane, 2 positions, 3 now
 INSERT INTO everfold.outbox_published(lane, position, published)
-SELECT DISTINCT l.id, u.position, $3 FROM everfold.lane l, unnest($2) AS u(position)
+SELECT DISTINCT l.id, u.position, $3::bigint FROM everfold.lane l, unnest($2) AS u(position)
  WHERE l.id = $1 AND l.retain > 0
     ON CONFLICT (lane, position) DO UPDATE SET published = excluded.published;
 
