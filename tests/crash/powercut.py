@@ -24,7 +24,7 @@ from harness import Place, Report, arguments, end_scratch, environment, scratch
 from oracle import Ledger, Oracle, Workload, need
 
 SECTOR = 512
-FOLD = ("work", 60, 20, 0)
+FOLD = ("work", 200, 20, 0)
 HEADER = struct.Struct("<c3xIQQ")
 
 Record = collections.namedtuple("Record", "op name offset data")
@@ -276,7 +276,7 @@ def draining(tools, directory):
     place.must(*FOLD)
     place.must("append", *work.args())
     os.remove(place.ledger)
-    run = Run(tools, place, [work], ("work", 60, 10, 0), (FOLD,), ["totals", "trail"])
+    run = Run(tools, place, [work], ("work", 200, 10, 0), (FOLD,), ["totals", "trail"])
     need(len(run.marks) > 5, "the marks were synced")
     return run
 
