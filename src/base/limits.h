@@ -21,11 +21,11 @@
 #define EF_LIMIT_DETAIL_BYTES 16384 /* of a run: what was asked for and what came of it */
 #define EF_LIMIT_REASON_BYTES 4096  /* what an operator may say */
 #define EF_LIMIT_RETAIN_US (366LL * 24 * 3600 * 1000000) /* what was published, for a year */
-#define EF_LIMIT_LEASE_NAME_BYTES 600                 /* tenant + projection + separators */
-#define EF_LIMIT_LINE_BYTES (2 * EF_LIMIT_DATA_BYTES) /* a line of an import file */
-#define EF_LIMIT_SETTINGS_BYTES (256 * 1024)          /* a settings file */
-#define EF_LIMIT_LIST_ROWS 10000                      /* rows of one page of any list */
-#define EF_LIMIT_TAKE_ROWS 16000                      /* of the outbox: one batch, one commit */
-#define EF_LIMIT_LEASE_MS (24LL * 3600 * 1000)        /* a lease longer than a day is a mistake */
+#define EF_LIMIT_LEASE_NAME_BYTES 600                    /* tenant + projection + separators */
+#define EF_LIMIT_LINE_BYTES (2 * EF_LIMIT_DATA_BYTES)    /* a line of an import file */
+#define EF_LIMIT_SETTINGS_BYTES (256 * 1024)             /* a settings file */
+#define EF_LIMIT_LIST_ROWS 10000                         /* rows of one page of any list */
+#define EF_LIMIT_TAKE_ROWS 16000                         /* of the outbox: one batch, one commit */
+#define EF_LIMIT_LEASE_MS (24LL * 3600 * 1000) /* a lease longer than a day is a mistake */
 
 #endif

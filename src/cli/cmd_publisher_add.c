@@ -176,4 +176,5 @@ const cli_command cli_cmd_publisher_add = {
         "back its own stream only. Messages are CloudEvents in JSON; see docs/publishing.md.",
     .example = "everfold publisher add archive --to file:orders.ndjson --types 'order.*'",
     .run = run_add,
+    .local = true,
 };

@@ -30,4 +30,5 @@ const cli_command cli_cmd_publisher_ls = {
         "by: everfold outbox report --lane NAME",
     .example = "everfold publisher ls -o json",
     .run = run_ls,
+    .local = true,
 };

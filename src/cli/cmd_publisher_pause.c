@@ -19,6 +19,7 @@ const cli_command cli_cmd_publisher_pause = {
     .summary = "stop delivering; events queue up meanwhile",
     .arguments = arguments,
     .more = "Go on with: everfold publisher resume NAME",
-    .example = "everfold publisher pause archive",
+    .example = "everfold publisher pause mail",
     .run = run_pause,
+    .local = true,
 };

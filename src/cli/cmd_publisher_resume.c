@@ -19,6 +19,7 @@ const cli_command cli_cmd_publisher_resume = {
     .summary = "let a paused publisher go on",
     .arguments = arguments,
     .more = "What queued up meanwhile is delivered in its order.",
-    .example = "everfold publisher resume archive",
+    .example = "everfold publisher resume mail",
     .run = run_resume,
+    .local = true,
 };

@@ -36,6 +36,7 @@ const cli_command cli_cmd_publisher_rm = {
     .options = options,
     .arguments = arguments,
     .more = "While something waits to be published it is refused, unless --discard is given.",
-    .example = "everfold publisher rm archive --discard",
+    .example = "everfold publisher rm mail --discard",
     .run = run_rm,
+    .local = true,
 };

@@ -20,6 +20,7 @@ const cli_command cli_cmd_publisher_show = {
     .name = "publisher show",
     .summary = "one publisher, with all its settings as JSON",
     .arguments = arguments,
-    .example = "everfold publisher show archive -o json",
+    .example = "everfold publisher show mail -o json",
     .run = run_show,
+    .local = true,
 };

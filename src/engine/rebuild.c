@@ -329,7 +329,12 @@ static ef_status step(ef__driven *d, builds *b, ef_error *err)
     if (verify && d->detail.compared && !b->built)
         return clean_up(d, b, err);
     if (!verify && !in_place && b->built && b->built->routed) {
-        d->detail.switched = true; /* all but this last note was done */
+        ef_status st = show_progress(d, b, err);
+        if (st != EF_OK)
+            return st;
+        d->idle = false;
+        d->run.processed = d->run.last_position = d->run.total;
+        d->detail.switched = true; /* all but this last note was done, by us or an operator */
         d->run.state = EF_RUN_COMPLETED;
         return EF_OK;
     }

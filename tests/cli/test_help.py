@@ -37,6 +37,7 @@ class HelpExamples(Case):
             self.append("order-1", "order.note")
         self.fixture("totals", "order-1", 7, "dead", "no total")
         self.ok("work", "--drain", "--no-leasing")
+        self.ok("publisher", "add", "mail", "--to", "file:mail.ndjson")
 
     def commands(self):
         """All of them, out of the manual page, which is made from the same tables as help."""

@@ -267,7 +267,8 @@ class Publish(Case):
         worker.communicate()
         calm.set()
         worker = self.start("work", "--no-leasing", "--silent")
-        while len({e["id"] for e, _, _ in receiver.got}) < 32 and time.monotonic() < end:
+        while (len({e["id"] for e, _, _ in receiver.got}) < 32 or self.shown()["pending"]) and \
+                time.monotonic() < end:
             time.sleep(0.05)
         self.assertEqual(0, interrupt(worker).code)
         self.check_order([event for event, _, _ in receiver.got], 4, 8)

@@ -162,6 +162,35 @@ static ef_status proxy_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error 
     PASS_ON(lane_ls, false, out, err);
 }
 
+static ef_status proxy_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err)
+{
+    PASS_ON(lane_note, true, lane, progress, err);
+}
+
+static ef_status proxy_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
+                                 ef_error *err)
+{
+    PASS_ON(lane_drop, true, lane, discard, out_rows, err);
+}
+
+static ef_status proxy_published_purge(ef_journal *journal, ef_str lane, size_t limit,
+                                       int64_t *out_count, ef_error *err)
+{
+    PASS_ON(published_purge, true, lane, limit, out_count, err);
+}
+
+static ef_status proxy_published_again(ef_journal *journal, ef_str lane, size_t limit,
+                                       int64_t *out_count, ef_error *err)
+{
+    PASS_ON(published_again, true, lane, limit, out_count, err);
+}
+
+static ef_status proxy_published_count(ef_journal *journal, ef_str lane, int64_t since_us,
+                                       int64_t *out_count, ef_error *err)
+{
+    PASS_ON(published_count, false, lane, since_us, out_count, err);
+}
+
 static ef_status proxy_take(ef_journal *journal, ef_str lane, bool due_exceptions,
                             const ef_holding *held, size_t held_count, size_t limit,
                             ef_taken_batch *out, ef_error *err)
@@ -430,6 +459,11 @@ const ef__journal_ops proxy_journal_ops = {
     .facts = proxy_facts,
     .lane_set = proxy_lane_set,
     .lane_ls = proxy_lane_ls,
+    .lane_note = proxy_lane_note,
+    .lane_drop = proxy_lane_drop,
+    .published_purge = proxy_published_purge,
+    .published_again = proxy_published_again,
+    .published_count = proxy_published_count,
     .take = proxy_take,
     .mark = proxy_mark,
     .outbox_ls = proxy_outbox_ls,
