@@ -103,8 +103,9 @@ struct ef_engine {
     pthread_mutex_t publishing; /* of … */
     struct ef__publishing *publishers; /* … the publishers, by name (publish.h), and … */
     ef_work_options publish_options;   /* … what their threads work by */
-    bool ghost;   /* a shadow's: it leaves nothing in the journal, not even a lease */
-    bool careful; /* some of what a process that ended had in hand is still to be tried */
+    bool ghost;        /* a shadow's: it leaves nothing in the journal, not even a lease */
+    bool careful;      /* some of what a process that ended had in hand is still to be tried */
+    int64_t failed_us; /* monotonic: when a batch last failed as a whole; 0: never */
 };
 
 /* A generation with its program. */

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#define LATELY_MS 60000 /* longer than a lease, and than any post rests after a failure */
 #define BATCH_GROWTH 16 /* a backlog is taken in batches of up to so many times the usual one … */
 #define BATCH_STEP 4    /* … each so many times the one before */
 /* Events times projections of a batch: all that they change is in memory at once, and if all of it
@@ -216,6 +217,25 @@ static void adapt(ef_engine *e, size_t usual, size_t projections, bool more)
     e->batch = e->batch < usual ? usual : e->batch;
 }
 
+/* A store that cannot be written makes owners lose their leases with rows in hand, and that is not
+ * the rows' doing. So whoever has met that lately tries a lone row as any other. One that does end
+ * the process is told by the next, who has met nothing. */
+static bool has_failed_lately(const ef_engine *e)
+{
+    const ef_clock *clock = e->options.clock;
+
+    return e->failed_us &&
+           clock->mono_us(clock->context) - e->failed_us < LATELY_MS * INT64_C(1000);
+}
+
+static void note_failure(ef_engine *e, ef_status st)
+{
+    const ef_clock *clock = e->options.clock;
+
+    if (st != EF_OK && st != EF_LEASE_LOST && st != EF_CONFLICT)
+        e->failed_us = clock->mono_us(clock->context);
+}
+
 static ef_status step(pass *p, size_t usual, ef_error *err)
 {
     ef_engine *e = p->engine;
@@ -225,11 +245,13 @@ static ef_status step(pass *p, size_t usual, ef_error *err)
     if (st != EF_OK || p->taken.count == 0)
         return st;
     suspect = p->taken.items[0].suspect;
-    alone = suspect && p->taken.count == 1 && !p->taken.more && !e->careful;
+    alone =
+        suspect && p->taken.count == 1 && !p->taken.more && !e->careful && !has_failed_lately(e);
     e->careful = suspect && p->taken.more; /* the last of them is not one that was alone in hand */
     p->tick->claimed += (int64_t)p->taken.count;
     p->tick->more = p->tick->more || p->taken.more || suspect;
     st = alone ? set_aside(p, err) : apply_taken(p, err);
+    note_failure(e, st);
     if (st == EF_OK)
         adapt(e, usual, p->set.count, p->taken.more && !suspect);
     return st;

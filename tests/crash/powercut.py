@@ -276,7 +276,7 @@ def draining(tools, directory):
     place.must(*FOLD)
     place.must("append", *work.args())
     os.remove(place.ledger)
-    run = Run(tools, place, [work], ("work", 200, 10, 0), (FOLD,), ["totals", "trail"])
+    run = Run(tools, place, [work], ("work", 200, 1, 0), (FOLD,), ["totals", "trail"])
     need(len(run.marks) > 5, "the marks were synced")
     return run
 

@@ -144,9 +144,10 @@ class Team(Crowd):
         routed = {g.name: g for g in generations.values() if g.row["routed"]}
         for generation in built.values():
             lived = routed.get(generation.name)
-            need(lived and all(lived.row[k] == generation.row[k] for k in
-                               ("digest_a", "digest_b", "views", "applied", "ignored")),
-                 "%s is not what a rebuild gives", generation.name)
+            for what in ("applied", "ignored", "views", "digest_a", "digest_b"):
+                need(lived and lived.row[what] == generation.row[what],
+                     "%s is not what a rebuild gives: %s is %r, not %r", generation.name, what,
+                     lived and lived.row[what], generation.row[what])
         anew.remove()
 
     def close(self, *processes):
