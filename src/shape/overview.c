@@ -1,0 +1,101 @@
+/*
+ * overview.c - see overview.h.
+ */
+#include "overview.h"
+#include "shape.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void add_number(ef__json_writer *w, const char *key, int64_t number)
+{
+    ef__json_key(w, key);
+    if (number < 0)
+        ef__json_null(w);
+    else
+        ef__json_int(w, number);
+}
+
+static void add_text(ef__json_writer *w, const char *key, const char *text)
+{
+    ef__json_key(w, key);
+    ef__json_str(w, ef_str_from(text));
+}
+
+static void write_journal(ef__json_writer *w, const ef__overview *o)
+{
+    ef__json_key(w, "journal");
+    ef__json_open(w, '{');
+    add_text(w, "url", o->url);
+    add_text(w, "id", o->facts->journal_id);
+    add_text(w, "backend", o->facts->backend);
+    add_text(w, "version", o->facts->version);
+    add_number(w, "schema", o->facts->schema);
+    add_text(w, "durability", o->facts->durability);
+    add_number(w, "position", o->head->position);
+    ef__json_key(w, "recorded_at");
+    ef__json_time(w, o->head->recorded_us);
+    add_number(w, "events", o->head->position);
+    add_number(w, "streams", o->facts->streams);
+    add_number(w, "store_bytes", o->facts->store_bytes);
+    add_number(w, "wal_bytes", o->facts->wal_bytes);
+    add_number(w, "free_bytes", o->facts->free_bytes);
+    ef__json_close(w, '}');
+}
+
+static void add_seconds(ef__json_writer *w, const char *key, int64_t ms)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof text, "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
+    ef__json_key(w, key);
+    if (ms < 0)
+        ef__json_null(w);
+    else
+        ef__json_raw(w, ef_str_from(text));
+}
+
+static void write_counts(ef__json_writer *w, const ef__overview *o)
+{
+    ef__json_key(w, "outbox");
+    ef__json_open(w, '{');
+    add_number(w, "pending", o->outbox->pending);
+    add_number(w, "processing", o->outbox->processing);
+    add_number(w, "failed", o->outbox->failed);
+    add_number(w, "dead", o->outbox->dead);
+    add_number(w, "blocked", o->outbox->blocked);
+    add_seconds(w, "lag_seconds", o->oldest_ms);
+    add_seconds(w, "blocked_seconds", o->blocked_ms);
+    ef__json_close(w, '}');
+    add_number(w, "partitions", o->facts->partitions);
+    ef__json_key(w, "workers");
+    ef__json_open(w, '{');
+    add_number(w, "live", (int64_t)o->workers_live);
+    add_number(w, "known", (int64_t)o->workers_known);
+    ef__json_close(w, '}');
+    ef__json_key(w, "runs");
+    ef__json_open(w, '{');
+    add_number(w, "queued", o->runs_queued);
+    add_number(w, "running", o->runs_running);
+    ef__json_close(w, '}');
+}
+
+void ef__overview_write(ef__json_writer *w, const ef__overview *o)
+{
+    add_text(w, "version", ef_version());
+    add_text(w, "mode", o->mode);
+    write_journal(w, o);
+    write_counts(w, o);
+    ef__json_key(w, "projections");
+    ef__json_open(w, '[');
+    for (size_t i = 0; i < o->projections->count; i++)
+        ef__projection_write(w, &o->projections->items[i]);
+    ef__json_close(w, ']');
+    ef__json_key(w, "unaccounted");
+    ef__json_int(w, o->unaccounted); /* below 0 is told as it is: it is as wrong as above */
+    ef__json_key(w, "views_error");
+    if (o->views_error->status != EF_OK)
+        ef__json_str(w, ef_str_from(o->views_error->text));
+    else
+        ef__json_null(w);
+}

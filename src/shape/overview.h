@@ -1,0 +1,28 @@
+/*
+ * overview.h - what is going on, as `status` and the monitor are told it.
+ */
+#ifndef EF_SHAPE_OVERVIEW_H
+#define EF_SHAPE_OVERVIEW_H
+
+#include "../base/json.h"
+
+#include <everfold/everfold.h>
+
+/* What was read at one time; borrowed. */
+typedef struct ef__overview {
+    const char *mode, *url;
+    const ef_head *head;
+    const ef_store_facts *facts;
+    const ef_outbox_summary *outbox;
+    int64_t oldest_ms, blocked_ms; /* -1: there is none */
+    size_t workers_live, workers_known;
+    int64_t runs_queued, runs_running;
+    const ef_projection_list *projections;
+    int64_t unaccounted;
+    const ef_error *views_error;
+} ef__overview;
+
+/* The members of an object that the caller opens and closes, and may add to. */
+void ef__overview_write(ef__json_writer *w, const ef__overview *overview);
+
+#endif
