@@ -215,6 +215,20 @@ void look_at_filed(sim *s, const ef_exception *rows, size_t count, int turn)
         oracle_filed(&s->oracle, lane_of(s, rows[i].lane), rows[i].position, turn);
 }
 
+void look_at_act(sim *s, const ef_act *act)
+{
+    char tenant[16], stream[16], text[32];
+    int version;
+
+    copy_text(s, text, sizeof text, act->act);
+    if (sscanf(text, "skipped@%d", &version) != 1)
+        return;
+    copy_text(s, tenant, sizeof tenant, act->tenant);
+    copy_text(s, stream, sizeof stream, act->stream);
+    oracle_noted(&s->oracle, lane_of(s, act->lane) - 1, version, sim_stream_find(tenant, stream),
+                 act->seq);
+}
+
 void look_at_leases(sim *s, const sim_deed *deed)
 {
     look_leases *out = &s->look.leases;

@@ -68,9 +68,29 @@ static const char *name_of(const look_generation *g)
 }
 
 /* An operator has let it pass, or nobody needs to. */
-static bool may_skip(const oracle *o, const look_generation *g, const sim_event *e)
+static bool is_let_pass(const oracle *o, int name, bool by_log, const sim_event *e)
 {
-    return o->may_skip[g->name + 1][e->position] || (g->by_log && e->bad && o->passes_over);
+    return o->may_skip[name + 1][e->position] || (by_log && e->bad && o->passes_over);
+}
+
+void oracle_noted(oracle *o, int name, int version, int stream, int64_t seq)
+{
+    for (int64_t p = 1; p <= o->head; p++) {
+        const sim_event *e = &o->events[p];
+        if (e->stream != stream || e->seq != seq)
+            continue;
+        for (int v = 0; v < o->version_count; v++) {
+            if (o->versions[v].name != name || o->versions[v].version != version)
+                continue;
+            if (!is_let_pass(o, name, rule_by_log(o->versions[v].rule), e))
+                oracle_wrong(o, "G5: %s v%d is to pass position %" PRId64 ", says nobody",
+                             rule_name(name), version, p);
+            o->noted[v][p] = true;
+            return;
+        }
+    }
+    oracle_wrong(o, "%s v%d is to pass seq %" PRId64 " of \"%s\" %s, which is not there",
+                 rule_name(name), version, seq, sim_tenant_of(stream), sim_stream_name(stream));
 }
 
 /* What was passed in one commit and not looked at yet. */
@@ -87,7 +107,7 @@ static passing count_passed(const oracle *o, const oracle_generation *g, const l
     for (int64_t at = 1; at <= o->head; at++) {
         const sim_event *e = &o->events[at];
         if (e->seq <= g->seen.applied_seq[e->stream] || e->seq > now->applied_seq[e->stream] ||
-            !may_skip(o, now, e))
+            !o->noted[g->program][at])
             continue;
         p.skippable++;
         p.failing += rule_verdict(g->rule, e) == FOLDED_FAILED;
@@ -95,11 +115,12 @@ static passing count_passed(const oracle *o, const oracle_generation *g, const l
     return p;
 }
 
-/* An event that the watermark has passed. Which were skipped is a guess: those that fail; then
- * those whose row says so still, then as they come. */
+/* An event that the watermark has passed. Skipped are those that were noted, but for one whose note
+ * came while its batch was under way: then which is a guess. Those that fail; then those whose row
+ * says so still, then as they come. */
 static void pass_event(oracle *o, oracle_generation *g, const sim_event *e, passing *left)
 {
-    bool can = may_skip(o, &g->seen, e), fails = rule_verdict(g->rule, e) == FOLDED_FAILED;
+    bool can = o->noted[g->program][e->position], fails = rule_verdict(g->rule, e) == FOLDED_FAILED;
     bool says_so = o->rows.at[g->seen.name + 1][e->position].skip;
     bool skip =
         can && left->skips > 0 &&
@@ -300,6 +321,7 @@ static oracle_generation *add_generation(oracle *o, const look_generation *now,
         oracle_wrong(o, "a generation was made by %s", deed->call);
     for (int v = 0; v < o->version_count; v++) {
         if (o->versions[v].name == now->name && o->versions[v].version == now->version) {
+            g->program = v;
             g->rule = o->versions[v].rule;
             o->generation_count++;
             return g;

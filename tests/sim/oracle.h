@@ -121,6 +121,7 @@ typedef enum fate { FATE_NONE, FATE_APPLIED, FATE_IGNORED, FATE_SKIPPED } fate;
 
 typedef struct oracle_generation {
     look_generation seen;
+    int program; /* in `versions` */
     sim_rule rule;
     model model;
     uint8_t fate[SIM_EVENTS + 1]; /* by position */
@@ -145,6 +146,7 @@ typedef struct oracle {
     int filed[LOOK_LANES][SIM_EVENTS + 1]; /* in which it was last filed by a catch-up */
     bool passes_over; /* what a projection by log cannot digest is let pass after its tries */
     bool may_skip[LOOK_LANES][SIM_EVENTS + 1]; /* an operator has let it pass */
+    bool noted[ORACLE_VERSIONS][SIM_EVENTS + 1]; /* … and that version was noted to pass it */
     look_leases leases;
     look_fence fences[ORACLE_FENCES]; /* the highest token that was let in, per scope */
     int fence_count;
@@ -164,6 +166,8 @@ void oracle_program(oracle *o, int name, int version, sim_rule rule);
 void oracle_appended(oracle *o, const sim_event *event, bool known);
 void oracle_views(oracle *o, const look_views *now, const sim_deed *deed);
 void oracle_rows(oracle *o, const look_rows *now, const sim_deed *deed, bool append);
+/* It was noted that this version of a projection passes an event. */
+void oracle_noted(oracle *o, int name, int version, int stream, int64_t seq);
 /* A catch-up or a run has filed a row of this lane, whether or not it was there. */
 void oracle_filed(oracle *o, int lane, int64_t position, int turn);
 void oracle_leases(oracle *o, const look_leases *now, const sim_deed *deed, int64_t wall_us);

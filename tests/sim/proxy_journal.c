@@ -328,7 +328,16 @@ static ef_status proxy_skip(ef_journal *journal, const ef_outbox_act *act, ef_ro
 
 static ef_status proxy_act_add(ef_journal *journal, const ef_act *act, ef_error *err)
 {
-    PASS_ON(act_add, true, act, err);
+    hand *h = hand_of(journal);
+    ef_journal *inner = h->sim->journal;
+    ef_status st = gate_before(h, "act_add", true, err);
+
+    if (st != EF_OK)
+        return st;
+    st = inner->ops->act_add(inner, act, err);
+    if (st == EF_OK)
+        look_at_act(h->sim, act);
+    return gate_after(h, "act_add", true, st, err);
 }
 
 static ef_status proxy_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out,

@@ -175,6 +175,8 @@ extern const ef__views_ops proxy_views_ops;
 void look_at_views(sim *s, const sim_deed *deed);
 void look_at_rows(sim *s, const sim_deed *deed, bool append);
 void look_at_filed(sim *s, const ef_exception *rows, size_t count, int turn);
+/* An act that was noted: which events a version passes. */
+void look_at_act(sim *s, const ef_act *act);
 void look_at_leases(sim *s, const sim_deed *deed);
 
 #endif
