@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define LANE_AT_ONCE 1000
 #define FAILURES_COUNTED_MAX 10000
 
 static const char *state_name(ef__generation_state state)
@@ -111,6 +112,34 @@ static int64_t count_done(const ef__generation *g)
     return g->applied + g->ignored + g->skipped;
 }
 
+/* Rows of its lane that it lacks itself, and how many of these are dead: others may be there for
+ * another generation. */
+static ef_status count_lacked(ef_engine *e, const ef__generation *g, int64_t *out,
+                              int64_t *out_dead, ef_error *err)
+{
+    ef_outbox_query query = {.lane = g->name, .any_tenant = true, .limit = LANE_AT_ONCE, .from = 1};
+    ef_row_list rows = {0};
+    ef_status st;
+
+    *out = *out_dead = 0;
+    do {
+        st = ef_outbox_ls(e->journal, &query, &rows, err);
+        for (size_t i = 0; st == EF_OK && i < rows.count; i++) {
+            const ef_row *row = &rows.items[i];
+            ef__watermark mark = {0};
+            bool found, lacks;
+            st = e->views->ops->watermark_get(e->views, g->id, row->tenant, row->stream, &mark,
+                                              &found, err);
+            lacks = st == EF_OK && mark.applied_seq < row->seq;
+            *out += lacks;
+            *out_dead += lacks && row->status == EF_ROW_DEAD;
+            query.from = row->position + 1;
+        }
+    } while (st == EF_OK && rows.count == LANE_AT_ONCE);
+    ef_row_list_release(&rows);
+    return st;
+}
+
 /* Events that have yet to be applied: of the queue and of the own lane, or all that a cursor has
  * not come to, with those that wait for tenants that are behind it. A generation that was live
  * before may be past its cursor here and there. */
@@ -118,6 +147,7 @@ static ef_status count_waiting(ef_engine *e, const ef__generation *g, int64_t he
                                int64_t *out_dead, ef_error *err)
 {
     ef_outbox_summary s;
+    int64_t lacked;
     ef_status st;
 
     *out_dead = 0;
@@ -130,11 +160,12 @@ static ef_status count_waiting(ef_engine *e, const ef__generation *g, int64_t he
     if (st != EF_OK)
         return st;
     st = count_lane(e, g->name, &s, err);
-    if (st == EF_OK) {
-        *out += s.pending + s.failed + s.dead;
-        *out_dead = s.dead;
-    }
+    lacked = s.pending + s.failed + s.dead;
+    *out_dead = s.dead;
     ef_row_list_release(&s.oldest);
+    if (st == EF_OK && lacked && *out + lacked > head - count_done(g))
+        st = count_lacked(e, g, &lacked, out_dead, err);
+    *out += lacked;
     return never_failed(st) ? EF_OK : st;
 }
 

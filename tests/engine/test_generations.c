@@ -174,6 +174,28 @@ static void a_rebuild_in_place_starts_from_nothing(void **state)
     fixture_close(f);
 }
 
+static void what_one_version_cannot_digest_is_not_missing_in_the_other(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    deploy(f, SUMS_2); /* digests what the first cannot */
+    drain(f);
+    append(f, "s", "added", BAD);
+    append(f, "s", "added", GOOD);
+    append(f, "t", "added", GOOD);
+    drain(f);
+    CHECK_INT(2, summary_of(f, "sums").failed + summary_of(f, "sums").pending);
+    build old = build_of(f, "sums", 1), new = build_of(f, "sums", 2);
+    CHECK_TEXT("live", new.state);
+    CHECK_INT(2, old.lag);
+    CHECK_INT(0, old.unaccounted);
+    CHECK_INT(0, new.lag);
+    CHECK_INT(0, new.unaccounted);
+    fixture_close(f);
+}
+
 static void what_is_dead_is_tried_anew_and_does_not_hold_back_a_rebuilt_projection(void **state)
 {
     fixture fx, *f = &fx;
@@ -553,6 +575,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(
             readers_see_whole_data_while_it_is_rebuilt_and_nothing_is_skipped_or_doubled),
         cmocka_unit_test(a_rebuild_in_place_starts_from_nothing),
+        cmocka_unit_test(what_one_version_cannot_digest_is_not_missing_in_the_other),
         cmocka_unit_test(what_is_dead_is_tried_anew_and_does_not_hold_back_a_rebuilt_projection),
         cmocka_unit_test(one_in_the_order_of_the_log_is_rebuilt_too),
         cmocka_unit_test(a_cancelled_rebuild_leaves_nothing_half_built),
