@@ -87,7 +87,9 @@ typedef struct ef_lease_call {
 
 /*
  * Make the calls in their order, all in one transaction, together with the heartbeat of `worker`
- * (NULL: none), as ef_worker_beat has it. A call that is refused leaves the others alone: the whole
+ * (NULL: none), as ef_worker_beat has it. A heartbeat also brings back leases and heartbeats of a
+ * time to come, for the clock was set back: what lives of them lasts from now on, the rest has
+ * ended. A call that is refused leaves the others alone: the whole
  * is EF_OK, and `err` then says in words why the first one was refused. Otherwise nothing was done,
  * and the answers say nothing.
  */

@@ -52,6 +52,17 @@ bool ef__lease_live(const ef__lease_row *row, int64_t now_us)
            span_us(now_us, row->updated_us) <= span_us(row->updated_us, row->until_us);
 }
 
+void ef__lease_bring_back(int64_t *updated_us, int64_t *until_us, int64_t now_us)
+{
+    int64_t length_us = span_us(*updated_us, *until_us);
+
+    if (span_us(now_us, *updated_us) <= EF__CLOCK_SLACK_US)
+        return;
+    if (*until_us)
+        *until_us = span_us(now_us, *updated_us) <= length_us ? now_us + length_us : now_us;
+    *updated_us = now_us;
+}
+
 /* Give it to `owner`, under the token that it has when `keep` is set; unless another one has it. */
 static ef__lease_answer give(const ef__lease_row *row, ef_str owner, bool keep, int64_t now_us,
                              int64_t lease_ms)

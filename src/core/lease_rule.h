@@ -42,6 +42,14 @@ typedef struct ef__lease_answer {
 bool ef__lease_live(const ef__lease_row *row, int64_t now_us);
 
 /*
+ * Rows of a time to come, by more than EF__CLOCK_SLACK_US: the clock was set back. When it gets
+ * there once more, what a dead owner has would live again. So whoever beats brings them back: what
+ * is live is as if it had been changed now, what is not has ended now. Heartbeats go the same way.
+ */
+#define EF__CLOCK_SLACK_US 50000
+void ef__lease_bring_back(int64_t *updated_us, int64_t *until_us, int64_t now_us);
+
+/*
  * Take it when it is free or has run out, with a token one higher; renew it when `owner` has it and
  * it is live. A former owner that comes back after the end gets a new token like anybody else: what
  * it did in between may have been overtaken. `owner` is borrowed by the answer's row.

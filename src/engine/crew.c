@@ -21,7 +21,6 @@
 
 #define RETRY_MS 50          /* between two beats at the least: nobody spins */
 #define WANT_MS 500          /* another one has what we should have, and will give it back */
-#define AHEAD_MS 50          /* by more than this no beat is ahead of the clock it was written by */
 #define PURGE_MS 300000      /* stale workers are looked for this often, over all processes … */
 #define PURGE_OLDER_MS 60000 /* … and go when their heartbeat has been over for this long */
 #define SINGLE_WORKER "single worker"
@@ -89,7 +88,6 @@ typedef struct beat {
     int64_t asked_us; /* monotonic, before the leases were asked for */
     int64_t soon_us;  /* something runs out so long after that: a lease or somebody's heartbeat */
     bool wants;       /* another worker has something that we should have */
-    bool ahead;       /* somebody's heartbeat is of a time that has yet to come */
 } beat;
 
 static void note_end(beat *b, int64_t in_us)
@@ -114,34 +112,6 @@ static int64_t patience_us(const ef_worker *worker)
     return (worker->heartbeat_until_us - worker->updated_us) / 2;
 }
 
-/* The store's clock was set back, and this heartbeat is from before. Whoever lives beats again
- * soon. A dead one would come to life when the clock gets there once more, and have a share: so its
- * row goes as soon as it would be late. One that cannot be removed is tried again at the next beat.
- */
-static bool drop_stranded(ef__crew *crew, const ef_worker *other, int64_t now_us, beat *b)
-{
-    int64_t left_us;
-
-    if (other->updated_us - now_us <= AHEAD_MS * 1000)
-        return false;
-    b->ahead = true;
-    if (!crew->ahead_us)
-        crew->ahead_us = mono_us(crew);
-    left_us = crew->ahead_us + patience_us(other) - mono_us(crew);
-    if (left_us > 0)
-        note_end(b, left_us);
-    else
-        (void)ef_worker_leave(crew->engine->journal, other->id, NULL);
-    return left_us <= 0;
-}
-
-/* Of publishers' crews only the worker's own beats: whose heartbeat is stranded is its to say. */
-static bool is_here(ef__crew *crew, const ef_worker *other, int64_t now_us, beat *b)
-{
-    return (is_publishers(crew) || !drop_stranded(crew, other, now_us, b)) && other->live &&
-           !other->late;
-}
-
 /* One that is late is dead for us, however often its leases have changed hands since: so they pass
  * on when they run out, and do not come and go while its heartbeat is still shown. */
 static ef_status share_partitions(ef__crew *crew, const ef_worker_list *list, beat *b,
@@ -155,13 +125,11 @@ static ef_status share_partitions(ef__crew *crew, const ef_worker_list *list, be
         return no_memory(err);
     for (size_t i = 0; i < list->count; i++) {
         const ef_worker *other = &list->items[i];
-        if (ef_str_equal(other->id, self) || !is_here(crew, other, now_us, b))
+        if (ef_str_equal(other->id, self) || !other->live || other->late)
             continue;
         live[others++] = other->id;
         note_end(b, other->updated_us + patience_us(other) - now_us);
     }
-    if (!b->ahead)
-        crew->ahead_us = 0;
     b->targets =
         ef__placement_targets(live, (size_t)others, self, crew->whole ? 1 : crew->partitions);
     if (crew->whole && ef__partition_set_has(&b->targets, 0))

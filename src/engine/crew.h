@@ -34,10 +34,9 @@ typedef struct ef__crew {
     bool single;        /* no heartbeat, all partitions, one fixed name */
     int64_t lease_ms, heartbeat_ms;
     int64_t beaten_us, renewed_us; /* when leases were last taken, or only renewed */
-    int64_t next_beat_us;          /* 0: at once */
+    _Atomic int64_t next_beat_us;  /* 0: at once; read by who waits for it, too */
     int64_t next_purge_us;
     int64_t wanting_us; /* since when another worker has something we should have; 0: nobody has */
-    int64_t ahead_us;   /* since when heartbeats are ahead of the store's clock; 0: none is */
     bool joined;        /* our heartbeat is in the store */
     int64_t active_workers, desired_count; /* as of the last beat */
 } ef__crew;

@@ -300,6 +300,39 @@ CONTRACT(a_clock_that_was_ahead_keeps_no_lease_and_no_worker_alive)
     ef_worker_list_release(&list);
 }
 
+/* When the clock gets once more to where it was, nothing lives again. */
+CONTRACT(a_heartbeat_brings_back_what_is_of_a_time_to_come)
+{
+    contract *t = *state;
+    ef_lease_key near = partition_key(0), far = partition_key(1), free_one = partition_key(2);
+    ef_worker dead = {.id = str("dead")}, here = {.id = str("here")};
+    ef_worker_list list = {0};
+    int64_t token = 0;
+
+    OK(try_acquire(t, &far, "dead", 5000, &token));
+    OK(try_acquire(t, &free_one, "dead", 5000, &token));
+    OK(ef_lease_release(t->journal, &free_one, token, &t->err));
+    OK(try_acquire(t, &near, "dead", 20000, &token));
+    OK(ef_worker_beat(t->journal, &dead, 20000, &t->err));
+    pass_time(t, -15 * SECOND);
+    OK(ef_worker_beat(t->journal, &here, 20000, &t->err));
+    REFUSED(EF_LEASE_HELD, try_acquire(t, &near, "here", 1000, &token));
+    CHECK_INT(20000, t->err.found);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK(list.items[0].live && !list.items[0].late);
+    pass_time(t, 15 * SECOND); /* where it was: the one of 5 s would live */
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK(list.items[0].live && list.items[0].late);
+    OK(try_acquire(t, &far, "here", 1000, &token));
+    CHECK_INT(2, token);
+    OK(try_acquire(t, &free_one, "here", 1000, &token));
+    pass_time(t, 5 * SECOND);
+    OK(try_acquire(t, &near, "here", 1000, &token));
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK(!list.items[0].live);
+    ef_worker_list_release(&list);
+}
+
 CONTRACT(leases_survive_opening_again)
 {
     contract *t = *state;
@@ -329,4 +362,5 @@ CONTRACT_MAIN(CASE(the_first_token_is_1_and_renewing_keeps_it),
               CASE(a_bad_call_among_many_stops_all_of_them),
               CASE(a_worker_that_is_started_again_gets_a_token_of_its_own),
               CASE(a_clock_that_was_ahead_keeps_no_lease_and_no_worker_alive),
+              CASE(a_heartbeat_brings_back_what_is_of_a_time_to_come),
               CASE(leases_survive_opening_again))

@@ -181,12 +181,25 @@ static ef_status call_one(mem_journal *m, ef_lease_call *call, ef_str *owner, ef
     return EF_OK;
 }
 
+/* See ef__lease_bring_back. */
+static void bring_back(mem_journal *m)
+{
+    int64_t now_us = ef__mem_now(m);
+
+    for (size_t i = 0; i < m->lease_count; i++)
+        ef__lease_bring_back(&m->leases[i].updated_us, &m->leases[i].until_us, now_us);
+    for (size_t i = 0; i < m->worker_count; i++)
+        ef__lease_bring_back(&m->workers[i].updated_us, &m->workers[i].heartbeat_until_us, now_us);
+}
+
 static ef_status call_all(mem_journal *m, ef_lease_call *calls, size_t count, ef_str *owners,
                           const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
 {
     ef_status st = make_ready(m, calls, count, owners, err);
     bool refused = false;
 
+    if (st == EF_OK && worker)
+        bring_back(m);
     if (st == EF_OK && worker)
         st = ef__mem_worker_beat(m, worker, heartbeat_ms, err);
     for (size_t i = 0; st == EF_OK && i < count; i++) {

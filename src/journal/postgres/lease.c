@@ -276,6 +276,19 @@ static ef_status send_changes(const lease_state *states, int count, ef__pg_conn 
     return st;
 }
 
+static ef_status send_bring_back(const lease_job *job, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_params params[2] = {0};
+    ef_status st;
+
+    for (int i = 0; i < 2; i++) {
+        pg_add_clock(job->store, &params[i]);
+        ef__pg_add_int(&params[i], EF__CLOCK_SLACK_US);
+    }
+    st = ef__pg_send(conn, PJ_LEASE_BRING_BACK, &params[0], err);
+    return st == EF_OK ? ef__pg_send(conn, PJ_WORKER_BRING_BACK, &params[1], err) : st;
+}
+
 static ef_status send_beat(const lease_job *job, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_params params = {0};
@@ -323,7 +336,9 @@ static ef_status many_work(void *context, ef__pg_conn *conn, ef_error *err)
     ef_status st = EF_OK;
 
     job->refused = false;
-    if (job->count)
+    if (job->worker)
+        st = send_bring_back(job, conn, err);
+    if (st == EF_OK && job->count)
         st = lock_rows(job, conn, &rows, err);
     if (st == EF_OK && job->count)
         st = call_all(job, conn, rows, err);

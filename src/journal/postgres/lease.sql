@@ -27,6 +27,30 @@ UPDATE everfold.lease l SET owner = u.owner, token = u.token, until = u.until, u
        AS u(kind, name, partition, owner, token, until, updated)
  WHERE l.kind = u.kind AND l.name = u.name AND l.partition = u.partition;
 
+-- name: lease_bring_back
+-- See ef__lease_bring_back. In the order of their keys, as all are locked.
+-- binds: 1 clock, 2 slack
+UPDATE everfold.lease l
+   SET until = CASE WHEN l.until = 0 THEN 0
+                    WHEN l.updated - b.now <= l.until - l.updated THEN b.now + l.until - l.updated
+                    ELSE b.now END,
+       updated = b.now
+  FROM (SELECT f.kind, f.name, f.partition, c.now
+          FROM everfold.lease f, everfold.clock_us($1) AS c(now)
+         WHERE f.updated > c.now + $2
+         ORDER BY f.kind, f.name, f.partition FOR UPDATE OF f) b
+ WHERE l.kind = b.kind AND l.name = b.name AND l.partition = b.partition;
+
+-- name: worker_bring_back
+-- binds: 1 clock, 2 slack
+UPDATE everfold.worker w
+   SET heartbeat_until = CASE WHEN w.updated - b.now <= w.heartbeat_until - w.updated
+                              THEN b.now + w.heartbeat_until - w.updated ELSE b.now END,
+       updated = b.now
+  FROM (SELECT f.id, c.now FROM everfold.worker f, everfold.clock_us($1) AS c(now)
+         WHERE f.updated > c.now + $2 ORDER BY f.id FOR UPDATE OF f) b
+ WHERE w.id = b.id;
+
 -- name: lease_hold
 -- The leases that a write is made under. They cannot pass on before its transaction ends.
 -- binds: 1 kind, 2 name, 3 partitions, 4 clock

@@ -177,6 +177,19 @@ static ef_status call_one(sq_store *store, ef_lease_call *call, ef_error *words,
     return put(conn, &call->key, &answer.row, err);
 }
 
+static ef_status bring_back(sq_store *store, int statement, ef_error *err)
+{
+    ef__sq_conn *conn = &store->writer.conn;
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, statement, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, sq_clock_us(store));
+    sqlite3_bind_int64(stmt, 2, EF__CLOCK_SLACK_US);
+    return ef__sq_done(conn, stmt, err);
+}
+
 static ef_status run_calls(sq_store *store, sq_job *base, ef_error *err)
 {
     lease_job *job = (lease_job *)base;
@@ -184,6 +197,10 @@ static ef_status run_calls(sq_store *store, sq_job *base, ef_error *err)
     ef_status st = EF_OK;
 
     if (job->worker)
+        st = bring_back(store, SQ_LEASE_BRING_BACK, err);
+    if (st == EF_OK && job->worker)
+        st = bring_back(store, SQ_WORKER_BRING_BACK, err);
+    if (st == EF_OK && job->worker)
         st = sq_worker_beat(store, job->worker, job->heartbeat_ms, err);
     for (size_t i = 0; st == EF_OK && i < job->count; i++) {
         st = call_one(store, &job->calls[i], words, err);

@@ -17,6 +17,15 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
     DO UPDATE SET owner = excluded.owner, token = excluded.token, until = excluded.until,
                   updated = excluded.updated;
 
+-- name: lease_bring_back
+-- See ef__lease_bring_back.
+-- binds: 1 now, 2 slack
+UPDATE lease SET until = CASE WHEN until = 0 THEN 0
+                              WHEN updated - ?1 <= until - updated THEN ?1 + until - updated
+                              ELSE ?1 END,
+                 updated = ?1
+ WHERE updated > ?1 + ?2;
+
 -- name: lease_prune
 -- binds: 1 kind, 2 name, 3 partition
 DELETE FROM lease WHERE kind = ?1 AND name = ?2 AND partition = ?3;

@@ -10,6 +10,14 @@ VALUES (?1, ?2, ?3, ?4, ?4, ?5)
     DO UPDATE SET host = excluded.host, pid = excluded.pid, updated = excluded.updated,
                   heartbeat_until = excluded.heartbeat_until;
 
+-- name: worker_bring_back
+-- See ef__lease_bring_back.
+-- binds: 1 now, 2 slack
+UPDATE worker SET heartbeat_until = iif(updated - ?1 <= heartbeat_until - updated,
+                                        ?1 + heartbeat_until - updated, ?1),
+                  updated = ?1
+ WHERE updated > ?1 + ?2;
+
 -- name: worker_leave
 -- binds: 1 id
 DELETE FROM worker WHERE id = ?1;
