@@ -3,6 +3,7 @@
  */
 #include "engine_fixture.h"
 
+#include "../../src/engine/engine_priv.h"
 #include "../../src/engine/queue.h"
 
 #include <everfold/supervisor.h>
@@ -265,6 +266,61 @@ static void a_run_and_a_call_are_noticed_at_once(void **state)
     fixture_close(f);
 }
 
+/* --- a post that fails ------------------------------------------------------------------------ */
+
+static _Atomic bool broken;
+static ef_status (*real_live_set_get)(ef_views *views, int64_t *out, ef_error *err);
+
+static ef_status live_set_get(ef_views *views, int64_t *out, ef_error *err)
+{
+    return atomic_load(&broken) ? ef_fail(err, EF_IO, "the store is broken, says the test")
+                                : real_live_set_get(views, out, err);
+}
+
+static bool queue_is(ef_supervisor *supervisor, ef_post_state state, int64_t failures_min)
+{
+    ef_post posts[8];
+
+    (void)ef_supervisor_posts(supervisor, posts, 8);
+    CHECK_TEXT("queue", posts[0].name);
+    CHECK_TEXT("runs", posts[2].name);
+    CHECK_INT(EF_POST_IDLE, posts[2].state); /* one falls, the others stand */
+    if (posts[0].failures_in_a_row)
+        CHECK_TEXT("the store is broken, says the test", posts[0].last_error.text);
+    return posts[0].state == state && posts[0].failures_in_a_row >= failures_min;
+}
+
+static void a_post_that_fails_is_shown_and_begins_again_by_itself(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_supervisor *supervisor;
+    ef__views_ops ops;
+    const ef__views_ops *real;
+    int64_t until = real_ms() + PATIENCE_MS;
+
+    (void)state;
+    start(f);
+    real = f->engine->views->ops;
+    ops = *real;
+    real_live_set_get = real->live_set_get;
+    ops.live_set_get = live_set_get;
+    f->engine->views->ops = &ops;
+    supervisor = supervise(f);
+    atomic_store(&broken, true);
+    append(f, "s", "added", GOOD);
+    while (!queue_is(supervisor, EF_POST_RETRYING, 3) && real_ms() < until)
+        nap();
+    CHECK(queue_is(supervisor, EF_POST_RETRYING, 3));
+    atomic_store(&broken, false);
+    while (!queue_is(supervisor, EF_POST_IDLE, 0) && real_ms() < until)
+        nap();
+    CHECK(queue_is(supervisor, EF_POST_IDLE, 0));
+    CHECK_TEXT("{\"n\":1,\"sum\":1}", view_data(f, "sums", "a"));
+    ef_supervisor_stop(supervisor);
+    f->engine->views->ops = real;
+    fixture_close(f);
+}
+
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
@@ -273,6 +329,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_who_rests_takes_over_what_another_has_left),
         cmocka_unit_test(a_stop_a_deploy_and_a_resume_are_noticed_at_once),
         cmocka_unit_test(a_run_and_a_call_are_noticed_at_once),
+        cmocka_unit_test(a_post_that_fails_is_shown_and_begins_again_by_itself),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";
