@@ -49,15 +49,16 @@ static ef__watermark mark_of(fixture *f, const char *name, const char *stream)
 }
 
 /* The views get another watermark: `applied` more events count as applied with it. */
-static void set_mark(fixture *f, const char *stream, ef__watermark after, int64_t applied)
+static void set_mark_of(fixture *f, const char *name, const char *stream, ef__watermark after,
+                        int64_t applied)
 {
     ef_views *views = f->engine->views;
     ef__generation_list list = {0};
     const ef__generation *g;
     ef__watermark_change mark = {
-        .stream = ef_str_from(stream), .before = mark_of(f, "counts", stream), .after = after};
+        .stream = ef_str_from(stream), .before = mark_of(f, name, stream), .after = after};
 
-    OK(ef__engine_routed(f->engine, EF_STR("counts"), &list, &g, &f->err));
+    OK(ef__engine_routed(f->engine, ef_str_from(name), &list, &g, &f->err));
     OK(views->ops->commit(
         views,
         &(ef__views_commit){.generations = &(ef__generation_change){.generation = g->id,
@@ -68,6 +69,11 @@ static void set_mark(fixture *f, const char *stream, ef__watermark after, int64_
                             .generation_count = 1},
         &f->err));
     ef__room_release(&list.room);
+}
+
+static void set_mark(fixture *f, const char *stream, ef__watermark after, int64_t applied)
+{
+    set_mark_of(f, "counts", stream, after, applied);
 }
 
 /* "counts" has applied some seq 1 of stream s that the journal has lost since; the one that has
@@ -181,6 +187,38 @@ static void one_that_skips_what_it_cannot_digest_is_held_all_the_same(void **sta
     CHECK_INT(1, summary_of(f, "counts").dead);
     CHECK_TEXT("", view_data(f, "counts", "s"));
     check_failures(f, 1, 1);
+    fixture_close(f);
+}
+
+static void one_in_the_order_of_the_log_that_skips_stops_there_too(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_projection_list list = {0};
+    ef_failure_list failures = {0};
+
+    (void)state;
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, FOLLOWS);
+    drain(f);
+    OK(ef_projection_on_error(f->engine, EF_STR("follows"), EF_ON_ERROR_SKIP, EF_STR("ana"),
+                              EF_STR(""), &f->err));
+    append(f, "s", "added", "{}");
+    set_mark_of(f, "follows", "s", (ef__watermark){1, 2, {0xab}}, 1);
+    append(f, "t", "added", "{}");
+    for (int s = 0; s < 200; s++) {
+        pass_time(f, SECOND);
+        drain(f);
+    }
+    CHECK_TEXT("", view_data(f, "follows", "s"));
+    CHECK_TEXT("", view_data(f, "follows", "t"));
+    OK(ef_projection_ls(f->engine, EF_STR("follows"), &list, &f->err));
+    CHECK_INT(0, list.items[0].skipped);
+    CHECK_INT(0, list.items[0].position);
+    ef_projection_list_release(&list);
+    OK(ef_projection_failures(f->engine, EF_STR("follows"), false, 0, &failures, &f->err));
+    CHECK_INT(1, failures.count);
+    CHECK_STR("hash_mismatch", failures.items[0].code);
+    ef_failure_list_release(&failures);
     fixture_close(f);
 }
 
@@ -445,6 +483,7 @@ int main(int argc, char **argv)
     struct CMUnitTest tests[] = {
         cmocka_unit_test(it_fails_and_what_follows_is_held_whatever_batch_it_comes_in),
         cmocka_unit_test(one_that_skips_what_it_cannot_digest_is_held_all_the_same),
+        cmocka_unit_test(one_in_the_order_of_the_log_that_skips_stops_there_too),
         cmocka_unit_test(a_requeue_only_tells_it_again),
         cmocka_unit_test(a_skip_of_one_behind_it_frees_nothing),
         cmocka_unit_test(a_skip_lets_it_stand_for_the_one_that_was_applied),
