@@ -36,6 +36,8 @@ ALLOWED_JOURNAL = {
     "partition_exceptions": ("SCAN x", "the same: what failed is little beside what is queued"),
     "partition_exceptions ": ("USE TEMP B-TREE", "by partition"),
     "worker_purge_claim": ("SCAN state", "one row"),
+    "lease_bring_back": ("SCAN lease", FEW),
+    "worker_bring_back": ("SCAN worker", FEW),
     "event_last": ("SCAN event", END),
     "run_newest": ("SCAN run", PAGE),
     "run_newest_open": ("SCAN run USING INDEX run_open_once", "only open ones are in it: few"),
