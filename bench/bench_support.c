@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -377,4 +378,19 @@ void bench_store_url(char *out, size_t size, const bench_dir *dir, const char *w
         (void)snprintf(out, size, "%s", getenv("BENCH_POSTGRES"));
     else
         (void)snprintf(out, size, "sqlite:%s/%s.db", dir->path, what);
+}
+
+void bench_settle_postgres(void)
+{
+    const char *url = getenv("BENCH_POSTGRES");
+    pid_t child = fork();
+    int status = 0;
+
+    if (child == 0) {
+        (void)execlp("psql", "psql", "-Xqd", url, "-c", "VACUUM ANALYZE", "-c", "CHECKPOINT",
+                     (char *)NULL);
+        _exit(127);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+        bench_die("psql could not settle the database");
 }

@@ -106,6 +106,9 @@ void bench_dir_close(bench_dir *dir);
 /* The URL of a run's store ("journal", "views"): a file in the directory, or BENCH_POSTGRES. */
 bool bench_on_postgres(void);
 void bench_store_url(char *out, size_t size, const bench_dir *dir, const char *what);
+/* VACUUM, ANALYZE and CHECKPOINT of BENCH_POSTGRES, as a server would have done by itself in the
+ * minutes after a fill. */
+void bench_settle_postgres(void);
 
 /* Write an NDJSON file for `everfold event import`, with a random id on each line or none. */
 void bench_write_lines(FILE *out, uint64_t lines, uint64_t streams, bool random_ids, uint64_t seed);

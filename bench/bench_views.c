@@ -296,6 +296,8 @@ static void prepare_apart(bench_run *run, void (*prepare)(bench_run *run))
 
     if (child == 0) {
         prepare(run);
+        if (bench_on_postgres())
+            bench_settle_postgres();
         _exit(0); /* and leave the directory there */
     }
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
@@ -330,7 +332,8 @@ static void bench_fold(bench_run *run, bool drain)
                    "%s streams=%" PRId64 " batch=%" PRId64 " projections=%" PRId64
                    " indexed=%" PRId64 " known=%" PRId64 " any=%" PRId64 " store=%s",
                    drain ? "drain" : "catch_up", run->streams, run->batch, run->projections,
-                   run->indexed, run->known, run->any, run->store);
+                   run->indexed, run->known, run->any,
+                   bench_on_postgres() ? "postgres" : run->store);
     bench_report("bench_views", name, (uint64_t)run->n, elapsed, &latency);
     check_projections(run, run->any ? streams_picked(run) : run->streams);
     bench_latency_release(&latency);

@@ -244,6 +244,31 @@ ef_status ef__pg_send_silent(ef__pg_conn *conn, const char *sql, const ef__pg_pa
     return send_text(conn, sql, params ? params : &NO_PARAMS, SILENT, err);
 }
 
+/* An answer that was given survives a crash even where the server is set to synchronous_commit=off.
+ */
+#define SETTINGS                                                                                   \
+    "SELECT set_config('lock_timeout', $1, true),"                                                 \
+    " set_config('idle_in_transaction_session_timeout', $2, true),"                                \
+    " CASE WHEN $3 THEN set_config('synchronous_commit', 'off', true)"                             \
+    "      WHEN current_setting('synchronous_commit') = 'off'"                                     \
+    "      THEN set_config('synchronous_commit', 'on', true) END"
+#define SETTINGS_NAME "everfold_settings"
+
+ef_status ef__pg_prepare_settings(ef__pg_conn *conn, ef_error *err)
+{
+    return ef__pg_exec(conn, "PREPARE " SETTINGS_NAME "(text, text, boolean) AS " SETTINGS, err);
+}
+
+ef_status ef__pg_send_settings(ef__pg_conn *conn, const ef__pg_params *params, ef_error *err)
+{
+    if (!conn->prepared || params->failed || !has_room(conn))
+        return send_text(conn, SETTINGS, params, SILENT, err);
+    return count_sent(conn,
+                      PQsendQueryPrepared(conn->pg, SETTINGS_NAME, params->count, params->values,
+                                          params->lengths, params->formats, 1),
+                      SILENT, err);
+}
+
 ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err)
 {
     ef_status st = EF_OK;
@@ -260,6 +285,11 @@ ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params,
                       PQsendQueryPrepared(conn->pg, conn->texts->names[which], params->count,
                                           params->values, params->lengths, params->formats, 1),
                       which, err);
+}
+
+ef_status ef__pg_flush(ef__pg_conn *conn, ef_error *err)
+{
+    return PQflush(conn->pg) < 0 ? fail_lost(conn, err) : EF_OK;
 }
 
 /* The next result, and the NULL that libpq puts behind each but a mark's. */

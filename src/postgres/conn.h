@@ -62,6 +62,8 @@ void ef__pg_close(ef__pg_conn *conn); /* also one that is zeroed, or closed alre
 /* Send statement `which`; `params` NULL means none. Its result has to be taken: EF_MISUSE when too
  * many were not. */
 ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err);
+/* Let the server begin with what was sent so far, which otherwise waits for the next take. */
+ef_status ef__pg_flush(ef__pg_conn *conn, ef_error *err);
 /* The result of the oldest statement that was sent. `out` NULL: only whether it succeeded; else the
  * caller's to PQclear. EF_MISUSE when none was sent. After a failure everything that was sent is
  * settled: nothing is to be taken.

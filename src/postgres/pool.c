@@ -129,6 +129,8 @@ static ef_status make(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
     st = ef__pg_connect(conn, &pool->target, pool->options.texts, err);
     if (st == EF_OK && conn->prepared)
         st = ef__pg_exec(conn, PLANS, err);
+    if (st == EF_OK && conn->prepared)
+        st = ef__pg_prepare_settings(conn, err);
     if (st == EF_OK && pool->options.greet)
         st = pool->options.greet(pool->options.context, conn, err);
     if (st != EF_OK) {

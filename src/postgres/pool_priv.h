@@ -23,6 +23,11 @@ ef_status ef__pg_send_text(ef__pg_conn *conn, const char *sql, const ef__pg_para
 /* The same; its result is nobody's to take. */
 ef_status ef__pg_send_silent(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
                              ef_error *err);
+/* Settings of a transaction that writes: how long to wait for a lock, and how long the server waits
+ * for us, in milliseconds as texts; and whether its commit may be lost. Nobody's to take either. */
+ef_status ef__pg_send_settings(ef__pg_conn *conn, const ef__pg_params *params, ef_error *err);
+/* Prepare them on a connection that keeps statements prepared: parsing costs more than setting. */
+ef_status ef__pg_prepare_settings(ef__pg_conn *conn, ef_error *err);
 /* The result of the last that was sent, after all before it. */
 ef_status ef__pg_take_last(ef__pg_conn *conn, PGresult **out, ef_error *err);
 

@@ -12,14 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* An answer that was given survives a crash even where the server is set to synchronous_commit=off.
- * */
-static const char SETTINGS[] = "SELECT set_config('lock_timeout', $1, true),"
-                               " set_config('idle_in_transaction_session_timeout', $2, true),"
-                               " CASE WHEN $3 THEN set_config('synchronous_commit', 'off', true)"
-                               "      WHEN current_setting('synchronous_commit') = 'off'"
-                               "      THEN set_config('synchronous_commit', 'on', true) END";
-
 static bool writes(ef__pg_how how)
 {
     return how == EF__PG_WRITE || how == EF__PG_WRITE_LAX;
@@ -46,7 +38,7 @@ static ef_status begin(ef__pg_pool *pool, ef__pg_conn *conn, ef__pg_how how, ef_
     ef__pg_add_str(&params, ef_str_from(lock));
     ef__pg_add_str(&params, ef_str_from(idle));
     ef__pg_add_bool(&params, how == EF__PG_WRITE_LAX);
-    return ef__pg_send_silent(conn, SETTINGS, &params, err);
+    return ef__pg_send_settings(conn, &params, err);
 }
 
 /* What was lost after the commit was sent may have happened. */

@@ -3,6 +3,8 @@
  */
 #include "contract.h"
 
+#include <stdlib.h>
+
 static void set_lane(contract *t, const char *name, ef_lane_kind kind, bool enabled,
                      const char *types)
 {
@@ -241,6 +243,51 @@ CONTRACT(a_taken_row_carries_its_event)
     CHECK_INT(0, batch.items[0].attempts);
     CHECK(!batch.items[0].skip);
     ef_taken_batch_release(&batch);
+}
+
+/* Take and mark what there is, positions `from` to `to`: in how many batches. */
+static int take_range(contract *t, ef_holding *held, int64_t from, int64_t to)
+{
+    int batches = 0;
+
+    for (; from <= to; batches++) {
+        ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+
+        OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 1000, &batch, &t->err));
+        CHECK(batch.count > 0);
+        for (size_t i = 0; i < batch.count; i++)
+            CHECK_INT(from++, batch.items[i].event->position);
+        mark_taken(t, "*", held, PARTITIONS, &batch, NULL, 0);
+        ef_taken_batch_release(&batch);
+    }
+    return batches;
+}
+
+CONTRACT(large_events_come_in_as_many_batches_as_they_need)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+    const size_t bytes = 900 * 1000;
+    char *data = malloc(bytes + 1);
+    ef_new_event large = event_of("a", "t");
+
+    memset(data, 'x', bytes);
+    memcpy(data, "{\"a\":\"", 6);
+    memcpy(data + bytes - 2, "\"}", 2);
+    large.data = (ef_str){data, bytes};
+    hold_all(t, "w", held);
+    append(t, "b", "t");
+    for (int i = 0; i < 20; i++) /* 18 MB, which not every back end takes at once */
+        append_event(t, large);
+    append(t, "c", "t");
+    CHECK(take_range(t, held, 1, 22) <= 2);
+    for (int i = 0; i < 2; i++) { /* and what is small comes as it does */
+        append(t, "b", "t");
+        append(t, "c", "t");
+        CHECK_INT(1, take_range(t, held, head_of(t) - 1, head_of(t)));
+    }
+    CHECK_INT(0, queued_in(t, "*"));
+    free(data);
 }
 
 CONTRACT(taking_again_gives_the_same_rows_and_they_are_not_suspect)
@@ -644,6 +691,7 @@ CONTRACT_MAIN(
     CASE(nothing_is_queued_with_the_outbox_off), CASE(a_duplicate_is_not_queued_again),
     CASE(rows_are_taken_in_the_order_of_positions_over_all_partitions_held),
     CASE(only_rows_of_partitions_held_are_taken), CASE(a_taken_row_carries_its_event),
+    CASE(large_events_come_in_as_many_batches_as_they_need),
     CASE(taking_again_gives_the_same_rows_and_they_are_not_suspect),
     CASE(a_mark_drops_the_rows_it_passes), CASE(a_mark_goes_neither_back_nor_beyond_what_was_taken),
     CASE(each_lane_has_its_own_mark), CASE(a_lane_that_is_not_there_is_not_found),

@@ -43,7 +43,8 @@ ANALYZE;
 TAKE = "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE {}({})"
 PARTITIONS = "'{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}'"
 SLICED = {'outbox_take': f'1, {PARTITIONS}, 100, 1000000',
-          'outbox_drop': f'1, {PARTITIONS}, 0, 100',
+          'outbox_take_bounded': f'1, {PARTITIONS}, 100, 1000000',
+          'outbox_drop': "1, '{100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100}', 0, 100",
           'event_after': "39000, 100, true, '', '', 1000000",
           'event_of_stream': "'t1', 's1', 1, 100, 1000000"}
 TEXTS = {'tenant', 'name', 'id', 'owner', 'error', 'data', 'meta'}
@@ -51,7 +52,8 @@ PARAMETERS = {  # where they cannot be seen from the statement
     'event_insert': {2: 'bigint[]', 3: 'text[]', 8: 'bytea'}, 'id_insert': {3: 'bigint[]'},
     'outbox_insert': {2: 'bigint[]', 3: 'text[]'}, 'sequencer_lock_if': {1: 'text[]'},
     'stream_set': {1: 'bigint[]'},
-    'outbox_take': {2: 'bigint[]'}, 'exception_due': {1: 'bigint'}, 'exception_next_due': {1: 'bigint'},
+    'outbox_take': {2: 'bigint[]'}, 'outbox_take_bounded': {2: 'bigint[]'},
+    'outbox_drop': {2: 'bigint[]'}, 'published_passed': {2: 'bigint[]'}, 'exception_due': {1: 'bigint'}, 'exception_next_due': {1: 'bigint'},
 }
 
 

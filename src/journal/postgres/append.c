@@ -18,6 +18,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+/* Events of one statement: while the server writes them the next are sealed. */
+#define SENT_AT_ONCE 250
+
 /* --- deciding --------------------------------------------------------------------------------- */
 
 static ef_status id_conflict(const item *it, int64_t position, ef_error *err)
@@ -192,9 +195,13 @@ static ef_status send_events(group *g, ef__pg_conn *conn, ef_error *err)
         st = pg_rows_add(&rows, &g->end, g->accepted[i].stream, g->accepted[i].item->type + 1,
                          &event, queue, err);
         g->accepted[i].position = event.position;
+        if (st == EF_OK && (i + 1) % SENT_AT_ONCE == 0)
+            st = pg_rows_send(&rows, &g->end, conn, err);
     }
-    if (st == EF_OK)
+    if (st == EF_OK && rows.ids.count)
         st = pg_rows_send(&rows, &g->end, conn, err);
+    if (st == EF_OK)
+        st = ef__pg_send(conn, PJ_NOTIFY, NULL, err);
     pg_rows_release(&rows);
     return st;
 }
@@ -209,6 +216,8 @@ static ef_status write_accepted(group *g, ef__pg_conn *conn, ef_error *err)
         st = send_heads(g, conn, err);
     if (st == EF_OK && !g->sequenced)
         st = pg_sequence_begin(g->store, conn, &g->end, err);
+    else if (st == EF_OK)
+        st = ef__pg_flush(conn, err);
     if (st == EF_EXISTS) /* somebody has just committed one of the ids */
         st = ef__pg_try_again(conn, "an id was written at the same time", err);
     return st == EF_OK ? send_events(g, conn, err) : st;

@@ -311,11 +311,25 @@ static ef_status send_entries(marking *m, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-static void add_range(const marking *m, ef__pg_params *params, ef__pg_array *partitions,
-                      int64_t lowest, int64_t highest)
+/* Where the marks are now, by partition. */
+static void array_of_marks(const marking *m, ef__pg_array *out)
+{
+    int32_t last = 0;
+
+    for (size_t i = 0; i < m->held_count; i++)
+        last = m->held[i].partition > last ? m->held[i].partition : last;
+    ef__pg_array_init(out, EF__PG_INT);
+    for (int32_t p = 0; p <= last; p++) {
+        int h = pg_held_find(&m->map, p);
+        ef__pg_array_int(out, h < 0 ? 0 : m->notes[h].position);
+    }
+}
+
+static void add_range(const marking *m, ef__pg_params *params, ef__pg_array *marks, int64_t lowest,
+                      int64_t highest)
 {
     ef__pg_add_int(params, m->lane.id);
-    ef__pg_add_array(params, partitions);
+    ef__pg_add_array(params, marks);
     ef__pg_add_int(params, lowest);
     ef__pg_add_int(params, highest);
 }
@@ -324,18 +338,18 @@ static ef_status send_drop(const marking *m, ef__pg_conn *conn, int64_t lowest, 
                            ef_error *err)
 {
     ef__pg_params params = {0}, passed = {0};
-    ef__pg_array partitions;
+    ef__pg_array marks;
     ef_status st = EF_OK;
 
-    pg_array_of_partitions(&partitions, m->held, m->held_count);
-    add_range(m, &params, &partitions, lowest, highest);
-    add_range(m, &passed, &partitions, lowest, highest);
+    array_of_marks(m, &marks);
+    add_range(m, &params, &marks, lowest, highest);
+    add_range(m, &passed, &marks, lowest, highest);
     ef__pg_add_int(&passed, m->now_us);
     if (m->lane.kind == EF_LANE_KIND_PUBLISHER)
         st = ef__pg_send(conn, PJ_PUBLISHED_PASSED, &passed, err);
     if (st == EF_OK)
         st = ef__pg_send(conn, PJ_OUTBOX_DROP, &params, err);
-    ef__pg_array_release(&partitions);
+    ef__pg_array_release(&marks);
     return st;
 }
 

@@ -207,7 +207,18 @@ static void plan_notes(taking *t)
     }
 }
 
-static ef_status send_take(const taking *t, ef__pg_conn *conn, ef_error *err)
+/*
+ * A batch has a limit of bytes, and adding them up costs the server half as much again. So it is
+ * asked not to while events are small: of more than a few shares of the limit none is sent. Where
+ * one was not the batch is asked for again, with its bytes added up; and so are the next, until one
+ * has none so large.
+ */
+static int64_t small_bytes(const taking *t)
+{
+    return PG_TAKE_BYTES_ENOUGH / (int64_t)t->limit * 4;
+}
+
+static ef_status send_take(const taking *t, ef__pg_conn *conn, bool bounded, ef_error *err)
 {
     ef__pg_params params = {0};
     ef__pg_array partitions;
@@ -217,10 +228,38 @@ static ef_status send_take(const taking *t, ef__pg_conn *conn, ef_error *err)
     ef__pg_add_int(&params, t->lane.id);
     ef__pg_add_array(&params, &partitions);
     ef__pg_add_int(&params, (int64_t)t->limit + 1);
-    ef__pg_add_int(&params, PG_TAKE_BYTES_ENOUGH);
-    st = ef__pg_send(conn, PJ_OUTBOX_TAKE, &params, err);
+    ef__pg_add_int(&params, bounded ? PG_TAKE_BYTES_ENOUGH : small_bytes(t));
+    st = ef__pg_send(conn, bounded ? PJ_OUTBOX_TAKE_BOUNDED : PJ_OUTBOX_TAKE, &params, err);
     ef__pg_array_release(&partitions);
     return st;
+}
+
+static bool any_large(const taking *t, const PGresult *rows)
+{
+    int64_t small = small_bytes(t);
+
+    for (int i = 0; i < PQntuples(rows); i++)
+        if (ef__pg_null(rows, i, PG_EVENT_DATA) || PQgetlength(rows, i, PG_EVENT_DATA) > small)
+            return true;
+    return false;
+}
+
+/* The rows that were asked for, `bounded` or not. */
+static ef_status take_rows(const taking *t, ef__pg_conn *conn, bool bounded, PGresult **out,
+                           ef_error *err)
+{
+    ef_status st = ef__pg_take(conn, out, err);
+    bool large = st == EF_OK && any_large(t, *out);
+
+    if (st != EF_OK)
+        return st;
+    atomic_store(&t->store->large_events, large);
+    if (!large || bounded)
+        return EF_OK;
+    PQclear(*out);
+    *out = NULL;
+    st = send_take(t, conn, true, err);
+    return st == EF_OK ? ef__pg_take(conn, out, err) : st;
 }
 
 static bool any_suspect(const taking *t)
@@ -258,16 +297,17 @@ static ef_status look_before(taking *t, ef__pg_conn *conn, ef_error *err)
 static ef_status take_queued(taking *t, ef__pg_conn *conn, ef_error *err)
 {
     PGresult *rows = NULL;
+    bool bounded = atomic_load(&t->store->large_events);
     ef_status st = pg_marks_send(conn, t->lane.id, t->held, t->held_count, err);
 
     if (st == EF_OK)
-        st = send_take(t, conn, err);
+        st = send_take(t, conn, bounded, err);
     if (st == EF_OK)
         st = pg_hold_take(conn, &t->lane, t->lane_name, t->held, t->held_count, err);
     if (st == EF_OK)
         st = pg_marks_take(conn, &t->map, t->marks, err);
     if (st == EF_OK)
-        st = ef__pg_take(conn, &rows, err);
+        st = take_rows(t, conn, bounded, &rows, err);
     if (st == EF_OK && any_suspect(t))
         st = take_suspects(t, conn, err);
     if (st == EF_OK && t->out->count == 0)

@@ -3,6 +3,7 @@
  */
 #include "store.h"
 
+#include "../../base/hash.h"
 #include "../../base/limits.h"
 
 #include <inttypes.h>
@@ -21,9 +22,6 @@ ef_status pg_event_look(const PGresult *result, int row, ef__buf *scratch, ef_ev
                         ef_str *out_type, ef_error *err)
 {
     ef_str hash = ef__pg_str(result, row, 13);
-    static const uint8_t nothing[EF_HASH_BYTES];
-    uint8_t ignored[EF_HASH_BYTES];
-    uint64_t sum;
 
     *out = (ef_event){.position = ef__pg_int(result, row, 0),
                       .tenant = ef__pg_str(result, row, 1),
@@ -34,13 +32,15 @@ ef_status pg_event_look(const PGresult *result, int row, ef__buf *scratch, ef_ev
                       .schema = (int32_t)ef__pg_int(result, row, 7),
                       .time_us = ef__pg_int(result, row, 8),
                       .recorded_us = ef__pg_int(result, row, 9),
-                      .data = ef__pg_str(result, row, 10),
+                      .data = ef__pg_str(result, row, PG_EVENT_DATA),
                       .meta = ef__pg_str(result, row, 11)};
     if (out_type)
         *out_type = ef__pg_str(result, row, 6);
-    if (!ef__event_seal(nothing, out, scratch, ignored, &sum))
+    ef__buf_reset(scratch);
+    if (!ef__event_encode(out, scratch))
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while reading");
-    if (hash.len != sizeof out->hash || (uint64_t)ef__pg_int(result, row, 12) != sum)
+    if (hash.len != sizeof out->hash ||
+        (uint64_t)ef__pg_int(result, row, 12) != ef__xxh3(ef__buf_str(scratch), 0))
         return ef_fail_numbers(
             err, EF_DAMAGED, out->position, out->position,
             "the event at position %" PRId64 " is damaged: its bytes have changed", out->position);
@@ -72,7 +72,7 @@ ef_status pg_events_copy(const PGresult *result, size_t limit, ef_batch *out, ef
     int i;
 
     for (i = 0; st == EF_OK && i < rows && (size_t)i < limit; i++) {
-        if (ef__pg_null(result, i, 10))
+        if (ef__pg_null(result, i, PG_EVENT_DATA))
             break;
         st = pg_event_look(result, i, &scratch, &events[i], &type, err);
         if (st == EF_OK && !keep(&events[i], type, arena)) {

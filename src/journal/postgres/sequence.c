@@ -42,6 +42,19 @@ void pg_rows_release(pg_rows *rows)
     ef__pg_array_release(&rows->queued_numbers);
 }
 
+/* Sent: ready for the next ones, of the same types. */
+static void reset_rows(pg_rows *rows)
+{
+    rows->first = 0;
+    ef__buf_reset(&rows->hashes);
+    ef__pg_array_reset(&rows->numbers);
+    ef__pg_array_reset(&rows->ids);
+    ef__pg_array_reset(&rows->data);
+    ef__pg_array_reset(&rows->meta);
+    ef__pg_array_reset(&rows->queued);
+    ef__pg_array_reset(&rows->queued_numbers);
+}
+
 static void add_numbers(ef__pg_array *array, const int64_t *numbers, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -102,7 +115,8 @@ ef_status pg_rows_send(pg_rows *rows, const pg_end *end, ef__pg_conn *conn, ef_e
     st = ef__pg_send(conn, PJ_EVENT_INSERT, &params, err);
     if (st == EF_OK && rows->queued.count)
         st = send_outbox(rows, conn, err);
-    return st == EF_OK ? ef__pg_send(conn, PJ_NOTIFY, NULL, err) : st;
+    reset_rows(rows);
+    return st == EF_OK ? ef__pg_flush(conn, err) : st;
 }
 
 /* --- what waits ------------------------------------------------------------------------------- */
@@ -153,6 +167,8 @@ static ef_status add_arrivals(ef__pg_conn *conn, const PGresult *result, pg_end 
         st = ef__pg_send(conn, PJ_TYPE_INSERT, &params, err);
     if (st == EF_OK)
         st = pg_rows_send(&rows, end, conn, err);
+    if (st == EF_OK)
+        st = ef__pg_send(conn, PJ_NOTIFY, NULL, err);
     if (st == EF_OK)
         st = ef__pg_take_all(conn, err);
     pg_rows_release(&rows);

@@ -53,6 +53,7 @@ typedef struct pg_store {
     _Atomic int64_t
         seen; /* the highest position that was answered: a server behind it is refused */
     _Atomic int64_t commits, appended, stale_refused;
+    _Atomic bool large_events; /* the last batch that was taken had some */
 } pg_store;
 
 static inline pg_store *pg_store_of(ef_journal *journal)
@@ -81,7 +82,7 @@ ef_str pg_copy(const PGresult *result, int row, int column, ef__arena *arena);
 void *pg_items(ef__arena *arena, int count, size_t size);
 
 /* The columns that every statement with whole events begins with; its own follow. */
-enum { PG_EVENT_COLUMNS = 14 };
+enum { PG_EVENT_DATA = 10, PG_EVENT_COLUMNS = 14 };
 
 /* The event of a row, its texts in the result. `out_type` (may be NULL) is the name it is read by;
  * `out->type` the stored one. EF_DAMAGED when it is not as it was written. */
@@ -118,7 +119,8 @@ void pg_rows_release(pg_rows *rows);
  * `type` is the number of its type's name in `types`, from 1. */
 ef_status pg_rows_add(pg_rows *rows, pg_end *end, int64_t stream, int32_t type, ef_event *event,
                       bool queue, ef_error *err);
-/* Send the statements that write them. */
+/* Send the statements that write them, and empty `rows` but for the types. The server begins with
+ * them at once. Whoever has sent the last of them sends PJ_NOTIFY. */
 ef_status pg_rows_send(pg_rows *rows, const pg_end *end, ef__pg_conn *conn, ef_error *err);
 
 /* Take the sequencer's lock, in a transaction, and give positions to all that waits for one. What
