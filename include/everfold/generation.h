@@ -18,7 +18,7 @@ extern "C" {
 /* Who asks, and why: kept for good. */
 typedef struct ef_rebuild {
     ef_str projection;
-    bool in_place;  /* empty the routed generation and fold it anew: readers see it grow */
+    bool in_place;  /* the old one goes at once: readers see the new one grow */
     bool no_switch; /* beside it, and leave the switch to a person */
     ef_str who;
     ef_str reason;

@@ -69,7 +69,7 @@ static const cli_argument arguments[] = {
 
 static const cli_option options[] = {
     {"wait", 0, NULL, NULL, NULL, "do it now, with a progress bar"},
-    {"in-place", 0, NULL, NULL, NULL, "empty what queries see and fold it anew"},
+    {"in-place", 0, NULL, NULL, NULL, "drop what queries see and fold it anew"},
     {"no-switch", 0, NULL, NULL, NULL, "leave it to a person to switch to the new one"},
     {"reason", 0, "TEXT", NULL, NULL, "why; kept with the run"},
     {NULL, 0, NULL, NULL, NULL, NULL},
@@ -83,8 +83,8 @@ const cli_command cli_cmd_projection_rebuild = {
     .more =
         "It is built beside the one that queries go to, compared with it, and then switched to\n"
         "in one moment: readers see whole data all the time. The old one is kept, up to date,\n"
-        "for everfold projection rollback, until it is retired. With --in-place readers see the\n"
-        "projection grow from nothing.",
+        "for everfold projection rollback, until it is retired. With --in-place it takes the old\n"
+        "one's place at once: readers see the projection grow from nothing.",
     .example = "everfold projection rebuild customer_orders --wait",
     .run = run_rebuild,
 };

@@ -113,7 +113,7 @@ ef_status ef__lane_rows(ef_engine *e, ef_str lane, ef_str tenant, int64_t from, 
     return st;
 }
 
-/* A generation may be paused, cleared or left between two looks at it. What was read of the journal
+/* A generation may be paused, retired or left between two looks at it. What was read of the journal
  * is only good if it is still as it was: otherwise an event that it was never given looks as if it
  * had it. */
 ef_status ef__place_bound(ef_engine *e, ef_str projection, ef_str tenant, ef__generation_list *list,

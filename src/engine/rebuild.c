@@ -6,7 +6,10 @@
  * work goes on and nothing is missed or doubled at the seam. The run notes the number that it is
  * going to have before it is made: a worker that goes on with the run finds it by that.
  *
- *     noted -> made (or cleared) -> catching up -> live -> even -> compared -> routed | removed
+ *     noted -> made -> catching up -> live -> even -> compared -> routed | removed
+ *
+ * In place it is routed as soon as it is made, and the old one goes, slice by slice as all that are
+ * retired: queries show what is there so far.
  */
 #include "migrate.h"
 #include "route.h"
@@ -67,11 +70,10 @@ static ef_status read_builds(ef__driven *d, builds *out, ef_error *err)
 
 /* --- making it -------------------------------------------------------------------------------- */
 
-static ef_status note(ef__driven *d, const builds *b, bool in_place, ef_error *err)
+static ef_status note(ef__driven *d, const builds *b, ef_error *err)
 {
     d->detail.generation = b->routed->number;
-    d->detail.built = in_place ? b->routed->number : b->highest + 1;
-    d->detail.era = b->routed->era;
+    d->detail.built = b->highest + 1;
     return ef__run_save(d, err);
 }
 
@@ -94,26 +96,23 @@ static ef_status make(ef__driven *d, const builds *b, ef_error *err)
     return st;
 }
 
-/*
- * In the era that was noted, so that a driver who comes late clears nothing. Where it is another
- * era by now, somebody has cleared it and ended before that was noted, or an operator was at it.
- * Which of the two cannot be told once it has gone live again: the era is noted anew, under the
- * lease, and the next step clears, at worst for a second time.
- */
-static ef_status clear(ef__driven *d, const builds *b, ef_error *err)
+/* Two writes, each of which is looked for before it is made: whoever goes on with the run does what
+ * is left. Afterwards an operator's route is left alone. */
+static ef_status take_place(ef__driven *d, const builds *b, ef_error *err)
 {
     ef_views *views = d->engine->views;
+    const ef__generation *old = ef__generation_number(&b->list, d->detail.generation);
     ef_status st = EF_OK;
 
-    if (b->built && b->built->era != d->detail.era) {
-        d->detail.era = b->built->era;
-        return ef__run_save(d, err);
+    if (!b->built->routed) {
+        st = views->ops->generation_route(views, b->built->id, b->built->era, err);
+        ef__routes_outdate(d->engine);
+        return st;
     }
-    if (b->built)
-        st = views->ops->generation_clear(views, b->built->id, d->detail.era, err);
-    ef__routes_outdate(d->engine);
-    ef__journal_nudge(d->engine->journal);
-    d->detail.cleared = true;
+    if (old && old != b->built && old->state != EF__GENERATION_RETIRED)
+        st = ef__generation_retire(d->engine, old, err);
+    ef__journal_nudge(d->engine->journal); /* it is to be swept */
+    d->detail.swapped = true;
     return st == EF_OK ? ef__run_save(d, err) : st;
 }
 
@@ -325,7 +324,7 @@ static ef_status step(ef__driven *d, builds *b, ef_error *err)
             return st;
     }
     if (d->detail.built == 0)
-        return note(d, b, in_place, err);
+        return note(d, b, err);
     if (verify && d->detail.compared && !b->built)
         return clean_up(d, b, err);
     if (!verify && !in_place && b->built && b->built->routed) {
@@ -338,10 +337,10 @@ static ef_status step(ef__driven *d, builds *b, ef_error *err)
         d->run.state = EF_RUN_COMPLETED;
         return EF_OK;
     }
-    if (in_place && !d->detail.cleared)
-        return clear(d, b, err);
     if (!b->built)
         return make(d, b, err);
+    if (in_place && !d->detail.swapped)
+        return take_place(d, b, err);
     if (b->built->state == EF__GENERATION_CATCHING_UP)
         return show_progress(d, b, err);
     if (b->built->state != EF__GENERATION_LIVE) {
@@ -394,7 +393,7 @@ ef_status ef__rebuild_undo(ef__driven *d, ef_error *err)
     builds b = {0};
     ef_status st;
 
-    if (d->detail.built == 0 || d->detail.in_place)
+    if (d->detail.built == 0)
         return EF_OK;
     st = read_builds(d, &b, err);
     if (b.built)

@@ -33,7 +33,7 @@ static const struct field {
     FIELD(from_us, FIELD_INT),   FIELD(to_us, FIELD_INT),      FIELD(after_seq, FIELD_INT),
     FIELD(until_seq, FIELD_INT), FIELD(in_place, FIELD_BOOL),  FIELD(no_switch, FIELD_BOOL),
     FIELD(upper, FIELD_INT),     FIELD(last_seq, FIELD_INT),   FIELD(generation, FIELD_INT),
-    FIELD(built, FIELD_INT),     FIELD(cleared, FIELD_BOOL),   FIELD(era, FIELD_INT),
+    FIELD(built, FIELD_INT),     FIELD(swapped, FIELD_BOOL),
     FIELD(applied, FIELD_INT),   FIELD(duplicates, FIELD_INT), FIELD(ignored, FIELD_INT),
     FIELD(failed, FIELD_INT),    FIELD(deferred, FIELD_INT),   FIELD(compared, FIELD_BOOL),
     FIELD(switched, FIELD_BOOL), FIELD(views, FIELD_INT),      FIELD(differences, FIELD_INT),

@@ -26,8 +26,7 @@ typedef struct ef__detail {
     int64_t last_seq;   /* replay of a stream: done up to here */
     int64_t generation; /* number of the one that was routed */
     int64_t built;      /* number of the one that the run makes, noted before it is made */
-    bool cleared;
-    int64_t era; /* of what was routed, when the run began */
+    bool swapped;       /* in place: it is routed, and the old one is retired */
     /* what came of it */
     int64_t applied, duplicates, ignored, failed, deferred;
     bool compared, switched;

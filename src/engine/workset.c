@@ -271,7 +271,7 @@ static int64_t events_of(const ef__generation *g)
     return g->applied + g->ignored + g->skipped;
 }
 
-/* Nothing was ever applied to it since it was made or cleared. */
+/* Nothing was ever applied to it. */
 static bool is_empty(const ef__generation *g)
 {
     return g->position == 0 && g->seam == 0 && g->views == 0 && events_of(g) == 0;

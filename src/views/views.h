@@ -42,7 +42,7 @@ typedef struct ef__generation {
     int32_t schema;     /* no view of it is older; below the program's while they are migrated */
     ef__generation_state state;
     bool routed;      /* queries for `name` go to this one */
-    int64_t era;      /* grows at every change of state, route or clearing: an apply compares it */
+    int64_t era;      /* grows at every change of state, route or program: an apply compares it */
     int64_t position; /* cursor: everything up to here has been read by the cursor driver */
     int64_t seam;     /* order by stream: the queue driver feeds what lies above; 0 before that */
     int64_t created_us, updated_us;
@@ -192,7 +192,7 @@ typedef struct ef__generation_change {
     /* Open failures of a stream that its watermark passes (from before.expected_next_seq to before
      * after.expected_next_seq) are resolved. That of an event with another hash is at or below
      * applied_seq, and the watermark expects it: it stays open until an operator lets the event
-     * pass, the right one is back, or the generation is cleared. */
+     * pass, the right one is back, or there is another generation. */
 } ef__generation_change;
 
 typedef struct ef__views_commit {
@@ -287,9 +287,6 @@ struct ef__views_ops {
      * program_hash, schema and state are taken from `with`; the era and the live set grow. */
     ef_status (*generation_replace)(ef_views *views, int64_t id, int64_t era,
                                     const ef__generation *with, ef_error *err);
-    /* Clear views, index entries, watermarks, cursors, seam, counters, failures and digest in one
-     * transaction; state becomes catching up; the era grows. */
-    ef_status (*generation_clear)(ef_views *views, int64_t id, int64_t era, ef_error *err);
     /*
      * Remove a generation with all that is its own, up to `limit` rows (above 0) in a transaction:
      * *out_more says that there are rows left, so call again. The generation goes with its last

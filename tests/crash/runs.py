@@ -14,8 +14,8 @@ What a kill leaves behind, step by step (the order is that of the code):
     mark           mark, rows, exceptions       all or none; before it the batch comes again
     rebuild        run filed                    a worker drives it
                    number noted                 the generation is made by whoever goes on
-                   generation made, or cleared  it catches up; a clearing that was not noted is
-                                                done again, in the era that is noted anew
+                   generation made              it catches up
+                   in place: routed             the old one is retired by whoever goes on
                    live, compared               compared again
                    act noted, route moved       a note without its switch leads nowhere; a route
                                                 that was moved ends the run

@@ -167,10 +167,32 @@ static void a_rebuild_in_place_starts_from_nothing(void **state)
     start(f);
     memcpy(digest, build_of(f, "sums", 1).digest, sizeof digest);
     rebuild(f, "sums", true, id);
+    for (int i = 0; i < 4; i++) /* noted, made, routed, the old one out */
+        (void)drive(f, id, 1);
+    CHECK(!build_of(f, "sums", 1).there);
+    CHECK(build_of(f, "sums", 2).routed);
     CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    CHECK_TEXT(digest, build_of(f, "sums", 2).digest);
+    CHECK_INT(0, build_of(f, "sums", 2).unaccounted);
+    fixture_close(f);
+}
+
+static void a_rebuild_in_place_that_is_cancelled_early_leaves_what_was_there(void **state)
+{
+    fixture fx, *f = &fx;
+    char id[64];
+
+    (void)state;
+    start(f);
+    rebuild(f, "sums", true, id);
+    for (int i = 0; i < 2; i++) /* noted, made */
+        (void)drive(f, id, 1);
+    CHECK(build_of(f, "sums", 2).there);
+    OK(ef_run_cancel(f->journal, ef_str_from(id), &f->err));
+    drain(f);
     CHECK(!build_of(f, "sums", 2).there);
-    CHECK_TEXT(digest, build_of(f, "sums", 1).digest);
-    CHECK_INT(0, build_of(f, "sums", 1).unaccounted);
+    CHECK(build_of(f, "sums", 1).routed);
+    CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
     fixture_close(f);
 }
 
@@ -575,6 +597,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(
             readers_see_whole_data_while_it_is_rebuilt_and_nothing_is_skipped_or_doubled),
         cmocka_unit_test(a_rebuild_in_place_starts_from_nothing),
+        cmocka_unit_test(a_rebuild_in_place_that_is_cancelled_early_leaves_what_was_there),
         cmocka_unit_test(what_one_version_cannot_digest_is_not_missing_in_the_other),
         cmocka_unit_test(what_is_dead_is_tried_anew_and_does_not_hold_back_a_rebuilt_projection),
         cmocka_unit_test(one_in_the_order_of_the_log_is_rebuilt_too),

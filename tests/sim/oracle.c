@@ -255,26 +255,11 @@ static void compare_views(oracle *o, const oracle_generation *g, const look_gene
     }
 }
 
-static void forget(oracle_generation *g)
-{
-    memset(&g->model, 0, sizeof g->model);
-    memset(g->fate, 0, sizeof g->fate);
-    memset(g->seen.applied_seq, 0, sizeof g->seen.applied_seq);
-    memset(g->seen.next_seq, 0, sizeof g->seen.next_seq);
-    memset(g->seen.tenants, 0, sizeof g->seen.tenants);
-    g->seen.position = g->seen.seam = 0;
-    g->applied = g->ignored = g->skipped = 0;
-}
-
 static void check_generation(oracle *o, oracle_generation *g, const look_generation *now,
                              const sim_deed *deed)
 {
     passing left;
 
-    /* An operator may have it built anew, in place. */
-    if (deed->operates && now->state == LOOK_CATCHING_UP && now->position == 0 &&
-        now->applied + now->ignored + now->skipped == 0)
-        forget(g);
     if (now->era < g->seen.era || now->position < g->seen.position)
         oracle_wrong(o, "G5: the era or the cursor of %s went back", name_of(now));
     check_watermarks(o, &g->seen, now, deed);

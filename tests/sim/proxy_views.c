@@ -65,11 +65,6 @@ static ef_status proxy_generation_replace(ef_views *views, int64_t id, int64_t e
     OPERATE(generation_replace, id, era, with, err);
 }
 
-static ef_status proxy_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error *err)
-{
-    OPERATE(generation_clear, id, era, err);
-}
-
 static ef_status proxy_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
                                          bool *out_more, ef_error *err)
 {
@@ -274,7 +269,6 @@ const ef__views_ops proxy_views_ops = {
     .generation_set_state = proxy_generation_set_state,
     .generation_route = proxy_generation_route,
     .generation_replace = proxy_generation_replace,
-    .generation_clear = proxy_generation_clear,
     .generation_remove = proxy_generation_remove,
     .commit = proxy_commit,
     .view_get = proxy_view_get,

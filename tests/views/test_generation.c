@@ -1,5 +1,5 @@
 /*
- * Generations: adding, numbers, states, routes, eras, the live set, clearing and removing.
+ * Generations: adding, numbers, states, routes, eras, the live set, and removing.
  */
 #include "views_fixture.h"
 
@@ -147,10 +147,8 @@ CONTRACT(the_live_set_grows_when_it_changes_and_only_then)
     CHECK_INT(number + 1, live_set(t));
     OK(route(t, id));
     CHECK_INT(number + 2, live_set(t));
-    OK(t->views->ops->generation_clear(t->views, id, 0, &t->err));
-    CHECK_INT(number + 3, live_set(t));
     put_view(t, id, "", "v", "{}");
-    CHECK_INT(number + 3, live_set(t));
+    CHECK_INT(number + 2, live_set(t));
 }
 
 static void fill(fixture *t, int64_t id)
@@ -169,48 +167,6 @@ static void fill(fixture *t, int64_t id)
 
     OK(commit_change(t, &change));
     put_indexed(t, id, "", "v", "{\"a\":1}", (const char *[]){"k"}, 1);
-}
-
-static void check_empty(fixture *t, int64_t id)
-{
-    static const uint8_t NOTHING[EF__DIGEST_BYTES];
-    ef__view_scan by_id = {.generation = id, .any_tenant = true, .index = -1};
-    ef__view_scan by_key = {.generation = id, .index = 0};
-    ef__failure_list failures = {0};
-    ef__generation g = generation(t, id);
-    ef__watermark watermark;
-    bool found;
-
-    CHECK_INT(0, g.views);
-    CHECK_INT(0, g.applied + g.ignored + g.skipped);
-    CHECK_INT(0, g.position);
-    CHECK_INT(0, g.seam);
-    assert_memory_equal(NOTHING, g.digest, sizeof NOTHING);
-    CHECK_TEXT("", scan_text(t, &by_id, 10));
-    CHECK_TEXT("", scan_text(t, &by_key, 10));
-    OK(t->views->ops->watermark_get(t->views, id, str(""), str("s"), &watermark, &found, &t->err));
-    CHECK(!found);
-    OK(t->views->ops->failure_ls(t->views, id, false, 10, &failures, &t->err));
-    CHECK_INT(0, failures.count);
-    ef__failure_list_release(&failures);
-}
-
-CONTRACT(clearing_leaves_nothing_but_the_generation)
-{
-    fixture *t = *state;
-    int64_t id = add_generation(t, "a", "x"), other = add_generation(t, "b", "x");
-
-    fill(t, id);
-    fill(t, other);
-    OK(route(t, id));
-    OK(t->views->ops->generation_clear(t->views, id, 0, &t->err));
-    check_empty(t, id);
-    CHECK_INT(EF__GENERATION_CATCHING_UP, generation(t, id).state);
-    CHECK_INT(3, generation(t, id).era);
-    CHECK(generation(t, id).routed);
-    CHECK_TEXT("{\"a\":1}", view_data(t, other, "", "v"));
-    CHECK_INT(7, generation(t, other).position);
-    REFUSED(EF_NOT_FOUND, t->views->ops->generation_clear(t->views, 99, 0, &t->err));
 }
 
 CONTRACT(another_program_takes_over_the_views)
@@ -358,7 +314,6 @@ CONTRACT(a_change_of_what_somebody_else_has_changed_is_a_conflict)
     REFUSED(EF_CONFLICT,
             ops->generation_set_state(t->views, id, era, EF__GENERATION_PAUSED, &t->err));
     REFUSED(EF_CONFLICT, ops->generation_route(t->views, id, era, &t->err));
-    REFUSED(EF_CONFLICT, ops->generation_clear(t->views, id, era, &t->err));
     REFUSED(EF_CONFLICT, remove_generation(t, id, era));
     OK(ops->generation_set_state(t->views, id, era + 1, EF__GENERATION_PAUSED, &t->err));
     OK(ops->generation_route(t->views, other, 0, &t->err));
@@ -370,7 +325,6 @@ CONTRACT_MAIN(CASE(a_change_of_what_somebody_else_has_changed_is_a_conflict),
               CASE(a_state_is_set_and_the_era_grows), CASE(one_generation_of_a_name_is_routed),
               CASE(a_generation_can_be_routed_as_it_is_added),
               CASE(the_live_set_grows_when_it_changes_and_only_then),
-              CASE(clearing_leaves_nothing_but_the_generation),
               CASE(another_program_takes_over_the_views),
               CASE(a_generation_is_removed_with_all_that_is_its_own),
               CASE(a_generation_is_removed_in_slices_and_goes_with_the_last),

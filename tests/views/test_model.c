@@ -286,8 +286,6 @@ static ef_status act_on(fixture *t, uint32_t what, int64_t id, uint32_t number)
         return ops->generation_route(t->views, id, 0, &t->err);
     case 1:
         return ops->generation_set_state(t->views, id, 0, (ef__generation_state)number, &t->err);
-    case 2:
-        return ops->generation_clear(t->views, id, 0, &t->err);
     default:
         return remove_generation(t, id, 0);
     }

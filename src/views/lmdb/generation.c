@@ -1,5 +1,5 @@
 /*
- * generation.c - builds of projections: adding, listing, states, routes, clearing, removing.
+ * generation.c - builds of projections: adding, listing, states, routes, removing.
  *
  * What commits change is a row of its own; the texts, which they leave alone, are another one.
  */
@@ -381,7 +381,7 @@ ef_status vl_generation_replace(ef_views *views, int64_t id, int64_t era,
     return do_act(views, &a, err);
 }
 
-/* --- clearing and removing -------------------------------------------------------------------- */
+/* --- removing -------------------------------------------------------------------- */
 
 static ef_status cut_shelf(vl_txn *txn, int64_t shelf, int64_t *limit, ef_error *err)
 {
@@ -429,29 +429,6 @@ static ef_status cut_contents(vl_txn *txn, int64_t id, int64_t *limit, ef_error 
         st = vl_cut(txn, VL_STATE, &prefix, limit, err);
     }
     return st;
-}
-
-static ef_status clear(vl_txn *txn, act *a, vl_generation *g, ef_error *err)
-{
-    bool was_live = g->state == EF__GENERATION_LIVE;
-    int64_t all = INT64_MAX;
-    ef_status st = cut_contents(txn, a->id, &all, err);
-
-    g->state = EF__GENERATION_CATCHING_UP;
-    g->era++;
-    g->position = g->seam = 0;
-    g->views = g->applied = g->ignored = g->skipped = 0;
-    g->digest[0] = g->digest[1] = 0;
-    if (st == EF_OK)
-        st = vl_generation_put(txn, a->id, g, a->now_us, err);
-    return st == EF_OK && was_live ? vl_live_set_grow(txn, err) : st;
-}
-
-ef_status vl_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error *err)
-{
-    act a = {.id = id, .era = era, .run = clear};
-
-    return do_act(views, &a, err);
 }
 
 static ef_status remove_some(vl_txn *txn, act *a, vl_generation *g, ef_error *err)

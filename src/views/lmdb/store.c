@@ -73,7 +73,6 @@ static const ef__views_ops OPS = {
     .generation_set_state = vl_generation_set_state,
     .generation_route = vl_generation_route,
     .generation_replace = vl_generation_replace,
-    .generation_clear = vl_generation_clear,
     .generation_remove = vl_generation_remove,
     .commit = vl_commit,
     .view_get = vl_view_get,

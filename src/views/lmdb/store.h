@@ -43,7 +43,6 @@ ef_status vl_generation_set_state(ef_views *views, int64_t id, int64_t era,
 ef_status vl_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err);
 ef_status vl_generation_replace(ef_views *views, int64_t id, int64_t era,
                                 const ef__generation *with, ef_error *err);
-ef_status vl_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error *err);
 ef_status vl_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
                                bool *out_more, ef_error *err);
 ef_status vl_generation_get(vl_txn *txn, int64_t id, vl_generation *out, bool *out_found,

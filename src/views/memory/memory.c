@@ -389,27 +389,6 @@ static void release_contents(mem_generation *g)
     mem_list_release(&g->failures);
 }
 
-static ef_status mem_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error *err)
-{
-    mem_store *store = (mem_store *)views;
-    mem_generation *g;
-    ef_status st;
-
-    pthread_mutex_lock(&store->lock);
-    g = find_in_era(store, id, era, &st, err);
-    if (g) {
-        if (g->about.state == EF__GENERATION_LIVE)
-            store->live_set++;
-        release_contents(g);
-        g->about.state = EF__GENERATION_CATCHING_UP;
-        g->about.position = g->about.seam = 0;
-        g->about.applied = g->about.ignored = g->about.skipped = 0;
-        changed(store, g);
-    }
-    pthread_mutex_unlock(&store->lock);
-    return st;
-}
-
 /* Up to `limit` rows, last ones first. Are there others? */
 static bool cut_contents(mem_generation *g, int64_t limit)
 {
@@ -511,7 +490,6 @@ static const ef__views_ops OPS = {
     .generation_set_state = mem_generation_set_state,
     .generation_route = mem_generation_route,
     .generation_replace = mem_generation_replace,
-    .generation_clear = mem_generation_clear,
     .generation_remove = mem_generation_remove,
     .commit = mem_commit,
     .view_get = mem_view_get,

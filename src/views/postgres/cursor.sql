@@ -34,10 +34,6 @@ SELECT tenant, position, waiting, attempts, due, updated
   FROM everfold_views.tenant_cursor
  WHERE generation = $1 AND due <= $2 ORDER BY due, tenant LIMIT $3;
 
--- name: cursor_clear
--- binds: 1 generation
-DELETE FROM everfold_views.tenant_cursor WHERE generation = $1;
-
 -- name: cursor_cut
 -- binds: 1 generation, 2 limit
 DELETE FROM everfold_views.tenant_cursor

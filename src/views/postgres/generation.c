@@ -1,5 +1,5 @@
 /*
- * generation.c - builds of projections: adding, listing, states, routes, clearing, removing.
+ * generation.c - builds of projections: adding, listing, states, routes, removing.
  *
  * Whoever changes an era has the generation's lock alone, and that of the live set when its number
  * changes: so what a commit has compared under the shared locks stays so until it has ended.
@@ -349,39 +349,6 @@ static ef_status lock_contents(ef__pg_conn *conn, const change *c, locked *out, 
     if (st == EF_OK && !live && out->state == EF__GENERATION_LIVE)
         st = ef__pg_try_again(conn, "the generation has just gone live", err);
     return st;
-}
-
-static ef_status delete_contents(ef__pg_conn *conn, int64_t id, ef_error *err)
-{
-    static const int WHICH[] = {VP_VIEW_CLEAR,   VP_INDEX_CLEAR,   VP_WATERMARK_CLEAR,
-                                VP_CURSOR_CLEAR, VP_FAILURE_CLEAR, VP_GENERATION_UNCOUNT};
-    ef_status st = EF_OK;
-
-    for (size_t i = 0; st == EF_OK && i < sizeof WHICH / sizeof WHICH[0]; i++)
-        st = run_with(conn, WHICH[i], id, NULL, err);
-    return st;
-}
-
-static ef_status clear(void *context, ef__pg_conn *conn, ef_error *err)
-{
-    const change *c = context;
-    locked g;
-    ef_status st = lock_contents(conn, c, &g, err);
-
-    if (st == EF_OK)
-        st = delete_contents(conn, c->id, err);
-    if (st == EF_OK)
-        st = put(c->store, conn, &(locked){.id = c->id, .state = EF__GENERATION_CATCHING_UP}, err);
-    if (st == EF_OK && g.state == EF__GENERATION_LIVE)
-        st = ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err);
-    return st;
-}
-
-ef_status vp_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error *err)
-{
-    change c = {.store = vp_store_of(views), .id = id, .era = era};
-
-    return vp_write(c.store, false, clear, &c, err);
 }
 
 /* Up to `limit` rows of all that is its own. *out_more: there may be others. */

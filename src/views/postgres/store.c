@@ -105,7 +105,6 @@ static const ef__views_ops OPS = {
     .generation_set_state = vp_generation_set_state,
     .generation_route = vp_generation_route,
     .generation_replace = vp_generation_replace,
-    .generation_clear = vp_generation_clear,
     .generation_remove = vp_generation_remove,
     .commit = vp_commit,
     .database = vp_database,

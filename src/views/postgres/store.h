@@ -61,7 +61,6 @@ ef_status vp_generation_set_state(ef_views *views, int64_t id, int64_t era,
 ef_status vp_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err);
 ef_status vp_generation_replace(ef_views *views, int64_t id, int64_t era,
                                 const ef__generation *with, ef_error *err);
-ef_status vp_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error *err);
 ef_status vp_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
                                bool *out_more, ef_error *err);
 ef_status vp_live_set_get(ef_views *views, int64_t *out, ef_error *err);

@@ -48,10 +48,6 @@ SELECT a.n, v.data, v.last_position, v.last_seq, v.schema, v.digest
        SELECT * FROM everfold_views.view w
         WHERE w.generation = $1 AND w.tenant = a.tenant AND w.id = a.id OFFSET 0) v;
 
--- name: view_clear
--- binds: 1 generation
-DELETE FROM everfold_views.view WHERE generation = $1;
-
 -- name: view_cut
 -- binds: 1 generation, 2 limit
 DELETE FROM everfold_views.view
@@ -74,10 +70,6 @@ SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::byt
 -- binds: 1 generation, 2 tenant, 3 id, 4 idx that stay bigint[]
 DELETE FROM everfold_views.view_index
  WHERE generation = $1 AND tenant = $2 AND id = $3 AND idx <> ALL ($4::bigint[]);
-
--- name: index_clear
--- binds: 1 generation
-DELETE FROM everfold_views.view_index WHERE generation = $1;
 
 -- name: index_cut
 -- binds: 1 generation, 2 limit

@@ -41,10 +41,6 @@ SELECT applied_seq, expected_next_seq, hash, tenant, stream
  WHERE generation = $1 AND (tenant, stream) > ($2, $3)
  ORDER BY tenant, stream LIMIT $4;
 
--- name: watermark_clear
--- binds: 1 generation
-DELETE FROM everfold_views.watermark WHERE generation = $1;
-
 -- name: watermark_cut
 -- binds: 1 generation, 2 limit
 DELETE FROM everfold_views.watermark
@@ -103,10 +99,6 @@ SELECT id, generation, tenant, stream, seq, position, event_id, code, message, a
 SELECT id, generation, tenant, stream, seq, position, event_id, code, message, attempts, open,
        recorded, resolved
   FROM everfold_views.failure WHERE generation = $1 AND open ORDER BY id DESC LIMIT $2;
-
--- name: failure_clear
--- binds: 1 generation
-DELETE FROM everfold_views.failure WHERE generation = $1;
 
 -- name: failure_cut
 -- binds: 1 generation, 2 limit

@@ -31,10 +31,6 @@ SELECT tenant, position, waiting, attempts, due, updated
 SELECT tenant, position, waiting, attempts, due, updated
   FROM tenant_cursor WHERE generation = ?1 AND due <= ?2 ORDER BY due, tenant LIMIT ?3;
 
--- name: cursor_clear
--- binds: 1 generation
-DELETE FROM tenant_cursor WHERE generation = ?1;
-
 -- name: cursor_cut
 -- binds: 1 generation, 2 limit
 DELETE FROM tenant_cursor

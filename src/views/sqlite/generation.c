@@ -1,5 +1,5 @@
 /*
- * generation.c - builds of projections: adding, listing, states, routes, clearing, removing.
+ * generation.c - builds of projections: adding, listing, states, routes, removing.
  */
 #include "store.h"
 
@@ -285,36 +285,6 @@ ef_status vq_generation_replace(ef_views *views, int64_t id, int64_t era,
     if (st == EF_OK)
         st = put_program(&store->conn, id, with, err);
     if (st == EF_OK)
-        st = ef__sq_run(&store->conn, VQ_LIVE_SET_CHANGED, err);
-    return vq_write_end(store, st, err);
-}
-
-static ef_status delete_contents(ef__sq_conn *conn, int64_t id, ef_error *err)
-{
-    static const int WHICH[] = {VQ_VIEW_CLEAR, VQ_INDEX_CLEAR, VQ_WATERMARK_CLEAR, VQ_CURSOR_CLEAR,
-                                VQ_FAILURE_CLEAR};
-    ef_status st = EF_OK;
-
-    for (size_t i = 0; st == EF_OK && i < sizeof WHICH / sizeof WHICH[0]; i++)
-        st = run_with(conn, WHICH[i], id, 0, err);
-    return st;
-}
-
-ef_status vq_generation_clear(ef_views *views, int64_t id, int64_t era, ef_error *err)
-{
-    vq_store *store = vq_store_of(views);
-    vq_generation g;
-    bool was_live;
-    ef_status st = begin_with(store, id, era, &g, err);
-
-    if (st != EF_OK)
-        return st;
-    was_live = g.state == EF__GENERATION_LIVE;
-    g = (vq_generation){.id = id, .era = g.era + 1, .state = EF__GENERATION_CATCHING_UP};
-    st = delete_contents(&store->conn, id, err);
-    if (st == EF_OK)
-        st = vq_generation_put(store, &g, err);
-    if (st == EF_OK && was_live)
         st = ef__sq_run(&store->conn, VQ_LIVE_SET_CHANGED, err);
     return vq_write_end(store, st, err);
 }

@@ -323,7 +323,6 @@ static const ef__views_ops OPS = {
     .generation_set_state = vq_generation_set_state,
     .generation_route = vq_generation_route,
     .generation_replace = vq_generation_replace,
-    .generation_clear = vq_generation_clear,
     .generation_remove = vq_generation_remove,
     .commit = vq_commit,
     .view_get = vq_view_get,

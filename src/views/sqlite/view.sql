@@ -34,10 +34,6 @@ SELECT keys FROM view WHERE generation = ?1 AND tenant = ?2 AND id = ?3;
 SELECT data, last_position, last_seq, schema, digest_a, digest_b
   FROM view WHERE generation = ?1 AND tenant = ?2 AND id = ?3;
 
--- name: view_clear
--- binds: 1 generation
-DELETE FROM view WHERE generation = ?1;
-
 -- name: view_cut
 -- binds: 1 generation, 2 limit
 DELETE FROM view WHERE rowid IN (SELECT rowid FROM view WHERE generation = ?1 LIMIT ?2);
@@ -53,10 +49,6 @@ INSERT INTO view_index(generation, tenant, idx, key, id) VALUES (?1, ?2, ?3, ?4,
 -- binds: 1 generation, 2 tenant, 3 idx, 4 key, 5 id
 DELETE FROM view_index
  WHERE generation = ?1 AND tenant = ?2 AND idx = ?3 AND key = ?4 AND id = ?5;
-
--- name: index_clear
--- binds: 1 generation
-DELETE FROM view_index WHERE generation = ?1;
 
 -- name: index_cut
 -- binds: 1 generation, 2 limit

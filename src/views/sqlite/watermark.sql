@@ -26,10 +26,6 @@ SELECT applied_seq, expected_next_seq, hash
 SELECT applied_seq, expected_next_seq, hash, tenant, stream
   FROM watermark WHERE generation = ?1 ORDER BY tenant, stream;
 
--- name: watermark_clear
--- binds: 1 generation
-DELETE FROM watermark WHERE generation = ?1;
-
 -- name: watermark_cut
 -- binds: 1 generation, 2 limit
 DELETE FROM watermark
@@ -77,10 +73,6 @@ SELECT id, generation, tenant, stream, seq, position, event_id, code, message, a
 SELECT id, generation, tenant, stream, seq, position, event_id, code, message, attempts, open,
        recorded, resolved
   FROM failure WHERE generation = ?1 AND open = 1 ORDER BY id DESC LIMIT ?2;
-
--- name: failure_clear
--- binds: 1 generation
-DELETE FROM failure WHERE generation = ?1;
 
 -- name: failure_cut
 -- binds: 1 generation, 2 limit
