@@ -48,6 +48,9 @@ void ef_engine_close(ef_engine *engine); /* releases its leases; NULL is fine */
 ef_status ef_engine_append(ef_engine *engine, const ef_new_event *events, size_t count,
                            ef_place *out_places, ef_error *err);
 
+/* As ef_journal_append_each; in the inline modes the events are folded before it returns. */
+void ef_engine_append_each(ef_engine *engine, ef_append *appends, size_t count);
+
 typedef struct ef_work_options {
     size_t batch;     /* events at a time; default 1,000, at most 16,000; while there is a backlog
                        * up to 16 times as many, and no more than that */

@@ -77,6 +77,21 @@ void ef_journal_close(ef_journal *journal);
 ef_status ef_journal_append(ef_journal *journal, const ef_new_event *events, size_t count,
                             ef_place *out_places, ef_error *err);
 
+/* One of several appends that are made together. */
+typedef struct ef_append {
+    const ef_new_event *events;
+    size_t count;
+    ef_place *out_places;
+    ef_error *err;    /* may be NULL */
+    ef_status status; /* what became of it */
+} ef_append;
+
+/*
+ * Several appends, in this order. Each is one as above: all of it or none, whatever becomes of the
+ * others. They share commits, so that one thread gets as much done as many do that append alone.
+ */
+void ef_journal_append_each(ef_journal *journal, ef_append *appends, size_t count);
+
 /* Check events as append does, without writing or looking at the store. `out_index` (may be NULL)
  * says which one failed. */
 ef_status ef_event_check(const ef_new_event *events, size_t count, size_t *out_index,

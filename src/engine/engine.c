@@ -283,19 +283,35 @@ static ef_status fold_inline(ef_engine *e, const ef_place *places, size_t count,
     return st;
 }
 
+/* Once they are in the journal. What fails here is left to a worker, and told. */
+static void fold_at_once(ef_engine *e, const ef_place *places, size_t count)
+{
+    ef_error err = EF_ERROR_INIT;
+
+    if (count == 0 || e->options.mode == EF_MODE_OUTBOX_APPLY_ONLY)
+        return;
+    if (fold_inline(e, places, count, &err) != EF_OK)
+        ef__log(e->options.log, EF_LOG_WARN, "folding at once failed; a worker will do it",
+                EF_LOG_TEXT_FIELD("error", ef_str_from(err.text)));
+}
+
 ef_status ef_engine_append(ef_engine *e, const ef_new_event *events, size_t count,
                            ef_place *out_places, ef_error *err)
 {
-    ef_error scratch = EF_ERROR_INIT;
     ef_status st;
 
     if (!e)
         return ef_fail(err, EF_BAD_INPUT, "engine is NULL");
     st = ef_journal_append(e->journal, events, count, out_places, err);
-    if (st != EF_OK || count == 0 || e->options.mode == EF_MODE_OUTBOX_APPLY_ONLY)
-        return st;
-    if (fold_inline(e, out_places, count, &scratch) != EF_OK)
-        ef__log(e->options.log, EF_LOG_WARN, "folding at once failed; a worker will do it",
-                EF_LOG_TEXT_FIELD("error", ef_str_from(scratch.text)));
-    return EF_OK;
+    if (st == EF_OK)
+        fold_at_once(e, out_places, count);
+    return st;
+}
+
+void ef_engine_append_each(ef_engine *e, ef_append *appends, size_t count)
+{
+    ef_journal_append_each(e ? e->journal : NULL, appends, count);
+    for (size_t i = 0; i < count; i++)
+        if (appends[i].status == EF_OK)
+            fold_at_once(e, appends[i].out_places, appends[i].count);
 }

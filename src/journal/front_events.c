@@ -229,6 +229,96 @@ ef_status ef_journal_append(ef_journal *journal, const ef_new_event *events, siz
     return st;
 }
 
+/* What the appends of one call have in memory. */
+typedef struct crowd {
+    ef__arrival *arrivals;
+    ef__made_id *ids;
+    ef__append *passed; /* those that are let in */
+    size_t count;
+} crowd;
+
+/* Whether it may be looked at; too many events are refused before memory is asked for them. */
+static ef_status greet(ef_journal *journal, const ef_append *append)
+{
+    ef_status st = ef__need_writable(journal, "ef_journal_append_each", append->err);
+
+    if (st == EF_OK && append->count > 0)
+        st = ef__need(append->out_places, "out_places", append->err);
+    if (st == EF_OK && append->count > EF_LIMIT_APPEND_EVENTS)
+        st = ef_event_check(append->events, append->count, NULL, append->err);
+    return st;
+}
+
+static bool crowd_init(crowd *c, size_t appends, size_t events)
+{
+    c->arrivals = malloc(events * sizeof *c->arrivals);
+    c->ids = malloc(events * sizeof *c->ids);
+    c->passed = malloc(appends * sizeof *c->passed);
+    return c->arrivals && c->ids && c->passed;
+}
+
+static void crowd_release(crowd *c)
+{
+    free(c->arrivals);
+    free(c->ids);
+    free(c->passed);
+}
+
+static void let_in(ef_journal *journal, ef_append *appends, size_t count, crowd *c)
+{
+    const ef_clock *clock = journal->options.clock;
+    int64_t now_us = clock->wall_us(clock->context);
+    size_t used = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        ef_append *a = &appends[i];
+        if (a->status != EF_OK || a->count == 0)
+            continue;
+        a->status = ef__arrivals_make(a->events, a->count, now_us, c->arrivals + used,
+                                      c->ids + used, a->err);
+        if (a->status == EF_OK)
+            c->passed[c->count++] = (ef__append){.events = c->arrivals + used, .of = a};
+        used += a->count;
+    }
+}
+
+static void append_passed(ef_journal *journal, const crowd *c)
+{
+    if (journal->ops->append_each && c->count > 0)
+        journal->ops->append_each(journal, c->passed, c->count);
+    for (size_t i = 0; i < c->count; i++) {
+        const ef__arrival *events = c->passed[i].events;
+        ef_append *of = c->passed[i].of;
+        if (!journal->ops->append_each)
+            of->status = journal->ops->append(journal, events, of->count, of->out_places, of->err);
+        if (of->status == EF_OK)
+            ef__ids_give(events, c->ids + (events - c->arrivals), of->count, of->out_places);
+    }
+}
+
+void ef_journal_append_each(ef_journal *journal, ef_append *appends, size_t count)
+{
+    crowd c = {0};
+    size_t events = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        appends[i].status = greet(journal, &appends[i]);
+        events += appends[i].status == EF_OK ? appends[i].count : 0;
+    }
+    if (events == 0)
+        return;
+    if (crowd_init(&c, count, events)) {
+        let_in(journal, appends, count, &c);
+        append_passed(journal, &c);
+    } else {
+        for (size_t i = 0; i < count; i++)
+            if (appends[i].status == EF_OK)
+                appends[i].status =
+                    ef_fail(appends[i].err, EF_NO_MEMORY, "no memory to append %zu events", events);
+    }
+    crowd_release(&c);
+}
+
 /* --- reading ---------------------------------------------------------------------------------- */
 
 static ef_status batch_ready(ef_batch *batch, ef_error *err)

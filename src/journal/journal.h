@@ -24,6 +24,12 @@ typedef struct ef__arrival {
     bool time_given; /* the caller gave the time: it is part of the content */
 } ef__arrival;
 
+/* An append that has passed the door: `of` has its count, places, err and status. */
+typedef struct ef__append {
+    const ef__arrival *events;
+    ef_append *of;
+} ef__append;
+
 typedef struct ef__journal_ops ef__journal_ops;
 
 /* Every back end's struct begins with this one. */
@@ -50,6 +56,9 @@ struct ef__journal_ops {
      * comes into a partition that was given up meanwhile, whoever else has the journal open. */
     ef_status (*append)(ef_journal *journal, const ef__arrival *events, size_t count, ef_place *out,
                         ef_error *err);
+    /* Several, in this order, each a transaction by itself as far as anybody can tell; the status
+     * of each is left in it. NULL: one after the other by `append` is as good. */
+    void (*append_each)(ef_journal *journal, const ef__append *appends, size_t count);
     ef_status (*read_stream)(ef_journal *journal, ef_str tenant, ef_str stream, int64_t from_seq,
                              size_t limit, ef_batch *out, ef_error *err);
     ef_status (*read_log)(ef_journal *journal, const ef_log_query *query, ef_batch *out,

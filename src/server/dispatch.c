@@ -230,8 +230,11 @@ static void shrink(ef__request *r)
 
 void ef__dispatch_run(ef__request *r)
 {
-    ef_status st = r->route->run(r, &r->error);
+    ef__dispatch_end(r, r->route->run(r, &r->error));
+}
 
+void ef__dispatch_end(ef__request *r, ef_status st)
+{
     if (st == EF_OK && r->out.failed)
         st = ef_fail(&r->error, EF_TOO_LARGE,
                      "the answer is larger than %d bytes; ask for fewer with limit",

@@ -1,10 +1,10 @@
 /*
  * http.c - the network: the only file that knows the HTTP library (libmicrohttpd).
  *
- * One thread of the library's reads requests and writes answers. A request that may wait is handed
- * to the pool with its connection suspended, and comes back by ef__http_ready:
+ * One thread (loop.c) reads requests and writes answers. A request that may wait is handed on with
+ * its connection suspended, and comes back by ef__http_ready:
  *
- *     headers ─► body ─► running (here, or in the pool) ─► answered
+ *     headers ─► body ─► running (here, or elsewhere) ─► answered
  *        └─ refused: answered at once, and the connection closed behind it
  *
  * The library accepts two things that others behind a proxy read differently, so they are refused
@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-typedef enum phase { PHASE_HEADERS, PHASE_BODY, PHASE_RUNNING, PHASE_READY } phase;
+typedef enum phase { PHASE_HEADERS, PHASE_BODY, PHASE_READY } phase;
 
 /* A connection, for the reaper; `lock` of the http guards the list and these. */
 typedef struct peer {
@@ -259,7 +259,7 @@ static enum MHD_Result send_answer(exchange *x)
     ef__request *r = &x->request;
     bool follows = r->follower != NULL;
     struct MHD_Response *response =
-        follows ? ef__http_follow(r->follower, r->connection) : response_of(r);
+        follows ? ef__http_follow(r->follower, r->server, r->connection) : response_of(r);
     enum MHD_Result sent;
 
     if (!response)
@@ -273,12 +273,6 @@ static enum MHD_Result send_answer(exchange *x)
     sent = MHD_queue_response(r->connection, (unsigned)(r->status ? r->status : 200), response);
     MHD_destroy_response(response);
     return sent;
-}
-
-void ef__http_ready(ef__request *r)
-{
-    ((exchange *)r)->phase = PHASE_READY;
-    MHD_resume_connection(r->connection);
 }
 
 /* --- the course of a request --------------------------------------------------------------------
@@ -344,12 +338,20 @@ static bool is_quick(const ef__request *r)
            ef__request_header(r, "Everfold-Token").len == 0;
 }
 
+/* To whoever may wait; false: too many do already. */
+static bool hand_on(ef__request *r)
+{
+    if ((r->route->flags & EF__ROUTE_APPEND) && r->body.len <= EF__COMMITTED_BYTES_MAX)
+        return ef__committer_put(r->server->committer, r);
+    return ef__pool_put(r->server->pool, r);
+}
+
 static enum MHD_Result run(exchange *x)
 {
     ef__request *r = &x->request;
 
     set_turn(r->server, x->peer, false);
-    x->phase = PHASE_RUNNING;
+    x->phase = PHASE_READY; /* the next that is heard of it is that it can be answered */
     x->counted = !(r->route->flags & EF__ROUTE_STREAM);
     if (x->counted)
         __atomic_add_fetch(&r->server->counts.in_flight, 1, __ATOMIC_ACQ_REL);
@@ -357,16 +359,14 @@ static enum MHD_Result run(exchange *x)
         (void)ef_fail(&r->error, EF_TOO_LARGE, "the body has more than %lld bytes",
                       (long long)r->server->options.body_bytes_max);
         ef__dispatch_problem(r);
-        x->phase = PHASE_READY;
         return send_answer(x);
     }
     if (is_quick(r)) {
         ef__dispatch_run(r);
-        x->phase = PHASE_READY;
         return send_answer(x);
     }
     MHD_suspend_connection(r->connection);
-    if (!ef__pool_put(r->server->pool, r)) {
+    if (!hand_on(r)) {
         (void)ef_fail(&r->error, EF_BUSY, "too many requests wait already; try again in a second");
         ef__request_add_header(r, "Retry-After", "1");
         ef__dispatch_problem(r);
@@ -393,7 +393,7 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, c
         return take_body(x, data, size);
     if (x->phase == PHASE_BODY)
         return run(x);
-    return x->phase == PHASE_READY ? send_answer(x) : MHD_YES;
+    return send_answer(x);
 }
 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **context,
@@ -434,8 +434,7 @@ static void be_silent(void *cls, const char *format, va_list args)
 
 static struct MHD_Daemon *start_daemon(ef__server *server, int fd)
 {
-    unsigned flags =
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem secure[] = {
         {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(uintptr_t)ef__tls_retrieve},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)EF__TLS_VERSIONS},
@@ -471,6 +470,8 @@ ef_status ef__http_start(ef__server *server, ef_error *err)
     if (!http->daemon) {
         (void)close(fd);
         st = ef_fail(err, EF_IO, "the HTTP library does not start: %s", strerror(errno));
+    } else if ((st = ef__loop_start(server, http->daemon, err)) != EF_OK) {
+        return st;
     } else if (pthread_create(&http->reaper, NULL, reaper, server) != 0) {
         st = ef_fail(err, EF_NO_MEMORY, "no thread for the connections");
     } else {
@@ -499,6 +500,7 @@ void ef__http_stop(ef__server *server)
     pthread_mutex_unlock(&http->lock);
     if (http->reaping)
         (void)pthread_join(http->reaper, NULL);
+    ef__loop_stop(server);
     if (http->daemon)
         MHD_stop_daemon(http->daemon);
     pthread_cond_destroy(&http->end);

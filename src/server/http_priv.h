@@ -9,10 +9,17 @@
 #include <gnutls/abstract.h>
 #include <microhttpd.h>
 
-#define EF__HTTP_HEAD_BYTES 32768 /* of a request line and its headers */
+#define EF__HTTP_HEAD_BYTES                                                                        \
+    16384 /* of a request line and its headers; the library clears it for each */
 
 /* A socket that listens where the options say (listen.c). Fills in host, loopback and url. */
 ef_status ef__listen(ef__server *server, int *out_fd, ef_error *err);
+
+/* The thread that runs the library (loop.c); it ends before the daemon is stopped. */
+ef_status ef__loop_start(ef__server *server, struct MHD_Daemon *daemon, ef_error *err);
+void ef__loop_stop(ef__server *server);
+/* A connection was resumed: it is looked at. From any thread. */
+void ef__loop_wake(struct ef__loop *loop);
 
 /* What the library asks for the certificate (tls.c). */
 int ef__tls_retrieve(gnutls_session_t session, const gnutls_datum_t *authorities, int count,
@@ -23,6 +30,7 @@ int ef__tls_retrieve(gnutls_session_t session, const gnutls_datum_t *authorities
 
 /* The answer of a subscription (sse.c). */
 struct ef__follower;
-struct MHD_Response *ef__http_follow(struct ef__follower *follower, struct MHD_Connection *c);
+struct MHD_Response *ef__http_follow(struct ef__follower *follower, ef__server *server,
+                                     struct MHD_Connection *c);
 
 #endif

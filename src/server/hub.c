@@ -112,7 +112,7 @@ static void wake(ef__follower *f)
 {
     if (f->parked) {
         f->parked = false;
-        f->reader.wake(f->reader.context);
+        f->reader.wake(f->reader.server, f->reader.connection);
     }
 }
 
@@ -182,7 +182,7 @@ int64_t ef__follower_read(ef__follower *f, char *out, size_t max)
         n = -1;
     } else if (n == 0) {
         f->parked = true;
-        f->reader.park(f->reader.context);
+        f->reader.park(f->reader.connection);
     }
     pthread_mutex_unlock(&f->lock);
     return n;

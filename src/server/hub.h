@@ -35,9 +35,10 @@ ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_vi
 /* For the network: copy up to `max` bytes; 0: none just now, and whoever reads is parked, to be
  * woken by `wake`; -1: it is over. */
 typedef struct ef__follower_reader {
-    void *context;
-    void (*park)(void *context);
-    void (*wake)(void *context);
+    ef__server *server;
+    void *connection;
+    void (*park)(void *connection);
+    void (*wake)(ef__server *server, void *connection);
 } ef__follower_reader;
 
 void ef__follower_attach(ef__follower *follower, const ef__follower_reader *reader);

@@ -108,6 +108,14 @@ void ef__pool_stop(ef__server *server)
     while (pool->threads > 0)
         pthread_cond_wait(&pool->gone, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
+}
+
+void ef__pool_close(ef__server *server)
+{
+    ef__pool *pool = server->pool;
+
+    if (!pool)
+        return;
     pthread_cond_destroy(&pool->gone);
     pthread_cond_destroy(&pool->work);
     pthread_mutex_destroy(&pool->lock);

@@ -53,7 +53,8 @@ typedef struct ef__request {
     ef__header headers[EF__REQUEST_HEADERS];
     size_t header_count;
     bool from_loopback;
-    struct ef__follower *follower; /* a subscription: the answer never ends by itself */
+    struct ef__request *next_ready; /* loop.c's */
+    struct ef__follower *follower;  /* a subscription: the answer never ends by itself */
 } ef__request;
 
 /* A header of the request; "" when it is not there. */

@@ -29,7 +29,8 @@ enum ef__route_flags {
     EF__ROUTE_QUICK_PLAIN = 8, /* quick as long as it has no parameter */
     EF__ROUTE_LOCAL = 16,      /* this machine itself needs no token for it */
     EF__ROUTE_ALL = 32,        /* acts for all tenants: not with a token that is bound to one */
-    EF__ROUTE_PAGE = 64        /* the monitor's files: for people, and not in /openapi.json */
+    EF__ROUTE_PAGE = 64,       /* the monitor's files: for people, and not in /openapi.json */
+    EF__ROUTE_APPEND = 128     /* appends: small ones are committed together */
 };
 
 typedef struct ef__route {

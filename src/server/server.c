@@ -2,7 +2,7 @@
  * server.c - start, stop, and the parts in their order.
  *
  * Stopping goes from the outside in: no new connection, then the subscriptions end, then what is in
- * the pool is answered, then the network's thread ends.
+ * hand is answered, then the network's thread ends.
  */
 #include "server.h"
 
@@ -59,6 +59,8 @@ ef_status ef__server_start(const ef__server_options *options, ef__server **out, 
     if (st == EF_OK)
         st = ef__pool_start(server, err);
     if (st == EF_OK)
+        st = ef__committer_start(server, err);
+    if (st == EF_OK)
         st = ef__hub_start(server, err);
     if (st == EF_OK)
         st = ef__tracer_start(server, err);
@@ -111,8 +113,11 @@ void ef__server_stop(ef__server *server, int64_t drain_ms)
     ef__http_quiesce(server);
     ef__hub_stop(server);
     drain(server, drain_ms);
+    ef__committer_stop(server);
     ef__pool_stop(server);
     ef__http_stop(server);
+    ef__committer_close(server);
+    ef__pool_close(server);
     ef__tracer_stop(server);
     ef__history_stop(server);
     ef__hub_close(server);

@@ -34,7 +34,9 @@ struct ef__server {
     char host[256]; /* the address it listens on */
     bool loopback;
     struct ef__http *http;
+    struct ef__loop *loop;
     struct ef__pool *pool;
+    struct ef__committer *committer;
     struct ef__tokens *tokens;
     struct ef__tls *tls; /* NULL: plain HTTP */
     struct ef__hub *hub;
@@ -49,7 +51,8 @@ struct ef__server {
 int64_t ef__server_now(const ef__server *server);  /* wall */
 int64_t ef__server_mono(const ef__server *server); /* for durations */
 
-/* --- http.c: the only file that knows the HTTP library ---------------------------------------- */
+/* --- http.c, loop.c: the only ones that know the HTTP library
+ * ---------------------------------------- */
 
 ef_status ef__http_start(ef__server *server, ef_error *err);
 void ef__http_quiesce(ef__server *server); /* take no new connection */
@@ -65,7 +68,21 @@ ef_status ef__pool_start(ef__server *server, ef_error *err);
 /* Hand it over: r's handler runs in a thread of the pool, then ef__http_ready. False: too many are
  * waiting already. */
 bool ef__pool_put(ef__pool *pool, struct ef__request *r);
-void ef__pool_stop(ef__server *server);
+void ef__pool_stop(ef__server *server);  /* what is in hand is answered; nothing more is taken */
+void ef__pool_close(ef__server *server); /* the memory, when the network's thread has ended */
+
+/* --- committer.c: appends, many at a time -------------------------------------------------------
+ */
+
+#define EF__COMMITTED_BYTES_MAX 65536 /* of a body; a larger one takes long to read */
+
+typedef struct ef__committer ef__committer;
+ef_status ef__committer_start(ef__server *server, ef_error *err);
+/* As ef__pool_put, for an append whose body is small. It is begun by ef__committer_go. */
+bool ef__committer_put(ef__committer *committer, struct ef__request *r);
+void ef__committer_go(ef__committer *committer);
+void ef__committer_stop(ef__server *server); /* and close: as the pool's */
+void ef__committer_close(ef__server *server);
 
 /* --- dispatch.c: from the headers to the handler -----------------------------------------------
  */
@@ -75,6 +92,8 @@ void ef__pool_stop(ef__server *server);
 ef_status ef__dispatch_begin(struct ef__request *r);
 /* After the body: run the handler, here. */
 void ef__dispatch_run(struct ef__request *r);
+/* What the handler returned becomes the answer. */
+void ef__dispatch_end(struct ef__request *r, ef_status st);
 /* r->error becomes the answer. */
 void ef__dispatch_problem(struct ef__request *r);
 

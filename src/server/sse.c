@@ -13,14 +13,15 @@
 /* --- the answer
  * ----------------------------------------------------------------------------------- */
 
-static void park(void *context)
+static void park(void *connection)
 {
-    MHD_suspend_connection(context);
+    MHD_suspend_connection(connection);
 }
 
-static void wake(void *context)
+static void wake(ef__server *server, void *connection)
 {
-    MHD_resume_connection(context);
+    MHD_resume_connection(connection);
+    ef__loop_wake(server->loop);
 }
 
 static ssize_t read_on(void *context, uint64_t at, char *out, size_t max)
@@ -36,13 +37,14 @@ static void leave(void *context)
     ef__follower_leave(context);
 }
 
-struct MHD_Response *ef__http_follow(struct ef__follower *follower, struct MHD_Connection *c)
+struct MHD_Response *ef__http_follow(struct ef__follower *follower, ef__server *server,
+                                     struct MHD_Connection *c)
 {
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_on, follower, leave);
 
     if (response)
-        ef__follower_attach(follower, &(ef__follower_reader){c, park, wake});
+        ef__follower_attach(follower, &(ef__follower_reader){server, c, park, wake});
     return response;
 }
 

@@ -21,12 +21,19 @@ static const char *skip_space(const char *at)
     return at;
 }
 
+/* A quote ends it unless an odd number of backslashes stands before. */
 static const char *skip_string(const char *at)
 {
-    for (at++; *at != '"'; at++)
-        if (*at == '\\')
-            at++;
-    return at + 1;
+    const char *start = ++at;
+
+    for (;; at++) {
+        size_t backslashes = 0;
+        at = rawmemchr(at, '"');
+        while (at - backslashes > start && at[-1 - (ptrdiff_t)backslashes] == '\\')
+            backslashes++;
+        if (backslashes % 2 == 0)
+            return at + 1;
+    }
 }
 
 /* Behind the value that starts at `at`. Ends because the text was checked and the outer closing

@@ -3,6 +3,7 @@
  */
 #include "contract.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 CONTRACT(the_first_event_of_a_journal_is_seq_1_at_position_1)
@@ -310,6 +311,75 @@ CONTRACT(strict_types_refuse_what_is_not_registered)
     append(t, "order-1", "order.placed");
 }
 
+CONTRACT(appends_made_together_are_each_all_or_none)
+{
+    contract *t = *state;
+    ef_new_event good[] = {event_of("a", "t"), event_of("b", "t")}, bad = event_of("", "t");
+    ef_new_event late[] = {event_of("b", "t"), event_of("c", "t")}, last = event_of("a", "t");
+    ef_place places[4][2];
+    ef_error why[5] = {EF_ERROR_INIT, EF_ERROR_INIT, EF_ERROR_INIT, EF_ERROR_INIT, EF_ERROR_INIT};
+    ef_append appends[] = {{good, 2, places[0], &why[0], EF_OK},
+                           {&bad, 1, places[1], &why[1], EF_OK},
+                           {late, 2, places[2], &why[2], EF_OK},
+                           {&last, 1, places[3], &why[3], EF_OK},
+                           {NULL, 0, NULL, &why[4], EF_IO}};
+
+    late[1].expected_seq = 7;
+    last.expected_seq = 1; /* which the first of them has made true */
+    ef_journal_append_each(t->journal, appends, 5);
+    CHECK_INT(EF_OK, appends[0].status);
+    CHECK_INT(EF_BAD_INPUT, appends[1].status);
+    CHECK_INT(EF_CONFLICT, appends[2].status);
+    CHECK_INT(EF_OK, appends[3].status);
+    CHECK_INT(EF_OK, appends[4].status);
+    CHECK_INT(EF_CONFLICT, why[2].status);
+    CHECK_INT(2, places[0][1].position);
+    CHECK_INT(3, places[3][0].position);
+    CHECK_INT(2, places[3][0].seq);
+    CHECK_INT(36, strlen(places[3][0].id));
+    CHECK_INT(1, seq_of(t, "b"));
+    CHECK_INT(3, head_of(t));
+}
+
+#define CROWD 40 /* in each of as many calls, from several threads at once */
+#define CROWD_THREADS 4
+
+static void *append_crowds(void *context)
+{
+    contract *t = context;
+
+    for (int round = 0; round < 5; round++) {
+        ef_new_event events[CROWD];
+        ef_place places[CROWD];
+        ef_append appends[CROWD];
+        for (int i = 0; i < CROWD; i++) {
+            events[i] = event_of(i % 2 ? "odd" : "even", "t");
+            appends[i] = (ef_append){&events[i], 1, &places[i], NULL, EF_IO};
+        }
+        ef_journal_append_each(t->journal, appends, CROWD);
+        for (int i = 0; i < CROWD; i++)
+            if (appends[i].status != EF_OK || (i > 1 && places[i].seq <= places[i - 2].seq))
+                return (void *)"an append failed, or was written before the one it came after";
+    }
+    return NULL;
+}
+
+CONTRACT(crowds_of_several_threads_are_written_whole_and_in_order)
+{
+    contract *t = *state;
+    pthread_t threads[CROWD_THREADS];
+
+    for (int i = 0; i < CROWD_THREADS; i++)
+        CHECK_INT(0, pthread_create(&threads[i], NULL, append_crowds, t));
+    for (int i = 0; i < CROWD_THREADS; i++) {
+        void *wrong = NULL;
+        CHECK_INT(0, pthread_join(threads[i], &wrong));
+        CHECK(wrong == NULL);
+    }
+    CHECK_INT(CROWD_THREADS * 5 * CROWD, head_of(t));
+    CHECK_INT(CROWD_THREADS * 5 * CROWD / 2, seq_of(t, "odd"));
+}
+
 CONTRACT(facts_count_what_this_handle_has_done)
 {
     contract *t = *state;
@@ -344,4 +414,6 @@ CONTRACT_MAIN(CASE(the_first_event_of_a_journal_is_seq_1_at_position_1),
               CASE(an_empty_journal_verifies_and_its_head_is_zero),
               CASE(what_was_appended_is_there_after_opening_again),
               CASE(strict_types_refuse_what_is_not_registered),
+              CASE(appends_made_together_are_each_all_or_none),
+              CASE(crowds_of_several_threads_are_written_whole_and_in_order),
               CASE(facts_count_what_this_handle_has_done))

@@ -375,23 +375,51 @@ static void lead_one(pg_store *store)
     (void)pthread_cond_broadcast(&store->changed);
 }
 
-ef_status pg_append_events(ef_journal *journal, const ef__arrival *events, size_t count,
-                           ef_place *out, ef_error *err)
+/* Put them at the end of the queue, and return when the last is done. */
+static void submit(pg_store *store, pg_append *jobs, size_t count)
 {
-    pg_store *store = pg_store_of(journal);
-    pg_append job = {.events = events, .count = count, .out = out, .err = err};
-
-    if (count == 0)
-        return EF_OK;
     (void)pthread_mutex_lock(&store->lock);
-    *store->last = &job;
-    store->last = &job.next;
-    while (!job.done) {
+    for (size_t i = 0; i < count; i++) {
+        *store->last = &jobs[i];
+        store->last = &jobs[i].next;
+    }
+    while (!jobs[count - 1].done) {
         if (!store->leading)
             lead_one(store);
         else
             (void)pthread_cond_wait(&store->changed, &store->lock);
     }
     (void)pthread_mutex_unlock(&store->lock);
+}
+
+ef_status pg_append_events(ef_journal *journal, const ef__arrival *events, size_t count,
+                           ef_place *out, ef_error *err)
+{
+    pg_append job = {.events = events, .count = count, .out = out, .err = err};
+
+    if (count == 0)
+        return EF_OK;
+    submit(pg_store_of(journal), &job, 1);
     return job.status;
+}
+
+void pg_append_each(ef_journal *journal, const ef__append *appends, size_t count)
+{
+    pg_append *jobs = calloc(count, sizeof *jobs);
+
+    for (size_t i = 0; i < count; i++) {
+        ef_append *of = appends[i].of;
+        if (jobs)
+            jobs[i] = (pg_append){.events = appends[i].events,
+                                  .count = of->count,
+                                  .out = of->out_places,
+                                  .err = of->err};
+        else
+            of->status = ef_fail(of->err, EF_NO_MEMORY, "no memory to append %zu times", count);
+    }
+    if (jobs)
+        submit(pg_store_of(journal), jobs, count);
+    for (size_t i = 0; jobs && i < count; i++)
+        appends[i].of->status = jobs[i].status;
+    free(jobs);
 }

@@ -375,6 +375,7 @@ static const ef__journal_ops postgres_ops = {
     .caps = EF__JOURNAL_MANY_PROCESSES | EF__JOURNAL_DURABLE,
     .close = store_close,
     .append = pg_append_events,
+    .append_each = pg_append_each,
     .read_stream = pg_read_stream,
     .read_log = pg_read_log,
     .read_id = pg_read_id,

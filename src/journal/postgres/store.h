@@ -165,6 +165,7 @@ void pg_array_of_partitions(ef__pg_array *array, const ef_holding *held, size_t 
 
 ef_status pg_append_events(ef_journal *journal, const ef__arrival *events, size_t count,
                            ef_place *out, ef_error *err);
+void pg_append_each(ef_journal *journal, const ef__append *appends, size_t count);
 ef_status pg_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int64_t from_seq,
                          size_t limit, ef_batch *out, ef_error *err);
 ef_status pg_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out, ef_error *err);

@@ -7,7 +7,8 @@
  * the first of those who wait.
  *
  *     waiting ─► done            served by somebody else's commit
- *        └─────► leading ─► done
+ *        ├─────► leading ─► done
+ *        └─────► slept on ─► …   the same, and its caller has to be woken
  */
 #include "settle.h"
 #include "store.h"
@@ -24,20 +25,22 @@
 
 #define GROUPS_A_LEADER 16
 
-enum { PHASE_WAITING, PHASE_LEADING, PHASE_DONE };
+enum { PHASE_WAITING, PHASE_SLEPT_ON, PHASE_LEADING, PHASE_DONE };
 
+/* Once it is set the job may be gone: the address is all that the kernel looks at then. */
 static void set_phase(sq_job *job, int phase)
 {
-    atomic_store_explicit(&job->phase, phase, memory_order_release);
-    (void)syscall(SYS_futex, &job->phase, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    if (atomic_exchange_explicit(&job->phase, phase, memory_order_acq_rel) == PHASE_SLEPT_ON)
+        (void)syscall(SYS_futex, &job->phase, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 static int await_phase(sq_job *job)
 {
-    int phase;
+    int phase = PHASE_WAITING;
 
-    while ((phase = atomic_load_explicit(&job->phase, memory_order_acquire)) == PHASE_WAITING)
-        (void)syscall(SYS_futex, &job->phase, FUTEX_WAIT_PRIVATE, PHASE_WAITING, NULL, NULL, 0);
+    (void)atomic_compare_exchange_strong(&job->phase, &phase, PHASE_SLEPT_ON);
+    while ((phase = atomic_load_explicit(&job->phase, memory_order_acquire)) == PHASE_SLEPT_ON)
+        (void)syscall(SYS_futex, &job->phase, FUTEX_WAIT_PRIVATE, PHASE_SLEPT_ON, NULL, NULL, 0);
     return phase;
 }
 
@@ -217,12 +220,12 @@ static void run_group(sq_store *store, sq_job *jobs)
 
 /* May the leader go on? It serves others for a few groups more while its own caller waits, for
  * handing on costs a thread's wake-up during which nobody commits. */
-static bool go_on_leading(sq_store *store, int groups)
+static bool go_on_leading(sq_store *store, int groups_left)
 {
     bool more;
 
     pthread_mutex_lock(&store->queue_lock);
-    more = groups < GROUPS_A_LEADER && store->queue_head && !store->exclusive_wanted;
+    more = groups_left > 0 && store->queue_head && !store->exclusive_wanted;
     pthread_mutex_unlock(&store->queue_lock);
     return more;
 }
@@ -251,39 +254,61 @@ static void tell_done(sq_job *jobs)
     }
 }
 
-static void lead(sq_store *store)
+static void lead(sq_store *store, int groups)
 {
-    int groups = 0;
-
     do {
         sq_job *jobs = take_jobs(store);
         run_group(store, jobs);
         tell_done(jobs);
         ef__sq_checkpointer_look(&store->checkpointer, store->log_pages);
-    } while (go_on_leading(store, ++groups));
+    } while (go_on_leading(store, --groups));
     pass_lead(store);
+}
+
+/* Put them at the end of the queue, together; true: the caller leads. */
+static bool enqueue(sq_store *store, sq_job *first)
+{
+    bool leads = false;
+
+    pthread_mutex_lock(&store->queue_lock);
+    for (sq_job *job = first; job; job = job->sibling) {
+        job->next = NULL;
+        atomic_store_explicit(&job->phase, PHASE_WAITING, memory_order_relaxed);
+        if (store->queue_tail)
+            store->queue_tail->next = job;
+        else
+            store->queue_head = job;
+        store->queue_tail = job;
+    }
+    if (!store->led && !store->exclusive_wanted)
+        store->led = leads = true;
+    pthread_mutex_unlock(&store->queue_lock);
+    return leads;
+}
+
+void sq_submit_all(sq_store *store, sq_job *first)
+{
+    /* Who brings many has many to answer, and does not keep them waiting for others. */
+    int groups = first->sibling ? 1 : GROUPS_A_LEADER;
+
+    if (getpid() != store->pid) {
+        for (sq_job *job = first; job; job = job->sibling)
+            job->status =
+                ef_fail(job->err, EF_MISUSE, "a journal may not be used in a child after fork()");
+        return;
+    }
+    if (enqueue(store, first))
+        lead(store, groups);
+    for (sq_job *job = first; job; job = job->sibling)
+        if (await_phase(job) == PHASE_LEADING)
+            lead(store, groups);
 }
 
 ef_status sq_submit(sq_store *store, sq_job *job, ef_error *err)
 {
-    bool leads = false;
-
-    if (getpid() != store->pid)
-        return ef_fail(err, EF_MISUSE, "a journal may not be used in a child after fork()");
     job->err = err;
-    job->next = NULL;
-    atomic_store_explicit(&job->phase, PHASE_WAITING, memory_order_relaxed);
-    pthread_mutex_lock(&store->queue_lock);
-    if (store->queue_tail)
-        store->queue_tail->next = job;
-    else
-        store->queue_head = job;
-    store->queue_tail = job;
-    if (!store->led && !store->exclusive_wanted)
-        store->led = leads = true;
-    pthread_mutex_unlock(&store->queue_lock);
-    if (leads || await_phase(job) == PHASE_LEADING)
-        lead(store);
+    job->sibling = NULL;
+    sq_submit_all(store, job);
     return job->status;
 }
 

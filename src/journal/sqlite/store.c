@@ -330,6 +330,34 @@ static ef_status sq_append(ef_journal *journal, const ef__arrival *events, size_
     return sq_submit(sq_store_of(journal), &job.base, err);
 }
 
+static void sq_append_each(ef_journal *journal, const ef__append *appends, size_t count)
+{
+    struct append_job *jobs = calloc(count, sizeof *jobs);
+
+    for (size_t i = 0; i < count; i++) {
+        ef_append *of = appends[i].of;
+        if (!jobs) {
+            of->status = ef_fail(of->err, EF_NO_MEMORY, "no memory to append %zu times", count);
+            continue;
+        }
+        jobs[i] = (struct append_job){
+            .base = {.run = run_append,
+                     .plans_first = true,
+                     .weight = of->count,
+                     .err = of->err,
+                     .sibling = i + 1 < count ? &jobs[i + 1].base : NULL},
+            .events = appends[i].events,
+            .count = of->count,
+            .out = of->out_places,
+        };
+    }
+    if (jobs)
+        sq_submit_all(sq_store_of(journal), &jobs[0].base);
+    for (size_t i = 0; jobs && i < count; i++)
+        appends[i].of->status = jobs[i].base.status;
+    free(jobs);
+}
+
 /* --- facts ---------------------------------------------------------------------------------------
  */
 
@@ -383,6 +411,7 @@ static const ef__journal_ops ops = {
     .caps = EF__JOURNAL_MANY_PROCESSES | EF__JOURNAL_DURABLE,
     .close = sq_close,
     .append = sq_append,
+    .append_each = sq_append_each,
     .read_stream = sq_read_stream,
     .read_log = sq_read_log,
     .read_id = sq_read_id,

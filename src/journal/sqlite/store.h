@@ -40,9 +40,10 @@ struct sq_job {
     bool plans_first; /* run fails only before it writes: no savepoint is needed */
     bool may_be_lost; /* in a power cut, and only then: it is not worth a sync of its own */
     size_t weight;    /* events, for the bound on a group */
+    ef_error *err;
+    sq_job *sibling; /* the next of the same caller (sq_submit_all) */
     /* group.c's own: */
     ef_status status;
-    ef_error *err;
     sq_job *next;
     _Atomic int phase;
 };
@@ -150,6 +151,8 @@ ef_status sq_store_reopen(sq_store *store, ef_error *err);
 
 /* Run a job with others in one commit; returns when it is durable or has failed. */
 ef_status sq_submit(sq_store *store, sq_job *job, ef_error *err);
+/* The same with several, linked by `sibling`, in this order: each has its own status and err. */
+void sq_submit_all(sq_store *store, sq_job *first);
 /* A moment in which nobody of this process writes. */
 void sq_exclusive_begin(sq_store *store);
 void sq_exclusive_end(sq_store *store);

@@ -1,0 +1,153 @@
+/*
+ * loop.c - the thread of the network.
+ *
+ * The HTTP library would run a thread by itself. It is ours for the sake of two crowds: answers
+ * that became ready together are sent in one round, for one wake-up, and appends that came in one
+ * round are handed on together, so that they share a commit.
+ *
+ * `lock` guards the list of what is ready. The thread sleeps on the library's descriptors and on
+ * `wake`, which is written to once for all who want it awake: `woken` says that it has been.
+ */
+#include "http_priv.h"
+#include "request.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct ef__loop {
+    ef__server *server;
+    struct MHD_Daemon *daemon;
+    int library, wake;
+    pthread_t thread;
+    bool running; /* the thread has to be joined */
+    pthread_mutex_t lock;
+    ef__request *first, **last; /* answers that are ready */
+    bool ending;
+    atomic_bool woken;
+};
+
+void ef__loop_wake(struct ef__loop *loop)
+{
+    uint64_t one = 1;
+
+    if (!atomic_exchange(&loop->woken, true))
+        (void)!write(loop->wake, &one, sizeof one);
+}
+
+void ef__http_ready(ef__request *r)
+{
+    struct ef__loop *loop = r->server->loop;
+
+    r->next_ready = NULL;
+    pthread_mutex_lock(&loop->lock);
+    *loop->last = r;
+    loop->last = &r->next_ready;
+    pthread_mutex_unlock(&loop->lock);
+    ef__loop_wake(loop);
+}
+
+/* Those that are ready go on; false: it is over. */
+static bool go_on(struct ef__loop *loop)
+{
+    ef__request *r, *next;
+    uint64_t count;
+    bool ending;
+
+    /* Before anything is looked at: who comes afterwards wakes us again. */
+    (void)!read(loop->wake, &count, sizeof count);
+    atomic_store(&loop->woken, false);
+    pthread_mutex_lock(&loop->lock);
+    r = loop->first;
+    ending = loop->ending;
+    loop->first = NULL;
+    loop->last = &loop->first;
+    pthread_mutex_unlock(&loop->lock);
+    for (; r; r = next) {
+        next = r->next_ready; /* it is the library's again once it is resumed */
+        MHD_resume_connection(r->connection);
+    }
+    return !ending;
+}
+
+static int timeout_ms(struct MHD_Daemon *daemon)
+{
+    unsigned long long ms = 0;
+
+    if (MHD_get_timeout(daemon, &ms) != MHD_YES)
+        return -1;
+    return ms < 60000 ? (int)ms : 60000;
+}
+
+/* One round of the library; and another when a connection has ended: where there were as many as
+ * are allowed, it is only at the next round's start that others are let in. */
+static void serve(const struct ef__loop *loop)
+{
+    const int64_t *open = &loop->server->counts.connections;
+    int64_t before = __atomic_load_n(open, __ATOMIC_RELAXED);
+
+    (void)MHD_run(loop->daemon);
+    if (__atomic_load_n(open, __ATOMIC_RELAXED) < before)
+        (void)MHD_run(loop->daemon);
+}
+
+static void *run(void *context)
+{
+    struct ef__loop *loop = context;
+    bool more = true;
+
+    (void)pthread_setname_np(pthread_self(), "network");
+    while (more) {
+        struct pollfd fds[] = {{.fd = loop->library, .events = POLLIN},
+                               {.fd = loop->wake, .events = POLLIN}};
+        (void)poll(fds, 2, timeout_ms(loop->daemon));
+        if (fds[1].revents)
+            more = go_on(loop);
+        serve(loop);
+        ef__committer_go(loop->server->committer);
+    }
+    return NULL;
+}
+
+ef_status ef__loop_start(ef__server *server, struct MHD_Daemon *daemon, ef_error *err)
+{
+    struct ef__loop *loop = calloc(1, sizeof *loop);
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
+
+    if (!loop)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    server->loop = loop;
+    loop->server = server;
+    loop->daemon = daemon;
+    loop->library = info ? info->epoll_fd : -1;
+    loop->last = &loop->first;
+    pthread_mutex_init(&loop->lock, NULL);
+    loop->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (loop->wake < 0)
+        return ef_fail(err, EF_IO, "no descriptor for the network: %s", strerror(errno));
+    loop->running = pthread_create(&loop->thread, NULL, run, loop) == 0;
+    return loop->running ? EF_OK : ef_fail(err, EF_NO_MEMORY, "no thread for the network");
+}
+
+void ef__loop_stop(ef__server *server)
+{
+    struct ef__loop *loop = server->loop;
+
+    if (!loop)
+        return;
+    pthread_mutex_lock(&loop->lock);
+    loop->ending = true;
+    pthread_mutex_unlock(&loop->lock);
+    if (loop->running) {
+        ef__loop_wake(loop);
+        (void)pthread_join(loop->thread, NULL);
+    }
+    if (loop->wake >= 0)
+        (void)close(loop->wake);
+    pthread_mutex_destroy(&loop->lock);
+    free(loop);
+    server->loop = NULL;
+}
