@@ -84,15 +84,16 @@ static ef_status make(ef__driven *d, const builds *b, ef_error *err)
     int64_t id;
     ef_status st;
 
+    if (d->detail.built != b->highest + 1) { /* another was made or removed meanwhile */
+        d->detail.built = b->highest + 1;
+        return ef__run_save(d, err);
+    }
+    made.number = (int32_t)d->detail.built; /* so a late driver makes none */
     made.state = EF__GENERATION_CATCHING_UP;
     made.routed = false;
     made.position = made.seam = made.created_us = 0;
     st = views->ops->generation_add(views, &made, &id, err);
     ef__journal_nudge(d->engine->journal); /* there is something to catch up */
-    if (st == EF_OK && b->highest + 1 != d->detail.built) {
-        d->detail.built = b->highest + 1;
-        st = ef__run_save(d, err);
-    }
     return st;
 }
 

@@ -336,6 +336,7 @@ static ef_status copy_programs(ef_engine *e, ef_engine *ghost, ef_str projection
         int64_t id;
         if (!copy.routed || copy.program.len == 0)
             continue; /* one written in C belongs to its process */
+        copy.number = 0;
         copy.state = EF__GENERATION_CATCHING_UP;
         st = ghost->views->ops->generation_add(ghost->views, &copy, &id, err);
     }

@@ -236,6 +236,7 @@ static ef_status make(seeding *s, ef__driven *d, ef_error *err)
     if ((st = ef__run_save(d, err)) != EF_OK)
         return st;
     made = *routed;
+    made.number = (int32_t)d->detail.built;
     made.state = EF__GENERATION_PAUSED;
     made.routed = false;
     made.position = made.seam = made.created_us = 0;

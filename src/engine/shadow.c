@@ -34,6 +34,7 @@ static ef_status copy_generations(ef_shadow *s, ef_error *err)
         int64_t id;
         if (!set.items[i].program || !copy.routed)
             continue; /* one written in C belongs to its process; and one a name is compared */
+        copy.number = 0;
         copy.state = EF__GENERATION_CATCHING_UP;
         st = views->ops->generation_add(views, &copy, &id, err);
     }

@@ -269,7 +269,7 @@ struct ef__views_ops {
 
     /* Add a generation: all but id, number, era and the counters is taken from `generation`; a
      * created_us of 0 is now. *out_id is its id, which no other ever has, its number one above the
-     * projection's highest. */
+     * projection's highest. EF_CONFLICT: a number that was given (not 0) is not that one. */
     ef_status (*generation_add)(ef_views *views, const ef__generation *generation, int64_t *out_id,
                                 ef_error *err);
     ef_status (*generation_ls)(ef_views *views, ef_str only_name, ef__generation_list *out,
@@ -409,6 +409,8 @@ static inline void ef__digest_take(uint64_t sums[2], const uint64_t less[2])
 ef_status ef__generation_missing(int64_t id, ef_error *err);
 ef_status ef__generation_is_routed(int64_t id, ef_error *err);
 ef_status ef__generation_moved(int64_t id, int64_t era, int64_t found, ef_error *err);
+/* EF_CONFLICT: it was to be number `wanted`. */
+ef_status ef__generation_number_taken(ef_str name, int32_t wanted, ef_error *err);
 
 /* By bytes, a shorter one first: the order of every back end. */
 int ef__str_compare(ef_str a, ef_str b);

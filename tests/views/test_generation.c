@@ -90,6 +90,21 @@ CONTRACT(an_id_is_never_given_again)
     CHECK(second > first);
 }
 
+CONTRACT(a_number_that_is_given_has_to_be_the_next)
+{
+    fixture *t = *state;
+    ef__generation g = {.name = str("a"), .version = 1, .program = str("p"), .number = 2};
+    int64_t id;
+
+    REFUSED(EF_CONFLICT, t->views->ops->generation_add(t->views, &g, &id, &t->err));
+    CHECK_INT(0, generation_count(t));
+    g.number = 1;
+    OK(t->views->ops->generation_add(t->views, &g, &id, &t->err));
+    CHECK_INT(1, generation(t, id).number);
+    REFUSED(EF_CONFLICT, t->views->ops->generation_add(t->views, &g, &id, &t->err));
+    CHECK_INT(1, generation_count(t));
+}
+
 CONTRACT(a_state_is_set_and_the_era_grows)
 {
     fixture *t = *state;
@@ -322,6 +337,7 @@ CONTRACT(a_change_of_what_somebody_else_has_changed_is_a_conflict)
 CONTRACT_MAIN(CASE(a_change_of_what_somebody_else_has_changed_is_a_conflict),
               CASE(a_new_generation_is_kept_as_it_was_given),
               CASE(generations_are_listed_by_name_and_number), CASE(an_id_is_never_given_again),
+              CASE(a_number_that_is_given_has_to_be_the_next),
               CASE(a_state_is_set_and_the_era_grows), CASE(one_generation_of_a_name_is_routed),
               CASE(a_generation_can_be_routed_as_it_is_added),
               CASE(the_live_set_grows_when_it_changes_and_only_then),

@@ -175,6 +175,8 @@ static ef_status add(vl_txn *txn, void *context, ef_error *err)
     ef_status st = for_all(txn, note_namesake, &others, err);
 
     g.number = others.highest + 1;
+    if (st == EF_OK && from->number && from->number != g.number)
+        st = ef__generation_number_taken(from->name, from->number, err);
     if (st == EF_OK)
         st = take_id(txn, &a->id, err);
     if (st == EF_OK)

@@ -210,6 +210,10 @@ static ef_status add(mem_store *store, const ef__generation *generation, int64_t
         if (order == 0)
             g->about.number = other->about.number + 1;
     }
+    if (generation->number && generation->number != g->about.number) {
+        free(g);
+        return ef__generation_number_taken(generation->name, generation->number, err);
+    }
     *out_id = g->about.id = ++store->last_generation;
     mem_list_insert(&store->generations, at, g);
     if (g->about.state == EF__GENERATION_LIVE)

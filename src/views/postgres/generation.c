@@ -134,7 +134,10 @@ static ef_status insert(const change *c, ef__pg_conn *conn, int64_t *out_id, ef_
     ef__pg_add_int(&params, g->seam);
     ef__pg_add_int(&params, g->created_us ? g->created_us : now_us);
     ef__pg_add_int(&params, now_us);
+    ef__pg_add_int(&params, g->number);
     st = ef__pg_query(conn, VP_GENERATION_ADD, &params, &rows, err);
+    if (st == EF_OK && PQntuples(rows) == 0)
+        st = ef__generation_number_taken(g->name, g->number, err);
     *out_id = st == EF_OK ? ef__pg_int(rows, 0, 0) : 0;
     PQclear(rows);
     return st;

@@ -24,12 +24,14 @@ UPDATE everfold_views.state SET live_set = live_set + 1 WHERE one = 1;
 
 -- name: generation_add
 -- binds: 1 name, 2 version, 3 by_log, 4 program, 5 program_hash, 6 index_paths, 7 schema, 8 state,
---        9 position, 10 seam, 11 created, 12 updated
+--        9 position, 10 seam, 11 created, 12 updated, 13 the number it is to get, or 0
 INSERT INTO everfold_views.generation(name, version, number, by_log, program, program_hash,
                                       index_paths, schema, state, routed, era, position, seam,
                                       created, updated)
-VALUES ($1, $2, (SELECT coalesce(max(number), 0) + 1 FROM everfold_views.generation WHERE name = $1),
-        $3, $4, $5, $6, $7, $8, false, 1, $9, $10, $11, $12)
+SELECT $1, $2, n.next, $3, $4, $5, $6, $7, $8, false, 1, $9, $10, $11, $12
+  FROM (SELECT coalesce(max(number), 0) + 1 AS next FROM everfold_views.generation
+         WHERE name = $1) n
+ WHERE $13 IN (0, n.next)
 RETURNING id;
 
 -- name: generation_all

@@ -47,7 +47,11 @@ static ef_status insert(vq_store *store, const ef__generation *g, ef_error *err)
     sqlite3_bind_int64(stmt, 10, g->seam);
     sqlite3_bind_int64(stmt, 11, g->created_us ? g->created_us : now_us);
     sqlite3_bind_int64(stmt, 12, now_us);
-    return ef__sq_done(&store->conn, stmt, err);
+    sqlite3_bind_int(stmt, 13, g->number);
+    st = ef__sq_done(&store->conn, stmt, err);
+    return st == EF_OK && sqlite3_changes(store->conn.db) == 0
+               ? ef__generation_number_taken(g->name, g->number, err)
+               : st;
 }
 
 ef_status vq_generation_add(ef_views *views, const ef__generation *generation, int64_t *out_id,

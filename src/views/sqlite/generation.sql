@@ -28,12 +28,13 @@ UPDATE state SET live_set = live_set + 1 WHERE one = 1;
 
 -- name: generation_add
 -- binds: 1 name, 2 version, 3 by_log, 4 program, 5 program_hash, 6 index_paths, 7 schema, 8 state,
---        9 position, 10 seam, 11 created, 12 updated
+--        9 position, 10 seam, 11 created, 12 updated, 13 the number it is to get, or 0
 INSERT INTO generation(name, version, number, by_log, program, program_hash, index_paths, schema,
                        state, routed, era, position, seam, created, updated, views, applied,
                        ignored, skipped, digest_a, digest_b)
-VALUES (?1, ?2, (SELECT coalesce(max(number), 0) + 1 FROM generation WHERE name = ?1), ?3, ?4, ?5,
-        ?6, ?7, ?8, 0, 1, ?9, ?10, ?11, ?12, 0, 0, 0, 0, 0, 0);
+SELECT ?1, ?2, next, ?3, ?4, ?5, ?6, ?7, ?8, 0, 1, ?9, ?10, ?11, ?12, 0, 0, 0, 0, 0, 0
+  FROM (SELECT coalesce(max(number), 0) + 1 AS next FROM generation WHERE name = ?1)
+ WHERE ?13 IN (0, next);
 
 -- name: generation_all
 -- In the order of (name, number).
