@@ -1,14 +1,14 @@
 /*
- * rebuild.pml - a generation is cleared and built anew in place, beside the queue, by runs.
+ * rebuild.pml - a generation is made and takes the place of the routed one, beside the queue, by runs.
  *
- * One generation, live and routed. Somebody asks for a rebuild, and for another one later. Two
- * drivers are after the runs: one has the lease of the scope; the other may take it when it has run
- * out, while the first, stopped at any point, goes on later as if nothing had happened. Drivers die
- * once, and the next one resumes what the run's record and the generation say.
+ * One generation, live and routed. Somebody asks for a rebuild in place, and for another one later.
+ * Two drivers are after the runs: one has the lease of the scope; the other may take it when it has
+ * run out, while the first, stopped at any point, goes on later as if nothing had happened. Drivers
+ * die once, and the next one resumes what the run's record and the generations say.
  *
  * Each event is the first of its own stream; all feed one view, which counts them. One event has
- * been applied, the next may come at any time. What is read together here is read step by step in
- * claim.pml and seam.pml.
+ * been applied, the next may come at any time. Catching up is a step of its own here; how it meets
+ * the queue is seam.pml's.
  */
 #ifndef EVENTS
 #define EVENTS 2
@@ -26,129 +26,69 @@
 
 #define BIT(e) (1 << (e))
 #define UPTO(e) ((BIT(e) << 1) - 2)            /* the events 1 … e */
-#define BETWEEN(low, e) (UPTO(e) & ~UPTO(low)) /* the events above low, up to e */
-#define COUNT(set) ((((set) >> 1) & 1) + (((set) >> 2) & 1) + (((set) >> 3) & 1))
 
 #define MUST_NOT(name, condition)                                                                  \
     name = (condition);                                                                            \
     assert(!name)
 
-bool doubled, missed, stale_view, wiped_after_the_run, completed_but_not_whole,
-    completed_without_rebuild, unsettled;
+bool missed, orphan, completed_but_not_whole, completed_without_rebuild, route_taken_back,
+    unsettled;
 
 /* --- the journal store ------------------------------------------------------------------------ */
 
 mtype = { NO_RUN, QUEUED, RUNNING, COMPLETED };
 byte head = 1, mark = 1;
 mtype run_state[RUNS] = NO_RUN;
+byte built[RUNS], replaced[RUNS]; /* noted: the number that is made, and the routed one's */
+bool swapped[RUNS];
 byte token, owner; /* of the lease of the scope; owner 0: free, else pid */
 bool live;
 
 /* --- the view store --------------------------------------------------------------------------- */
 
-mtype = { CATCHING_UP, LIVE };
-mtype state = LIVE;
-byte era, cursor, live_set;
-byte has = BIT(1);  /* set: applied. Its watermarks */
-byte view = 1; /* how many events it counts */
+#define NUMBERS (2 * RUNS + 2) /* 1 is there, 0 is none */
+mtype = { NONE, CATCHING_UP, LIVE, RETIRED };
+mtype state[NUMBERS] = NONE;
+byte era[NUMBERS];
+byte has[NUMBERS]; /* set: applied. Its watermarks */
+byte routed, highest;
 
 /* --- what only the judge knows ---------------------------------------------------------------- */
 
 byte expiries_left = EXPIRIES, crashes_left = CRASHES;
-bool cleared[RUNS];
 byte working; /* set of pids that believe to hold the lease */
 
 #define OPEN(r) (run_state[r] == QUEUED || run_state[r] == RUNNING)
 #define ANY_OPEN (OPEN(0) || OPEN(RUNS - 1))
 
-/* --- what a commit compares ------------------------------------------------------------------- */
-
 #ifdef NO_ERA
-#define ERA_CHANGED false
+#define AS_SEEN(g) true
 #else
-#define ERA_CHANGED (era != read_era)
+#define AS_SEEN(g) (era[g] == seen)
 #endif
-#ifdef NO_LIVE_SET
-#define SET_CHANGED false
-#else
-#define SET_CHANGED (live_set != number)
-#endif
-#ifdef NO_CURSOR
-#define CURSOR_CHANGED false
-#else
-#define CURSOR_CHANGED (cursor != from)
-#endif
-#ifdef NO_WATERMARK_COMPARE
-#define MARKS_CHANGED false
-#else
-#define MARKS_CHANGED ((has & batch) != (had & batch))
-#endif
-#ifdef NO_DIGEST
-#define VIEW_CHANGED false
-#else
-#define VIEW_CHANGED ((batch & ~had) != 0 && view != was)
-#endif
-#define CHANGED (ERA_CHANGED || MARKS_CHANGED || VIEW_CHANGED)
-
-/* Events that are new get into the view as it was read. */
-inline apply()
-{
-    MUST_NOT(doubled, (has & batch & ~had) != 0);
-    view = ((batch & ~had) != 0 -> was + COUNT(batch & ~had) : view);
-    has = has | batch;
-    MUST_NOT(stale_view, view != COUNT(has))
-}
-
-inline look()
-{
-    MUST_NOT(missed, state == LIVE && (UPTO(mark) & ~has) != 0)
-}
 
 /* --- the queue driver ------------------------------------------------------------------------- */
 
+/* Everything that is live gets the next event, and the mark moves: seam.pml has the steps. */
 proctype queue()
 {
-    byte upto, batch, number, read_era, had, was;
-    bool fed, done;
+    byte g;
 
-take:
 end:
-    atomic {
+    do
+    :: d_step {
         mark < head ->
-        upto = mark + 1;
+        mark++;
+        g = 1;
         do
-        :: upto < head -> upto++
-        :: break
+        :: g < NUMBERS ->
+            has[g] = (state[g] == LIVE -> has[g] | BIT(mark) : has[g]);
+            g++
+        :: else -> break
         od;
-        batch = BETWEEN(mark, upto)
-    };
-again:
-    atomic { number = live_set; fed = state == LIVE; read_era = era };
-    atomic { had = has; was = view };
-    d_step {
-        done = !(SET_CHANGED || (fed && CHANGED));
-        if
-        :: done && fed -> apply()
-        :: else
-        fi;
-        number = 0;
-        read_era = 0;
-        had = 0;
-        was = 0
-    };
-    if
-    :: !done -> goto again
-    :: else
-    fi;
-    d_step {
-        mark = upto;
-        look();
-        upto = 0;
-        batch = 0;
-        fed = false;
-        done = false
-    };
-    goto take
+        g = 0
+    }
+    od
 }
 
 /* --- a run ------------------------------------------------------------------------------------ */
@@ -164,59 +104,54 @@ again:
     owner = (owner == _pid && token == mine -> 0 : owner);                                         \
     live = live && owner != 0
 #define CRASH atomic { crashes_left > 0 -> crashes_left--; goto top }
+#define OURS (built[r] != 0 && state[built[r]] != NONE && state[built[r]] != RETIRED)
 
-#ifdef NO_ERA_IN_CLEAR
-#define AS_SEEN true
-#else
-#define AS_SEEN (era == read_era)
-#endif
-
-/* generation_clear: views, watermarks and cursor in one transaction; the era grows. */
-inline clear()
+/* generation_add: under the number that was noted, or not at all. */
+inline make()
 {
-    MUST_NOT(wiped_after_the_run, !OPEN(r));
-    live_set = live_set + (state == LIVE);
-    state = CATCHING_UP;
-    has = 0;
-    view = 0;
-    cursor = 0;
-    era++;
-    cleared[r] = true
-}
-
-inline try_go_live()
-{
+#ifdef NO_NUMBER
     if
-    :: at_end && upto == head ->
-        state = LIVE;
-        era++;
-        live_set++;
-        MUST_NOT(missed, (UPTO(cursor) & ~has) != 0);
-        look()
+    :: highest < NUMBERS - 1 -> highest++; state[highest] = CATCHING_UP; era[highest] = 1
     :: else
     fi
+#else
+    if
+    :: number == highest + 1 -> highest++; state[highest] = CATCHING_UP; era[highest] = 1
+    :: else
+    fi
+#endif
 }
 
-inline forget_batch()
+/* generation_route: both eras grow. */
+inline route_to(g)
 {
-    from = 0;
-    upto = 0;
-    batch = 0;
-    had = 0;
-    was = 0;
-    at_end = false;
-    read_era = 0
+    MUST_NOT(route_taken_back, g < routed);
+    era[routed]++;
+    era[g]++;
+    routed = g
+}
+
+/* A commit that reaches the head goes live in it. */
+inline catch_up(g)
+{
+    has[g] = UPTO(head);
+    era[g]++;
+    state[g] = LIVE
+}
+
+inline forget()
+{
+    number = 0;
+    seen = 0
 }
 
 proctype driver()
 {
-    byte r, mine, read_era;
-    byte from, upto, batch, had, was;
-    bool at_end;
+    byte r, mine, number, seen;
 
 top:
     atomic {
-        forget_batch();
+        forget();
         working = working & ~BIT(_pid);
         mine = 0;
         r = 0
@@ -235,77 +170,90 @@ end:
         fi
     };
 
-look_at_run:
+/* The record and the generations are read, and then the next thing is done, as they were. */
+look:
+    forget();
     if
     :: CRASH
-#ifndef ERA_READ_LAST
-    :: read_era = era /* before the run: who clears since then makes it old */
-#else
-    :: true
-#endif
-    fi;
-    if
-    :: run_state[r] == QUEUED
-#ifdef NO_RESUME
-    :: run_state[r] == RUNNING -> goto top
-#else
-    :: run_state[r] == RUNNING -> goto step
-#endif
     :: atomic { run_state[r] == COMPLETED -> RELEASE; goto top }
-    fi;
-#ifdef ERA_READ_LAST
-    read_era = era;
+#ifdef NO_RESUME
+    :: run_state[r] == RUNNING && built[r] != 0 && !OURS -> goto top
 #endif
-    /* It was not begun, or whoever began it died before it could say so. */
-    if
-    :: CRASH
-    :: atomic { AS_SEEN -> clear(); read_era = 0 }
-    :: !AS_SEEN -> goto look_at_run
+    :: OPEN(r) && built[r] == 0 -> goto note
+#ifndef NO_RESUME
+    :: atomic { OPEN(r) && built[r] != 0 && !OURS -> number = built[r]; goto add }
+#else
+    :: atomic { run_state[r] == QUEUED && built[r] != 0 && !OURS -> number = built[r]; goto add }
+#endif
+    :: atomic { OPEN(r) && OURS && !swapped[r] && routed != built[r] ->
+                number = built[r]; seen = era[number]; goto route }
+    :: atomic { OPEN(r) && OURS && !swapped[r] && routed == built[r] ->
+                number = replaced[r]; seen = era[number]; goto retire }
+    :: atomic { OPEN(r) && OURS && swapped[r] && state[built[r]] == CATCHING_UP ->
+                number = built[r]; seen = era[number]; goto fold }
+    :: OPEN(r) && OURS && swapped[r] && state[built[r]] == LIVE -> goto complete
     fi;
+
+note:
     if
-    :: CRASH
     :: atomic {
         HELD ->
-        run_state[r] = (run_state[r] == QUEUED -> RUNNING : run_state[r])
+        run_state[r] = RUNNING;
+        replaced[r] = routed;
+        built[r] = highest + 1;
+        goto look
     }
     :: !HELD -> goto top
     fi;
 
-step:
+add:
     if
     :: CRASH
-    :: atomic { state == CATCHING_UP -> from = cursor; read_era = era }
-    :: state == LIVE -> goto complete
+    :: d_step { make(); forget() }
     fi;
-    atomic {
-        upto = from;
-        do
-        :: upto < head -> upto++
-        :: upto > from || from == head -> break
-        od;
-        at_end = upto == head;
-        batch = BETWEEN(from, upto)
-    };
-    atomic { had = has; was = view };
-    d_step {
-        if
-        :: CURSOR_CHANGED || CHANGED -> skip
-        :: else ->
-            apply();
-            cursor = upto;
-            try_go_live()
-        fi;
-        forget_batch()
-    };
-    goto step;
+    /* The number may have been another's: it is noted anew. */
+    if
+    :: OURS -> goto look
+    :: atomic { HELD && !OURS -> built[r] = highest + 1; goto look }
+    :: !HELD -> goto top
+    fi;
+
+route:
+    if
+    :: CRASH
+    :: d_step { AS_SEEN(number) -> route_to(number); forget() }
+    :: !AS_SEEN(number)
+    fi;
+    goto look;
+
+retire:
+    if
+    :: CRASH
+    :: d_step { AS_SEEN(number) && state[number] != RETIRED -> state[number] = RETIRED; era[number]++ }
+    :: !AS_SEEN(number) || state[number] == RETIRED
+    fi;
+    if
+    :: CRASH
+    :: atomic { HELD -> swapped[r] = (state[replaced[r]] == RETIRED); goto look }
+    :: !HELD -> goto top
+    fi;
+
+fold:
+    if
+    :: CRASH
+    :: d_step { AS_SEEN(number) && state[number] == CATCHING_UP -> catch_up(number); forget() }
+    :: !(AS_SEEN(number) && state[number] == CATCHING_UP)
+    fi;
+    goto look;
 
 complete:
     if
     :: CRASH
     :: atomic {
         HELD ->
-        MUST_NOT(completed_but_not_whole, run_state[r] == RUNNING && state != LIVE);
-        MUST_NOT(completed_without_rebuild, !cleared[r]);
+        MUST_NOT(completed_but_not_whole,
+                 run_state[r] == RUNNING && (state[routed] != LIVE || (UPTO(mark) & ~has[routed]) != 0));
+        MUST_NOT(completed_without_rebuild, routed == replaced[r]);
         run_state[r] = COMPLETED;
         RELEASE;
         goto top
@@ -354,15 +302,28 @@ end:
 
 proctype judge()
 {
+    byte g = 1;
+
     timeout;
-    MUST_NOT(unsettled, mark != EVENTS || state != LIVE || run_state[0] != COMPLETED ||
+    MUST_NOT(unsettled, mark != EVENTS || state[routed] != LIVE || run_state[0] != COMPLETED ||
                             run_state[RUNS - 1] != COMPLETED);
-    look()
+    MUST_NOT(missed, (UPTO(mark) & ~has[routed]) != 0);
+    do
+    :: g < NUMBERS ->
+        MUST_NOT(orphan, g != routed && state[g] != NONE && state[g] != RETIRED);
+        g++
+    :: else -> break
+    od
 }
 
 init
 {
     atomic {
+        state[1] = LIVE;
+        era[1] = 1;
+        has[1] = BIT(1);
+        routed = 1;
+        highest = 1;
         run queue();
         run driver();
         run driver();
