@@ -53,7 +53,7 @@ PARAMETERS = {  # where they cannot be seen from the statement
     'outbox_insert': {2: 'bigint[]', 3: 'text[]'}, 'sequencer_lock_if': {1: 'text[]'},
     'stream_set': {1: 'bigint[]'},
     'outbox_take': {2: 'bigint[]'}, 'outbox_take_bounded': {2: 'bigint[]'},
-    'outbox_drop': {2: 'bigint[]'}, 'published_passed': {2: 'bigint[]'}, 'exception_due': {1: 'bigint'}, 'exception_next_due': {1: 'bigint'},
+    'exception_lock_held': {1: 'bigint'}, 'outbox_drop': {2: 'bigint[]'}, 'published_passed': {2: 'bigint[]'}, 'exception_due': {1: 'bigint'}, 'exception_next_due': {1: 'bigint'},
 }
 
 

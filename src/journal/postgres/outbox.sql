@@ -244,8 +244,19 @@ SELECT coalesce(min(x.due), 0)
  WHERE CASE $1 WHEN 0 THEN l.kind = 1 ELSE l.id = $1 END;
 
 -- name: exception_lock
--- Exceptions are changed by one at a time: which of a stream is first has to be seen whole.
+-- Which exception of a stream is first has to be seen whole. Whoever changes exceptions wherever they
+-- are does so alone.
 SELECT pg_advisory_xact_lock(hashtextextended('everfold exceptions', 0));
+
+-- name: exception_share
+-- A worker changes only those of partitions that it holds, beside others who hold others …
+SELECT pg_advisory_xact_lock_shared(hashtextextended('everfold exceptions', 0));
+
+-- name: exception_lock_held
+-- … and alone in those.
+-- binds: 1 lane of a publisher, or 0 for the projections' own, 2 partitions
+SELECT count(pg_advisory_xact_lock(hashtextextended('everfold exceptions ' || h.partition, $1)))
+  FROM (SELECT u.partition FROM unnest($2) AS u(partition) ORDER BY u.partition) h;
 
 -- name: exception_look
 -- What an exception is to be written about: its event, its row in the lane that is marked, and what

@@ -417,6 +417,25 @@ static ef_status begin(marking *m, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
+/* Two workers with exceptions do not wait for each other: what they hold is apart. */
+static ef_status lock_exceptions(const marking *m, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array partitions;
+    ef_status st;
+
+    if (m->held_count == 0)
+        return ef__pg_send(conn, PJ_EXCEPTION_LOCK, NULL, err);
+    pg_array_of_partitions(&partitions, m->held, m->held_count);
+    ef__pg_add_int(&params, m->lane.kind == EF_LANE_KIND_PUBLISHER ? m->lane.id : 0);
+    ef__pg_add_array(&params, &partitions);
+    st = ef__pg_send(conn, PJ_EXCEPTION_SHARE, NULL, err);
+    if (st == EF_OK)
+        st = ef__pg_send(conn, PJ_EXCEPTION_LOCK_HELD, &params, err);
+    ef__pg_array_release(&partitions);
+    return st;
+}
+
 static ef_status mark_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
     marking *m = context;
@@ -431,7 +450,7 @@ static ef_status mark_work(void *context, ef__pg_conn *conn, ef_error *err)
     for (size_t i = 0; st == EF_OK && i < m->held_count; i++)
         st = check_upto(m, i, err);
     if (st == EF_OK && m->exception_count) {
-        st = ef__pg_send(conn, PJ_EXCEPTION_LOCK, NULL, err);
+        st = lock_exceptions(m, conn, err);
         if (st == EF_OK)
             st = load_entries(m, conn, err);
         for (size_t i = 0; st == EF_OK && i < m->exception_count; i++)

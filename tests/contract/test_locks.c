@@ -1,0 +1,200 @@
+/*
+ * Who waits for whom on a PostgreSQL journal. A session of the test's own stands in the way of one
+ * worker or appender, and the others are looked at.
+ */
+#include "contract.h"
+
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <time.h>
+
+#define TRIES_MAX 5
+
+static void say(PGconn *session, const char *sql)
+{
+    PGresult *result = PQexec(session, sql);
+
+    if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
+        print_error("%s: %s", sql, PQerrorMessage(session));
+    CHECK(PQresultStatus(result) == PGRES_COMMAND_OK || PQresultStatus(result) == PGRES_TUPLES_OK);
+    PQclear(result);
+}
+
+static PGconn *open_session(const contract *t)
+{
+    PGconn *session = PQconnectdb(t->url);
+
+    CHECK_INT(CONNECTION_OK, PQstatus(session));
+    return session;
+}
+
+/* Until somebody of this database waits for a lock. */
+static void wait_for_waiter(PGconn *session)
+{
+    for (int i = 0; i < 1000; i++) {
+        PGresult *result =
+            PQexec(session, "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
+                            " AND pid <> pg_backend_pid() AND wait_event_type = 'Lock'");
+        bool waits = PQntuples(result) > 0;
+
+        PQclear(result);
+        if (waits)
+            return;
+        (void)nanosleep(&(struct timespec){0, 10000000}, NULL);
+    }
+    fail_msg("nobody waits");
+}
+
+/* --- own lanes -------------------------------------------------------------------------------- */
+
+typedef struct settling {
+    contract *t;
+    ef_holding held;
+    ef_exception exception;
+    ef_status status;
+    ef_error err;
+} settling;
+
+static void *settle(void *context)
+{
+    settling *s = context;
+
+    s->status = ef_outbox_mark(s->t->journal, str("*"), &s->held, 1, &s->exception, 1, &s->err);
+    return NULL;
+}
+
+/* A worker that has taken the event of `stream`, and what it is to say of it: it failed. */
+static settling worker_of(contract *t, const char *stream, const char *owner)
+{
+    int32_t partition = partition_of(stream);
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    settling s = {.t = t,
+                  .held = {partition, acquire(t, partition, owner), 0},
+                  .exception = {str("orders"), 0, EF_ROW_FAILED, 1, 0, str("no"), 0},
+                  .err = EF_ERROR_INIT};
+
+    OK(ef_outbox_take(t->journal, str("*"), &s.held, 1, 10, &batch, &t->err));
+    CHECK_INT(1, batch.count);
+    s.exception.position = s.held.upto = batch.items[0].event->position;
+    ef_taken_batch_release(&batch);
+    return s;
+}
+
+static size_t due_of(settling *s)
+{
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    contract *t = s->t;
+    size_t count;
+
+    OK(ef_outbox_take_due(t->journal, str(""), &s->held, 1, 10, &batch, &t->err));
+    count = batch.count;
+    ef_taken_batch_release(&batch);
+    return count;
+}
+
+/* The first worker is stopped in its transaction, at its own row, with every lock that it has. */
+CONTRACT(no_worker_waits_for_the_rows_of_another)
+{
+    contract *t = *state;
+    PGconn *session = open_session(t);
+    char trigger[600];
+    const char *streams[] = {"a", "b", "c", "d", "e"};
+    ef_lane lane = {.name = str("orders"), .kind = EF_LANE_KIND_PROJECTION, .enabled = true};
+    settling first, second;
+    int other = 1;
+    pthread_t thread;
+
+    while (partition_of(streams[other]) == partition_of("a"))
+        other++;
+    OK(ef_lane_set(t->journal, &lane, &t->err)); /* made once; who makes it is waited for */
+    append(t, "a", "t");
+    append(t, streams[other], "t");
+    first = worker_of(t, "a", "one");
+    second = worker_of(t, streams[other], "two");
+    (void)snprintf(trigger, sizeof trigger,
+                   "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                   " IF NEW.partition = %d THEN PERFORM pg_advisory_xact_lock(4711); END IF;"
+                   " RETURN NEW; END $$;"
+                   "CREATE TRIGGER wait BEFORE INSERT OR UPDATE ON everfold.outbox_exception"
+                   " FOR EACH ROW EXECUTE FUNCTION wait(); SELECT pg_advisory_lock(4711)",
+                   (int)first.held.partition);
+    say(session, trigger);
+    CHECK_INT(0, pthread_create(&thread, NULL, settle, &first));
+    wait_for_waiter(session);
+
+    settle(&second); /* files its row … */
+    CHECK_STATUS(EF_OK, second.status, &second.err);
+    CHECK_INT(1, due_of(&second)); /* … sees it … */
+    second.held.upto = 0;
+    second.exception.status = EF_ROW_DONE;
+    settle(&second); /* … and is through with it */
+    CHECK_STATUS(EF_OK, second.status, &second.err);
+    CHECK_INT(0, due_of(&second));
+
+    say(session, "SELECT pg_advisory_unlock(4711)");
+    CHECK_INT(0, pthread_join(thread, NULL));
+    CHECK_STATUS(EF_OK, first.status, &first.err);
+    CHECK_INT(1, due_of(&first));
+    PQfinish(session);
+}
+
+/* --- a ring ----------------------------------------------------------------------------------- */
+
+typedef struct appending {
+    contract *t;
+    ef_status status;
+    ef_error err;
+} appending;
+
+static void *append_both(void *context)
+{
+    appending *a = context;
+    ef_new_event events[] = {event_of("a", "t"), event_of("b", "t")};
+    ef_place places[2];
+
+    a->status = ef_journal_append(a->t->journal, events, 2, places, &a->err);
+    return NULL;
+}
+
+/* Streams are locked in the order of their names; the session takes them the other way round.
+ * Whoever has waited longer is sent away by the server: nearly always the append. */
+static bool append_is_sent_away(contract *t, PGconn *session)
+{
+    appending a = {.t = t, .err = EF_ERROR_INIT};
+    PGresult *result;
+    pthread_t thread;
+    bool passed;
+
+    say(session, "BEGIN; UPDATE everfold.stream SET seq = seq WHERE name = 'b'");
+    CHECK_INT(0, pthread_create(&thread, NULL, append_both, &a));
+    wait_for_waiter(session);
+    result = PQexec(session, "UPDATE everfold.stream SET seq = seq WHERE name = 'a'");
+    passed = PQresultStatus(result) == PGRES_COMMAND_OK;
+    if (!passed)
+        CHECK_TEXT("40P01", PQresultErrorField(result, PG_DIAG_SQLSTATE));
+    PQclear(result);
+    say(session, "COMMIT");
+    CHECK_INT(0, pthread_join(thread, NULL));
+    CHECK_STATUS(EF_OK, a.status, &a.err);
+    return passed;
+}
+
+CONTRACT(an_append_that_the_server_ends_for_a_deadlock_is_done_all_the_same)
+{
+    contract *t = *state;
+    PGconn *session = open_session(t);
+    int tries = 1;
+
+    append(t, "a", "t");
+    append(t, "b", "t");
+    while (!append_is_sent_away(t, session) && tries < TRIES_MAX)
+        tries++;
+    CHECK(tries < TRIES_MAX);
+    CHECK_INT(1 + tries, seq_of(t, "a"));
+    CHECK_INT(1 + tries, seq_of(t, "b"));
+    CHECK_INT(2 + 2 * tries, head_of(t));
+    PQfinish(session);
+}
+
+CONTRACT_MAIN(CASE(no_worker_waits_for_the_rows_of_another),
+              CASE(an_append_that_the_server_ends_for_a_deadlock_is_done_all_the_same))
