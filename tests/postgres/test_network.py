@@ -47,6 +47,18 @@ BEGIN
     RETURN NEW;
 END $$;
 '''
+# Ends a transaction for a deadlock, the first that writes to a table.
+DEADLOCK_ONCE = '''
+CREATE SEQUENCE {0}_writes;
+CREATE FUNCTION {0}_deadlock() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF nextval('{0}_writes') = 1 THEN
+        RAISE EXCEPTION USING ERRCODE = '40P01', MESSAGE = 'deadlock detected';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER deadlock BEFORE INSERT OR UPDATE ON {1}.{0} FOR EACH ROW EXECUTE FUNCTION {0}_deadlock();
+'''
 # Notes with each mark that is moved how many watermarks its own transaction has written.
 WATCH = '''
 CREATE TABLE moved(watermarks bigint);
@@ -220,6 +232,18 @@ class OneCommit(Case):
         self.assertNotEqual('1', self.psql('SELECT last_value FROM moves'))
         self.check_all()
 
+    def test_a_deadlock_of_a_worker_is_tried_again(self):
+        self.deploy()
+        tables = {'watermark': 'everfold_views', 'view': 'everfold_views', 'outbox_mark': 'everfold'}
+        for table, schema in tables.items():
+            self.psql(DEADLOCK_ONCE.format(table, schema))
+        self.append(20)
+        said = self.ok('work', '--drain')
+        for table in tables:
+            self.assertGreater(int(self.psql(f'SELECT last_value FROM {table}_writes')), 1, table)
+        self.assertNotIn('deadlock', said)
+        self.check_all()
+
     def drain_through(self):
         self.append(20)
         self.ok('work', '--drain', url=self.far)
@@ -355,23 +379,33 @@ class Failover(Case):
         SERVER.start()
         worker.kill()
 
-    def test_work_goes_on_at_the_other_address(self):
+    def test_work_goes_on_at_the_standby_that_takes_over(self):
         self.deploy()
-        standby = self.copy(True)
-        standby.stop()
+        standby = postgres_server.Server(primary=SERVER)
+        self.addCleanup(standby.close)
+        self.addCleanup(self.start_alone)
+        # What is acknowledged is on both.
+        self.psql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        self.psql('SELECT pg_reload_conf()')
         url = self.both(SERVER, standby)
         worker, said = self.start_worker(url, 'worker')
         self.append(10, url=url)
-        self.wait_for_views()
-        SERVER.stop()  # all that was acknowledged is on the other one when it takes over
-        shutil.rmtree(standby.data)
-        postgres_server.run(['cp', '-R', SERVER.data, standby.data])
-        standby.start()
+        appender = subprocess.Popen([BINARY, 'event', 'import', '-'], stdin=subprocess.PIPE, text=True,
+                                    stdout=subprocess.DEVNULL, env=self.environment(url))
+        appender.stdin.write(self.lines(500))
+        SERVER.stop(signal.SIGQUIT)  # in the middle of it
+        self.psql_at(standby, 'SELECT pg_promote()')
+        appender.stdin.close()
+        self.assertEqual(0, appender.wait(TIME_LIMIT_S))
         self.append(10, url=url)
         self.wait_for('the views', lambda: str(self.bought) == self.psql_at(
             standby, "SELECT coalesce(sum((doc ->> 'n')::int), 0) FROM everfold_views.views"))
         self.end_worker(worker, said)
-        self.assertEqual('20', self.psql_at(standby, 'SELECT count(*) FROM everfold.event'))
+        self.assertEqual(str(self.bought), self.psql_at(standby, 'SELECT count(*) FROM everfold.event'))
+
+    def start_alone(self):
+        SERVER.stop()
+        os.truncate(os.path.join(SERVER.data, 'postgresql.auto.conf'), 0)
         SERVER.start()
 
 

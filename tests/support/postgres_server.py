@@ -110,9 +110,10 @@ def free_port():
 
 class Server:
     """A running server. `stop` and `start` leave its data alone. `copied` is the data of a server that
-    was stopped; as a standby it only reads, until it is promoted."""
+    was stopped; as a standby it only reads, until it is promoted. `primary` is a running server that it
+    follows."""
 
-    def __init__(self, copied=None, standby=False, **settings):
+    def __init__(self, copied=None, standby=False, primary=None, **settings):
         self.binaries = programs()
         if not self.binaries:
             raise FileNotFoundError('there is no PostgreSQL server to start')
@@ -120,7 +121,11 @@ class Server:
         self.folder = tempfile.mkdtemp(prefix='everfold-pg-', dir=base)
         give_away(self.folder)
         self.data = os.path.join(self.folder, 'data')
-        run(['cp', '-R', copied or template(base, self.binaries), self.data])
+        if primary:
+            run([os.path.join(self.binaries, 'pg_basebackup'), '-D', self.data, '-d', primary.url, '-R',
+                 '--checkpoint=fast', '--no-sync'])
+        else:
+            run(['cp', '-R', copied or template(base, self.binaries), self.data])
         if standby:
             run(['touch', os.path.join(self.data, 'standby.signal')])
         self.port = free_port()
