@@ -174,7 +174,9 @@ int cli_connect(cli *c);
 
 /* Open c->engine on c->journal, which is open; `create` makes the view store. */
 ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err);
-/* Open both, and make what is not there: the data directory and the stores. */
+/* The data directory, if it is not there. */
+ef_status cli_data_make(const cli *c, ef_error *err);
+/* Open both, and make what is not there: the stores, and the data directory if one is in it. */
 ef_status cli_stores_make(cli *c, bool *out_made, ef_error *err);
 /* Open the journal and the engine, or say why not: 0, or the exit code. */
 int cli_engine_need(cli *c, bool read_only);

@@ -81,6 +81,9 @@ static int run_create(cli *c)
         st = cli_tokens_path(c, path, &err);
     if (st == EF_OK)
         st = ef__token_make(&token, now_us, text, &err);
+    /* Where both stores are on a server init has made none. */
+    if (st == EF_OK && cli_url_on_server(c->journal_url) && cli_url_on_server(c->views_url))
+        st = cli_data_make(c, &err);
     if (st == EF_OK)
         st = ef__tokens_change(path, add, &token, &err);
     if (st != EF_OK)

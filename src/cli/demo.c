@@ -275,6 +275,9 @@ void cli_demo_say(const cli *c, const char *url)
 
     cli_say(c, "The shop is open: look at %s/ in a browser, and try, in another terminal:", url);
     cli_say(c, "  export EVERFOLD_DATA=%.*s", EF_STR_ARG(data));
+    if (cli_url_on_server(c->journal_url))
+        cli_say(c, "  export EVERFOLD_JOURNAL=%s EVERFOLD_VIEWS=%s", c->journal_shown,
+                c->views_shown);
     cli_say(c,
             "  %s view query customer_orders --sort -total --fields orders,total,status --limit 5",
             name);

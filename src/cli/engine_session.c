@@ -89,11 +89,14 @@ ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place 
 /* --- making them ----------------------------------------------------------------------------- */
 
 /* The directories above it as the umask likes; itself for its owner only, for it holds all data. */
-static ef_status make_data_directory(const char *path, ef_error *err)
+ef_status cli_data_make(const cli *c, ef_error *err)
 {
-    char part[PATH_MAX];
+    char path[PATH_MAX], part[PATH_MAX];
     struct stat st;
-    size_t length = strlen(path);
+    size_t length;
+
+    (void)snprintf(path, sizeof(path), "%.*s", EF_STR_ARG(ef__settings_text(c->settings, "data")));
+    length = strlen(path);
 
     while (length > 1 && path[length - 1] == '/')
         length--;
@@ -116,15 +119,13 @@ static ef_status make_data_directory(const char *path, ef_error *err)
 
 ef_status cli_stores_make(cli *c, bool *out_made, ef_error *err)
 {
-    char data[PATH_MAX];
     ef_journal_options create = {.create = true};
     ef_status st = EF_OK;
 
     *out_made = false;
-    (void)snprintf(data, sizeof(data), "%.*s", EF_STR_ARG(ef__settings_text(c->settings, "data")));
     if (strncmp(c->journal_url, "memory:", 7) != 0 &&
         (!cli_url_on_server(c->journal_url) || !cli_url_on_server(c->views_url)))
-        st = make_data_directory(data, err);
+        st = cli_data_make(c, err);
     if (st != EF_OK)
         return st;
     st = cli_journal_open(c, NULL, err);

@@ -106,6 +106,14 @@ ef_status ef__seq_check(const ef_new_event *event, int64_t seq, ef_error *err)
                            EF_STR_ARG(event->stream), seq, expected);
 }
 
+ef_status ef__id_conflict(ef_str id, int64_t position, ef_error *err)
+{
+    return ef_fail_numbers(err, EF_ID_CONFLICT, 0, position,
+                           "event id \"%.*s\" is at position %" PRId64
+                           " already, with other content; give a new event a new id",
+                           EF_STR_ARG(id), position);
+}
+
 static ef_str trim_spaces(ef_str text)
 {
     while (text.len && text.ptr[0] == ' ') {

@@ -193,6 +193,8 @@ bool ef__event_seal(const uint8_t before[EF_HASH_BYTES], const ef_event *event, 
 bool ef__event_same(const ef__arrival *arrival, const ef_event *stored);
 /* EF_CONFLICT unless a stream at `seq` is where the event expects it to be. */
 ef_status ef__seq_check(const ef_new_event *event, int64_t seq, ef_error *err);
+/* EF_ID_CONFLICT: the id belongs to the event at `position`, which has other content. */
+ef_status ef__id_conflict(ef_str id, int64_t position, ef_error *err);
 /* Does `type` match NAME or PREFIX*, or a comma list of them? "" matches all. */
 bool ef__type_matches(ef_str type, ef_str patterns);
 
@@ -200,6 +202,8 @@ bool ef__type_matches(ef_str type, ef_str patterns);
 
 /* EF_OK for a publisher's lane; EF_BAD_INPUT. */
 ef_status ef__lane_publishes(ef_str name, ef_lane_kind kind, ef_error *err);
+/* EF_NOT_FOUND: what an operator wanted to act on has no exception, or no dead one. */
+ef_status ef__act_on_nothing(const ef_outbox_act *act, bool dead_only, ef_error *err);
 /* EF_OK, or EF_EXISTS: so many rows wait in a lane that is to be dropped. */
 ef_status ef__lane_drop_check(ef_str name, int64_t rows, bool discard, ef_error *err);
 

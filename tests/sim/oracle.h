@@ -145,7 +145,7 @@ typedef struct oracle {
     int turn[LOOK_LANES][SIM_EVENTS + 1];  /* in which its attempts were counted */
     int filed[LOOK_LANES][SIM_EVENTS + 1]; /* in which it was last filed by a catch-up */
     bool passes_over; /* what a projection by log cannot digest is let pass after its tries */
-    bool may_skip[LOOK_LANES][SIM_EVENTS + 1]; /* an operator has let it pass */
+    bool may_skip[LOOK_LANES][SIM_EVENTS + 1];   /* an operator has let it pass */
     bool noted[ORACLE_VERSIONS][SIM_EVENTS + 1]; /* … and that version was noted to pass it */
     look_leases leases;
     look_fence fences[ORACLE_FENCES]; /* the highest token that was let in, per scope */

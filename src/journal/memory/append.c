@@ -294,9 +294,7 @@ static ef_status append_one(mem_journal *m, const ef__arrival *arrival, int64_t 
     if (known < 0)
         return append_new(m, arrival, recorded_us, out, err);
     if (!ef__event_same(arrival, &m->events[known]->event))
-        return ef_fail(err, EF_ID_CONFLICT,
-                       "id \"%.*s\" belongs to position %" PRId64 ", which has other content",
-                       EF_STR_ARG(event->id), known + 1);
+        return ef__id_conflict(event->id, known + 1, err);
     out->seq = m->events[known]->event.seq;
     out->position = known + 1;
     out->duplicate = true;

@@ -391,8 +391,7 @@ static ef_status requeue(mem_journal *m, const ef_outbox_act *act, ef_row_list *
             st = requeue_row(m, i, act->who, act->reason, &rows[out->count], out, err);
     }
     if (st == EF_OK && out->count == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "stream \"%.*s\", seq %" PRId64 ": no dead row",
-                     EF_STR_ARG(act->stream), act->seq);
+        st = ef__act_on_nothing(act, true, err);
     return st;
 }
 
@@ -437,9 +436,7 @@ static ef_status skip(mem_journal *m, const ef_outbox_act *act, ef_row_list *out
     if (position && lane >= 0)
         at = ef__mem_exception_at(m, position, (size_t)lane, &found);
     if (!found)
-        return ef_fail(err, EF_NOT_FOUND,
-                       "stream \"%.*s\", seq %" PRId64 ": no exception in lane \"%.*s\"",
-                       EF_STR_ARG(act->stream), act->seq, EF_STR_ARG(act->lane));
+        return ef__act_on_nothing(act, false, err);
     x = &m->exceptions[at];
     if ((st = rows_ready(out, 1, &rows, err)) != EF_OK ||
         (st = note_act(m, "skip", act->who, act->reason, x, err)) != EF_OK)

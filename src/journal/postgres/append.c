@@ -29,9 +29,7 @@ static ef_status id_conflict(const item *it, int64_t position, ef_error *err)
 
     if (position == 0)
         return ef_fail(err, EF_ID_CONFLICT, "id \"%.*s\" is given to two events", EF_STR_ARG(id));
-    return ef_fail(err, EF_ID_CONFLICT,
-                   "id \"%.*s\" belongs to position %" PRId64 ", which has other content",
-                   EF_STR_ARG(id), position);
+    return ef__id_conflict(id, position, err);
 }
 
 /* Two events of one append, or of two that share the transaction. */

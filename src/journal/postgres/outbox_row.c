@@ -234,16 +234,6 @@ static ef_status note_rows(const act_job *job, ef__pg_conn *conn, const PGresult
     return st;
 }
 
-static ef_status nothing_there(const act_job *job, ef_error *err)
-{
-    if (job->skip)
-        return ef_fail(err, EF_NOT_FOUND,
-                       "stream \"%.*s\", seq %" PRId64 ": no exception in lane \"%.*s\"",
-                       EF_STR_ARG(job->act->stream), job->act->seq, EF_STR_ARG(job->act->lane));
-    return ef_fail(err, EF_NOT_FOUND, "stream \"%.*s\", seq %" PRId64 ": no dead row",
-                   EF_STR_ARG(job->act->stream), job->act->seq);
-}
-
 static ef_status act_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
     const act_job *job = context;
@@ -254,7 +244,7 @@ static ef_status act_work(void *context, ef__pg_conn *conn, ef_error *err)
     if (st == EF_OK)
         st = change_rows(job, conn, &changed, err);
     if (st == EF_OK && job->act && PQntuples(changed) == 0)
-        st = nothing_there(job, err);
+        st = ef__act_on_nothing(job->act, !job->skip, err);
     if (st == EF_OK)
         st = note_rows(job, conn, changed, &rows, err);
     if (st == EF_OK)

@@ -156,11 +156,7 @@ static ef_status find_event(ef__sq_conn *conn, const ef_outbox_act *act, bool de
     for (size_t i = 0; st == EF_OK && stream && i < lane_count; i++)
         st = find_in_lane(conn, &lanes[i], stream, act->seq, dead_only, spots, err);
     if (st == EF_OK && spots->count == 0)
-        st = ef_fail(err, EF_NOT_FOUND,
-                     "tenant \"%.*s\", stream \"%.*s\", seq %" PRId64 ": no %s%s%.*s%s",
-                     EF_STR_ARG(act->tenant), EF_STR_ARG(act->stream), act->seq,
-                     dead_only ? "dead row" : "exception", act->lane.len ? " in lane \"" : "",
-                     EF_STR_ARG(act->lane), act->lane.len ? "\"" : "");
+        st = ef__act_on_nothing(act, dead_only, err);
     return st;
 }
 

@@ -158,14 +158,6 @@ static sq_planned *find_planned(sq_txn *txn, const ef__arrival *arrival, int64_t
     return NULL;
 }
 
-static ef_status other_content(const ef__arrival *arrival, int64_t position, ef_error *err)
-{
-    return ef_fail_numbers(err, EF_ID_CONFLICT, 0, position,
-                           "event id \"%.*s\" is at position %" PRId64
-                           " already, with other content; give a new event a new id",
-                           EF_STR_ARG(arrival->event.id), position);
-}
-
 static ef_status same_as_planned(sq_writer *w, const ef__arrival *arrival, const sq_planned *p,
                                  ef_place *out, ef_error *err)
 {
@@ -181,7 +173,7 @@ static ef_status same_as_planned(sq_writer *w, const ef__arrival *arrival, const
                       .meta = e->meta};
 
     if (!ef__event_same(arrival, &first))
-        return other_content(arrival, position, err);
+        return ef__id_conflict(arrival->event.id, position, err);
     *out = (ef_place){.seq = p->seq, .position = position, .duplicate = true};
     return EF_OK;
 }
@@ -215,7 +207,7 @@ static ef_status same_as_stored(sq_writer *w, const ef__arrival *arrival, int64_
             *out = (ef_place){
                 .seq = sqlite3_column_int64(stmt, 2), .position = position, .duplicate = true};
         else
-            st = other_content(arrival, position, err);
+            st = ef__id_conflict(arrival->event.id, position, err);
     }
     sqlite3_reset(stmt);
     return st;
