@@ -4,6 +4,7 @@
 #include "migrate.h"
 #include "route.h"
 #include "run.h"
+#include "workset.h"
 
 #include "../base/logger.h"
 
@@ -119,7 +120,8 @@ static ef_status read_lags(ef_engine *e, const ef__generation *a, const ef__gene
     return st;
 }
 
-/* May queries go to it? What the routed one lacks too is no step back. */
+/* May queries go to it? What the routed one lacks too is no step back. Two that are fed by the queue
+ * are equally far: what one of them cannot digest is on record, and no reason to stay. */
 static ef_status check_ready(ef_engine *e, const ef__generation *routed, const ef__generation *to,
                              int64_t lag_max, ef_error *err)
 {
@@ -133,6 +135,8 @@ static ef_status check_ready(ef_engine *e, const ef__generation *routed, const e
                                "generation %d of \"%.*s\" is not live yet: it lacks %" PRId64
                                " events; is a worker there?",
                                (int)to->number, EF_STR_ARG(to->name), lags[0]);
+    if (routed && ef__generation_by_queue(routed) && ef__generation_by_queue(to))
+        return EF_OK;
     if (lags[0] > lag_max && lags[0] > lags[1])
         return ef_fail_numbers(err, EF_CONFLICT, lag_max, lags[0],
                                "generation %d of \"%.*s\" is behind by %" PRId64

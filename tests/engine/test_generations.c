@@ -215,6 +215,8 @@ static void what_one_version_cannot_digest_is_not_missing_in_the_other(void **st
     CHECK_INT(0, old.unaccounted);
     CHECK_INT(0, new.lag);
     CHECK_INT(0, new.unaccounted);
+    OK(route(f, "switch", 2, 0));
+    OK(route(f, "rollback", 0, 0)); /* it is no reason to stay */
     fixture_close(f);
 }
 
