@@ -11,8 +11,9 @@
  *            append with ids may be repeated as it is
  * EF_BAD_INPUT  also: no token, or one that does not allow it
  *
- * Who acts is whom the token names: `who` of an act is not looked at. A client may be used by any
- * number of threads; its calls are made one after the other.
+ * Who acts is whom the token names, with the `actor` of the options beside it: `who` of an act is
+ * not looked at. A client may be used by any number of threads; its calls are made one after the
+ * other.
  *
  * Link with libeverfold-client and libeverfold.
  */
@@ -31,7 +32,9 @@ typedef struct ef_client_options {
     const char *url;     /* "http://127.0.0.1:7450", "https://events.example.org" */
     const char *token;   /* NULL: none */
     const char *ca_file; /* PEM of who signs its certificate; NULL: those of the system */
-    int64_t timeout_ms;  /* of a call, besides what it waits by itself; default 60,000 */
+    const char
+        *actor; /* the person for whom it asks, for the record: at most 64 bytes; NULL: none */
+    int64_t timeout_ms; /* of a call, besides what it waits by itself; default 60,000 */
 } ef_client_options;
 
 /* Nothing is sent yet. EF_BAD_INPUT: the URL is none, or a token would go in the clear to another
@@ -131,6 +134,18 @@ ef_status ef_client_outbox_replay(ef_client *client, const ef_outbox_act *act, e
 ef_status ef_client_lane_ls(ef_client *client, ef_lane_list *out, ef_error *err);
 ef_status ef_client_act_ls(ef_client *client, const ef_act_query *query, ef_act_list *out,
                            ef_error *err);
+
+ef_status ef_client_publisher_ls(ef_client *client, ef_publisher_list *out, ef_error *err);
+ef_status ef_client_publisher_get(ef_client *client, ef_str name, ef_publisher_list *out,
+                                  ef_error *err);
+/* Needs scope admin; pausing needs operate. */
+ef_status ef_client_publisher_set(ef_client *client, const ef_publisher *publisher, ef_error *err);
+ef_status ef_client_publisher_pause(ef_client *client, ef_str name, bool paused, ef_error *err);
+ef_status ef_client_publisher_remove(ef_client *client, ef_str name, bool discard,
+                                     int64_t *out_rows, ef_error *err);
+/* Of all times. */
+ef_status ef_client_published_count(ef_client *client, ef_str publisher, int64_t *out,
+                                    ef_error *err);
 
 ef_status ef_client_run_get(ef_client *client, ef_str id, ef_run_list *out, ef_error *err);
 ef_status ef_client_run_ls(ef_client *client, bool open_only, size_t limit, ef_run_list *out,

@@ -87,6 +87,29 @@ typedef struct ef_tick {
 ef_status ef_engine_work(ef_engine *engine, const ef_work_options *options, ef_tick *out,
                          ef_error *err);
 
+#define EF_COUNTED_BOUNDS 12
+
+/* How often something was at most bounds[i], and more than bounds[i - 1]; the last: more than all.
+ */
+typedef struct ef_histogram {
+    const int64_t *bounds;
+    int64_t counts[EF_COUNTED_BOUNDS + 1];
+    int64_t sum;
+} ef_histogram;
+
+/* What an engine has counted since it was opened. */
+typedef struct ef_engine_counts {
+    ef_histogram batch_events; /* events that were applied together, … */
+    ef_histogram batch_us;     /* … how long that took, with its commit, … */
+    ef_histogram fold_us;      /* … and how much of it the programs took */
+    int64_t retries;           /* events that failed, and will be tried again */
+    int64_t store_retries; /* batches given back because a store was not at hand: nothing failed */
+    int64_t quarantined;   /* events that failed for the last time: their streams wait */
+    int64_t leases_taken, leases_released, leases_lost;
+} ef_engine_counts;
+
+ef_status ef_engine_counted(ef_engine *engine, ef_engine_counts *out, ef_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -271,7 +271,8 @@ typedef struct ef_act {
     ef_str act; /* "requeue", "skip"; "switch", "rollback": lane is the projection, seq the number
                  * of the generation that queries went to before; "skipped@3": a worker let version
                  * 3 of the projection pass the event, which stays so in every build of it;
-                 * "on_error": seq is what the projection was told (ef_on_error) */
+                 * "on_error": seq is what the projection was told (ef_on_error); "deploy", "pause",
+                 * "resume", "rebuild", "retire": lane is the projection */
     ef_str who;
     ef_str reason;
     ef_str lane;

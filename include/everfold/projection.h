@@ -130,6 +130,18 @@ ef_status ef_projection_deploy_in_place(ef_engine *engine, const char *file_name
                                         ef_projection_list *out, ef_text *out_report,
                                         ef_error *err);
 
+/* A program to deploy; who asks and why are kept for good (ef_act_ls): "deploy". */
+typedef struct ef_deploy {
+    const char *file_name;
+    ef_str text;
+    bool in_place; /* as ef_projection_deploy_in_place */
+    ef_str who;    /* "": nobody; it leaves no record */
+    ef_str reason;
+} ef_deploy;
+
+ef_status ef_projection_deploy_by(ef_engine *engine, const ef_deploy *deploy,
+                                  ef_projection_list *out, ef_text *out_report, ef_error *err);
+
 /* "" lists all, routed ones first for each name. EF_NOT_FOUND for an unknown name. */
 ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *out, ef_error *err);
 /* Up to which position the generation that queries go to has everything of a tenant; NULL: of all.
@@ -152,9 +164,12 @@ typedef enum ef_on_error { EF_ON_ERROR_STOP, EF_ON_ERROR_SKIP } ef_on_error;
 ef_status ef_projection_on_error(ef_engine *engine, ef_str name, ef_on_error what, ef_str who,
                                  ef_str reason, ef_error *err);
 /* A paused one is read and queried as it stands. It goes on from there when it is resumed. What has
- * failed is tried again at once when it is resumed, paused or not. */
-ef_status ef_projection_pause(ef_engine *engine, ef_str name, ef_error *err);
-ef_status ef_projection_resume(ef_engine *engine, ef_str name, ef_error *err);
+ * failed is tried again at once when it is resumed, paused or not. Who asks and why are kept for
+ * good; nobody ("") leaves no record. */
+ef_status ef_projection_pause(ef_engine *engine, ef_str name, ef_str who, ef_str reason,
+                              ef_error *err);
+ef_status ef_projection_resume(ef_engine *engine, ef_str name, ef_str who, ef_str reason,
+                               ef_error *err);
 
 /* An event that a projection could not digest, and what became of it. */
 typedef struct ef_failure {

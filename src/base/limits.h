@@ -15,6 +15,7 @@
 #define EF_LIMIT_APPEND_BYTES (64 * 1024 * 1024) /* bytes of one append, held in memory at once */
 #define EF_LIMIT_BATCH_BYTES (256 * 1024 * 1024) /* what one read may hold; a read stops early */
 #define EF_LIMIT_GROUP_EVENTS 10000 /* events that share a commit: bounds how long it takes */
+#define EF_LIMIT_ACTOR_BYTES 64     /* the name of whoever operates: a line of a record shows it */
 #define EF_LIMIT_PARTITIONS 1024    /* leases a worker may have to renew */
 #define EF_LIMIT_LEASE_CALLS 4096   /* a worker gives back and takes every partition, twice over */
 #define EF_LIMIT_ERROR_BYTES 1000   /* of a stored last_error */

@@ -90,9 +90,13 @@ static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
     int rc;
 
     if (st == EF_OK)
-        st = cli_projection_deploy(c, path, ef__buf_str(text), cli_has(c, "in-place"),
-                                   cli_value(c, "on-error"), cli_value(c, "reason"), &deployed,
-                                   &report, &err);
+        st = cli_projection_deploy(c,
+                                   &(ef_deploy){.file_name = path,
+                                                .text = ef__buf_str(text),
+                                                .in_place = cli_has(c, "in-place"),
+                                                .who = cli_actor(c),
+                                                .reason = ef_str_from(cli_value(c, "reason"))},
+                                   cli_value(c, "on-error"), &deployed, &report, &err);
     if (st == EF_OK && !c->client)
         st = tell(c, ef__buf_str(text), &deployed, &err);
     rc = st == EF_OK ? 0 : refuse(c, path, &report, &err);

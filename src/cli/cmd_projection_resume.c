@@ -13,7 +13,7 @@ static int run_resume(cli *c)
 
     if (rc != 0)
         return rc;
-    if (cli_projection_resume(c, name, &err) != EF_OK)
+    if (cli_projection_resume(c, name, cli_actor(c), &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     return cli_show_projection(c, name);
 }

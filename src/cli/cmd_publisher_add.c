@@ -2,6 +2,7 @@
  * cmd_publisher_add.c - everfold publisher add NAME --to URL
  */
 #include "commands.h"
+#include "front.h"
 #include "publisher.h"
 
 #include <stdio.h>
@@ -75,10 +76,10 @@ static ef_status read_numbers(const cli *c, ef_publisher *p, ef_error *err)
 }
 
 /* Adding twice by mistake would send everything to another place. */
-static ef_status check_new(const cli *c, ef_str name, ef_error *err)
+static ef_status check_new(cli *c, ef_str name, ef_error *err)
 {
     ef_publisher_list found = {0};
-    ef_status st = ef_publisher_get(c->journal, name, &found, err);
+    ef_status st = cli_publisher_get(c, name, &found, err);
 
     ef_publisher_list_release(&found);
     if (st == EF_OK)
@@ -94,7 +95,7 @@ static void warn_if_nothing_goes_out(cli *c)
     ef_type_list types = {0};
     size_t published = 0;
 
-    if (ef_type_ls(c->journal, &types, NULL) != EF_OK)
+    if (cli_type_ls(c, &types, NULL) != EF_OK)
         return;
     for (size_t i = 0; i < types.count; i++)
         published += types.items[i].publish;
@@ -126,7 +127,7 @@ static int run_add(cli *c)
         st = check_new(c, p.name, &err);
     if (st == EF_OK) {
         err = (ef_error)EF_ERROR_INIT;
-        st = ef_publisher_set(c->journal, &p, &err);
+        st = cli_publisher_set(c, &p, &err);
     }
     if (st != EF_OK)
         return cli_fail(c, &err, NULL);
@@ -176,5 +177,4 @@ const cli_command cli_cmd_publisher_add = {
         "back its own stream only. Messages are CloudEvents in JSON; see docs/publishing.md.",
     .example = "everfold publisher add archive --to file:orders.ndjson --types 'order.*'",
     .run = run_add,
-    .local = true,
 };

@@ -2,6 +2,7 @@
  * cmd_publisher_ls.c - everfold publisher ls
  */
 #include "commands.h"
+#include "front.h"
 #include "publisher.h"
 
 static int run_ls(cli *c)
@@ -12,7 +13,7 @@ static int run_ls(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_publisher_ls(c->journal, &list, &err) != EF_OK)
+    if (cli_publisher_ls(c, &list, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     if (c->format == CLI_TABLE && list.count == 0)
         cli_say(c, "no publishers; add one with: everfold publisher add NAME --to URL");
@@ -30,5 +31,4 @@ const cli_command cli_cmd_publisher_ls = {
         "by: everfold outbox report --lane NAME",
     .example = "everfold publisher ls -o json",
     .run = run_ls,
-    .local = true,
 };

@@ -21,5 +21,4 @@ const cli_command cli_cmd_publisher_pause = {
     .more = "Go on with: everfold publisher resume NAME",
     .example = "everfold publisher pause mail",
     .run = run_pause,
-    .local = true,
 };

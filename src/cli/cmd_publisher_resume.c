@@ -21,5 +21,4 @@ const cli_command cli_cmd_publisher_resume = {
     .more = "What queued up meanwhile is delivered in its order.",
     .example = "everfold publisher resume mail",
     .run = run_resume,
-    .local = true,
 };

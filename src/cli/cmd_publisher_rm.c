@@ -2,6 +2,7 @@
  * cmd_publisher_rm.c - everfold publisher rm NAME
  */
 #include "commands.h"
+#include "front.h"
 #include "publisher.h"
 
 static int run_rm(cli *c)
@@ -12,8 +13,8 @@ static int run_rm(cli *c)
 
     if (rc != 0)
         return rc;
-    if (ef_publisher_remove(c->journal, ef_str_from(c->arguments[0]), cli_has(c, "discard"), &rows,
-                            &err) != EF_OK)
+    if (cli_publisher_remove(c, ef_str_from(c->arguments[0]), cli_has(c, "discard"), &rows, &err) !=
+        EF_OK)
         return cli_fail(c, &err, NULL);
     if (rows)
         cli_say(c, "%lld rows that were not published are thrown away", (long long)rows);
@@ -38,5 +39,4 @@ const cli_command cli_cmd_publisher_rm = {
     .more = "While something waits to be published it is refused, unless --discard is given.",
     .example = "everfold publisher rm mail --discard",
     .run = run_rm,
-    .local = true,
 };

@@ -22,5 +22,4 @@ const cli_command cli_cmd_publisher_show = {
     .arguments = arguments,
     .example = "everfold publisher show mail -o json",
     .run = run_show,
-    .local = true,
 };

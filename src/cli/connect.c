@@ -39,14 +39,16 @@ static ef_status open_client(cli *c, const char *url, ef_error *err)
 {
     ef__buf token = EF__BUF_INIT(TOKEN_BYTES_MAX);
     ef_str ca = ef__settings_text(c->settings, "ca_file");
-    char ca_file[PATH_MAX];
+    char ca_file[PATH_MAX], actor[PATH_MAX];
     ef_status st = read_token(c, &token, err);
 
     (void)snprintf(ca_file, sizeof(ca_file), "%.*s", EF_STR_ARG(ca));
+    (void)snprintf(actor, sizeof(actor), "%.*s", EF_STR_ARG(cli_actor(c)));
     if (st == EF_OK)
         st = ef_client_open(&(ef_client_options){.url = url,
                                                  .token = token.len > 0 ? token.ptr : NULL,
-                                                 .ca_file = ca.len > 0 ? ca_file : NULL},
+                                                 .ca_file = ca.len > 0 ? ca_file : NULL,
+                                                 .actor = actor},
                             &c->client, err);
     if (token.ptr)
         explicit_bzero(token.ptr, token.len);

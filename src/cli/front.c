@@ -114,16 +114,16 @@ ef_status cli_projection_failures(cli *c, ef_str name, bool resolved, size_t lim
                      : ef_projection_failures(c->engine, name, resolved, limit, out, err);
 }
 
-ef_status cli_projection_pause(cli *c, ef_str name, ef_error *err)
+ef_status cli_projection_pause(cli *c, ef_str name, ef_str who, ef_error *err)
 {
     return c->client ? ef_client_projection_pause(c->client, name, err)
-                     : ef_projection_pause(c->engine, name, err);
+                     : ef_projection_pause(c->engine, name, who, EF_STR(""), err);
 }
 
-ef_status cli_projection_resume(cli *c, ef_str name, ef_error *err)
+ef_status cli_projection_resume(cli *c, ef_str name, ef_str who, ef_error *err)
 {
     return c->client ? ef_client_projection_resume(c->client, name, err)
-                     : ef_projection_resume(c->engine, name, err);
+                     : ef_projection_resume(c->engine, name, who, EF_STR(""), err);
 }
 
 ef_status cli_projection_rebuild(cli *c, const ef_rebuild *rebuild, ef_run_list *out, ef_error *err)
@@ -289,19 +289,46 @@ ef_status cli_partition_sync(cli *c, const ef_partition_change *change, ef_parti
                      : ef_partition_sync(c->journal, change, out, err);
 }
 
+ef_status cli_publisher_ls(cli *c, ef_publisher_list *out, ef_error *err)
+{
+    return c->client ? ef_client_publisher_ls(c->client, out, err)
+                     : ef_publisher_ls(c->journal, out, err);
+}
+
+ef_status cli_publisher_get(cli *c, ef_str name, ef_publisher_list *out, ef_error *err)
+{
+    return c->client ? ef_client_publisher_get(c->client, name, out, err)
+                     : ef_publisher_get(c->journal, name, out, err);
+}
+
+ef_status cli_publisher_set(cli *c, const ef_publisher *publisher, ef_error *err)
+{
+    return c->client ? ef_client_publisher_set(c->client, publisher, err)
+                     : ef_publisher_set(c->journal, publisher, err);
+}
+
+ef_status cli_publisher_remove(cli *c, ef_str name, bool discard, int64_t *out_rows, ef_error *err)
+{
+    return c->client ? ef_client_publisher_remove(c->client, name, discard, out_rows, err)
+                     : ef_publisher_remove(c->journal, name, discard, out_rows, err);
+}
+
+ef_status cli_published_count(cli *c, ef_str name, int64_t *out, ef_error *err)
+{
+    return c->client ? ef_client_published_count(c->client, name, out, err)
+                     : ef_published_count(c->journal, name, 0, out, err);
+}
+
 /* --- where the two are not alike
  * ------------------------------------------------------------------- */
 
-ef_status cli_projection_deploy(cli *c, const char *path, ef_str text, bool in_place,
-                                const char *on_error, const char *reason, ef_projection_list *out,
-                                ef_text *out_report, ef_error *err)
+ef_status cli_projection_deploy(cli *c, const ef_deploy *deploy, const char *on_error,
+                                ef_projection_list *out, ef_text *out_report, ef_error *err)
 {
     if (c->client)
-        return ef_client_projection_deploy(c->client, text, in_place, ef_str_from(on_error),
-                                           ef_str_from(reason), out, err);
-    if (in_place)
-        return ef_projection_deploy_in_place(c->engine, path, text, out, out_report, err);
-    return ef_projection_deploy(c->engine, path, text, out, out_report, err);
+        return ef_client_projection_deploy(c->client, deploy->text, deploy->in_place,
+                                           ef_str_from(on_error), deploy->reason, out, err);
+    return ef_projection_deploy_by(c->engine, deploy, out, out_report, err);
 }
 
 ef_status cli_projection_as_of(cli *c, ef_str name, ef_str tenant, int64_t *out, ef_error *err)

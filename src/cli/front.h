@@ -39,8 +39,8 @@ ef_status cli_projection_scope(cli *c, ef_str name, ef_str tenant, ef_scope_list
                                ef_error *err);
 ef_status cli_projection_failures(cli *c, ef_str name, bool resolved, size_t limit,
                                   ef_failure_list *out, ef_error *err);
-ef_status cli_projection_pause(cli *c, ef_str name, ef_error *err);
-ef_status cli_projection_resume(cli *c, ef_str name, ef_error *err);
+ef_status cli_projection_pause(cli *c, ef_str name, ef_str who, ef_error *err);
+ef_status cli_projection_resume(cli *c, ef_str name, ef_str who, ef_error *err);
 ef_status cli_projection_rebuild(cli *c, const ef_rebuild *rebuild, ef_run_list *out,
                                  ef_error *err);
 ef_status cli_projection_verify(cli *c, ef_str projection, ef_str who, ef_str reason,
@@ -83,9 +83,8 @@ ef_status cli_partition_sync(cli *c, const ef_partition_change *change, ef_parti
 
 /* Deploy a program; `path` is for messages. A server is told `on_error` with the program; for a
  * store the caller does it afterwards. */
-ef_status cli_projection_deploy(cli *c, const char *path, ef_str text, bool in_place,
-                                const char *on_error, const char *reason, ef_projection_list *out,
-                                ef_text *out_report, ef_error *err);
+ef_status cli_projection_deploy(cli *c, const ef_deploy *deploy, const char *on_error,
+                                ef_projection_list *out, ef_text *out_report, ef_error *err);
 /* Up to where the projection has everything of a tenant. */
 ef_status cli_projection_as_of(cli *c, ef_str name, ef_str tenant, int64_t *out, ef_error *err);
 /* As ef_engine_run; a server's workers drive it, and it is only watched here. */
@@ -94,5 +93,12 @@ ef_status cli_engine_run(cli *c, ef_str id, const ef_run_options *options, ef_ru
 /* EF_UNSUPPORTED through a server. */
 ef_status cli_stream_head(cli *c, ef_str tenant, ef_str stream, int64_t *out_seq,
                           int64_t *out_position, ef_error *err);
+
+ef_status cli_publisher_ls(cli *c, ef_publisher_list *out, ef_error *err);
+ef_status cli_publisher_get(cli *c, ef_str name, ef_publisher_list *out, ef_error *err);
+ef_status cli_publisher_set(cli *c, const ef_publisher *publisher, ef_error *err);
+ef_status cli_publisher_remove(cli *c, ef_str name, bool discard, int64_t *out_rows, ef_error *err);
+/* How much of what was published is kept, of all times. */
+ef_status cli_published_count(cli *c, ef_str name, int64_t *out, ef_error *err);
 
 #endif

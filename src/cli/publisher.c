@@ -4,14 +4,15 @@
 #include "publisher.h"
 
 #include "crew.h"
+#include "front.h"
 
-static ef_status count_rows(const cli *c, ef_str name, ef_outbox_summary *out, int64_t *published,
+static ef_status count_rows(cli *c, ef_str name, ef_outbox_summary *out, int64_t *published,
                             ef_error *err)
 {
     ef_outbox_query query = {.lane = name, .any_tenant = true};
-    ef_status st = ef_outbox_summarise(c->journal, &query, out, err);
+    ef_status st = cli_outbox_summarise(c, &query, out, err);
 
-    return st == EF_OK ? ef_published_count(c->journal, name, 0, published, err) : st;
+    return st == EF_OK ? cli_published_count(c, name, published, err) : st;
 }
 
 static void print_json(cli *c, cli_list *list, bool one, const ef_publisher *p,
@@ -84,7 +85,7 @@ int cli_show_publisher(cli *c, ef_str name)
     ef_publisher_list list = {0};
     int rc;
 
-    if (ef_publisher_get(c->journal, name, &list, &err) != EF_OK)
+    if (cli_publisher_get(c, name, &list, &err) != EF_OK)
         rc = cli_fail(c, &err, "run: everfold publisher ls");
     else
         rc = cli_show_publishers(c, &list, true);
@@ -103,8 +104,9 @@ int cli_pause_publisher(cli *c, bool paused)
 
     if (rc != 0)
         return rc;
-    st = ef_publisher_get(c->journal, name, &list, &err);
-    if (st == EF_OK) {
+    st = c->client ? ef_client_publisher_pause(c->client, name, paused, &err)
+                   : ef_publisher_get(c->journal, name, &list, &err);
+    if (st == EF_OK && !c->client) {
         p = list.items[0];
         p.paused = paused;
         st = ef_publisher_set(c->journal, &p, &err);

@@ -6,6 +6,8 @@
  */
 #include "client_priv.h"
 
+#include "../base/limits.h"
+
 #include <curl/curl.h>
 
 #include <inttypes.h>
@@ -20,6 +22,7 @@
 struct ef_client {
     char *url; /* without a slash at its end */
     char *authorization;
+    char *actor;
     char *ca_file;
     int64_t timeout_ms;
     bool here; /* it is this machine */
@@ -64,6 +67,11 @@ static ef_status check_url(const ef_client_options *o, ef_error *err)
     for (const char *c = o->token; c && *c; c++)
         if (*c <= ' ' || *c > '~')
             return ef_fail(err, EF_BAD_INPUT, "the token has a character that no token has");
+    for (const char *c = o->actor; c && *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127 || strlen(o->actor) > EF_LIMIT_ACTOR_BYTES)
+            return ef_fail(err, EF_BAD_INPUT,
+                           "actor is not a name: up to %d bytes, without control characters",
+                           EF_LIMIT_ACTOR_BYTES);
     return EF_OK;
 }
 
@@ -79,9 +87,10 @@ static ef_status fill(ef_client *client, const ef_client_options *o, ef_error *e
     if (o->token && asprintf(&client->authorization, "Authorization: Bearer %s", o->token) < 0)
         client->authorization = NULL;
     client->ca_file = o->ca_file ? strdup(o->ca_file) : NULL;
+    client->actor = o->actor && *o->actor ? strdup(o->actor) : NULL;
     client->curl = curl_easy_init();
     if (!client->url || !client->curl || (o->token && !client->authorization) ||
-        (o->ca_file && !client->ca_file))
+        (o->ca_file && !client->ca_file) || (o->actor && *o->actor && !client->actor))
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a client");
     return EF_OK;
 }
@@ -126,6 +135,7 @@ void ef_client_close(ef_client *client)
         explicit_bzero(client->authorization, strlen(client->authorization));
     free(client->authorization);
     free(client->ca_file);
+    free(client->actor);
     free(client->url);
     pthread_mutex_destroy(&client->lock);
     free(client);
@@ -255,6 +265,7 @@ static ef_status make_headers(const ef_client *client, const ef__ask *call, stru
         (call->body.len > 0 &&
          !add_header(out, "Content-Type: %s", call->type ? call->type : "application/json")) ||
         (client->authorization && !add_header(out, "%s", client->authorization)) ||
+        (client->actor && !add_header(out, "Everfold-Actor: %s", client->actor)) ||
         (call->tenant.len > 0 && !add_header(out, "X-Tenant-Id: %s", tenant)))
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a call");
     return EF_OK;

@@ -558,6 +558,8 @@ ef_status ef__apply_run(ef_engine *e, ef__apply *apply, ef_error *err)
     size_t generations = apply->generation_count;
     ef__generation_change *changes =
         ef__arena_zalloc(&apply->arena, generations + 1, sizeof *changes);
+    const ef_clock *clock = e->options.clock;
+    int64_t began_us = clock->mono_us(clock->context), folded_us;
     work *works = NULL;
     ef_status st;
 
@@ -565,6 +567,7 @@ ef_status ef__apply_run(ef_engine *e, ef__apply *apply, ef_error *err)
     st = changes ? make_works(e, apply, &works, err) : no_memory(err);
     if (st == EF_OK)
         st = fold_all(works, generations, apply->event_count, err);
+    folded_us = clock->mono_us(clock->context);
     for (size_t g = 0; st == EF_OK && g < generations; g++)
         describe_change(&works[g], &changes[g]);
     if (st == EF_OK && apply->files)
@@ -572,8 +575,11 @@ ef_status ef__apply_run(ef_engine *e, ef__apply *apply, ef_error *err)
     if (st == EF_OK)
         st = commit(e, apply, changes, generations, err);
     ef__routes_outdate(e);
-    if (st == EF_OK)
+    if (st == EF_OK) {
         add_up(apply, works);
+        ef__count_batch(e, apply->event_count, clock->mono_us(clock->context) - began_us,
+                        folded_us - began_us);
+    }
     apply->tenants = changes && generations ? changes[0].tenants : NULL;
     apply->tenant_count = st == EF_OK && generations ? changes[0].tenant_count : 0;
     for (size_t g = 0; works && g < generations; g++)

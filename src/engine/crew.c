@@ -191,6 +191,7 @@ static ef_status make_calls(ef__crew *crew, ef_lease_call *calls, size_t count, 
 static void note_lost(const ef__crew *crew, int32_t partition, ef_tick *tick)
 {
     tick->lost_count++;
+    ef__count_transfer(crew->engine, EF__TRANSFER_LOST);
     ef__log(crew->engine->options.log, EF_LOG_WARN, "the lease of a partition was lost",
             EF_LOG_NUMBER_FIELD("partition", partition));
 }
@@ -208,12 +209,16 @@ static void learn(ef__crew *crew, const ef_lease_call *call, beat *b, ef_tick *t
         note_end(b, call->left_ms * 1000);
         b->wants = true;
     }
-    if (call->verb == EF_LEASE_RELEASE && call->status == EF_OK)
+    if (call->verb == EF_LEASE_RELEASE && call->status == EF_OK) {
         tick->released_count++;
-    else if (had && hold->token != had)
+        ef__count_transfer(crew->engine, EF__TRANSFER_RELEASED);
+    } else if (had && hold->token != had) {
         note_lost(crew, call->key.partition, tick);
-    if (got && hold->token != had)
+    }
+    if (got && hold->token != had) {
         tick->leased_count++;
+        ef__count_transfer(crew->engine, EF__TRANSFER_TAKEN);
+    }
 }
 
 /* What is no longer wanted goes first: whoever wants it may be waiting. */

@@ -435,29 +435,35 @@ ef_status ef__deploy_program(ef_engine *e, const ef__program *program, ef_str te
     return st;
 }
 
-static ef_status deploy_text(ef_engine *e, const char *file_name, ef_str text, bool in_place,
-                             ef_projection_list *out, ef_text *out_report, ef_error *err)
+ef_status ef_projection_deploy_by(ef_engine *e, const ef_deploy *deploy, ef_projection_list *out,
+                                  ef_text *out_report, ef_error *err)
 {
     ef__diagnostics *diagnostics;
     ef__program *program = NULL;
     ef_status st;
 
-    if (!e || !out)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
+    if (!e || !out || !deploy)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", !e ? "engine" : !out ? "out" : "deploy");
     if (e->options.read_only)
         return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
     if (out_report)
         *out_report = (ef_text){0};
-    st = out_report ? ef_program_check(file_name, text, EF_TEXT_PLAIN, out_report, err) : EF_OK;
+    st = out_report
+             ? ef_program_check(deploy->file_name, deploy->text, EF_TEXT_PLAIN, out_report, err)
+             : EF_OK;
     diagnostics = malloc(sizeof *diagnostics);
     if (st == EF_OK && !diagnostics)
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out while deploying");
     if (st == EF_OK)
-        st = ef__program_compile(ef_str_from(file_name), text, &program, diagnostics, err);
+        st = ef__program_compile(ef_str_from(deploy->file_name), deploy->text, &program,
+                                 diagnostics, err);
     free(diagnostics);
     if (st == EF_OK)
-        st = in_place ? ef__deploy_in_place(e, program, text, err)
-                      : ef__deploy_program(e, program, text, err);
+        st = deploy->in_place ? ef__deploy_in_place(e, program, deploy->text, err)
+                              : ef__deploy_program(e, program, deploy->text, err);
+    if (st == EF_OK)
+        st = ef__engine_note(e, "deploy", ef__program_name(program), deploy->who, deploy->reason,
+                             err);
     if (st == EF_OK)
         st = ef_projection_ls(e, ef__program_name(program), out, err);
     ef__program_close(program);
@@ -467,13 +473,16 @@ static ef_status deploy_text(ef_engine *e, const char *file_name, ef_str text, b
 ef_status ef_projection_deploy(ef_engine *e, const char *file_name, ef_str text,
                                ef_projection_list *out, ef_text *out_report, ef_error *err)
 {
-    return deploy_text(e, file_name, text, false, out, out_report, err);
+    return ef_projection_deploy_by(e, &(ef_deploy){.file_name = file_name, .text = text}, out,
+                                   out_report, err);
 }
 
 ef_status ef_projection_deploy_in_place(ef_engine *e, const char *file_name, ef_str text,
                                         ef_projection_list *out, ef_text *out_report, ef_error *err)
 {
-    return deploy_text(e, file_name, text, true, out, out_report, err);
+    return ef_projection_deploy_by(
+        e, &(ef_deploy){.file_name = file_name, .text = text, .in_place = true}, out, out_report,
+        err);
 }
 
 /* --- pause and resume
@@ -502,7 +511,9 @@ static ef_status set_states(ef_engine *e, const ef__generation_list *list, bool 
     return st;
 }
 
-static ef_status set_state(ef_engine *e, ef_str name, bool pause, ef_error *err)
+/* Noted before it is done: a crash in between leaves a record too many, and not one too few. */
+static ef_status set_state(ef_engine *e, ef_str name, bool pause, ef_str who, ef_str reason,
+                           ef_error *err)
 {
     ef__generation_list list = {0};
     ef_status st = EF_CONFLICT;
@@ -517,6 +528,8 @@ static ef_status set_state(ef_engine *e, ef_str name, bool pause, ef_error *err)
             st = ef_fail(err, EF_NOT_FOUND,
                          "there is no projection \"%.*s\"; see: everfold projection ls",
                          EF_STR_ARG(name));
+        if (st == EF_OK && tries == 0)
+            st = ef__engine_note(e, pause ? "pause" : "resume", name, who, reason, err);
         if (st == EF_OK)
             st = set_states(e, &list, pause, err);
     }
@@ -527,12 +540,12 @@ static ef_status set_state(ef_engine *e, ef_str name, bool pause, ef_error *err)
     return st;
 }
 
-ef_status ef_projection_pause(ef_engine *e, ef_str name, ef_error *err)
+ef_status ef_projection_pause(ef_engine *e, ef_str name, ef_str who, ef_str reason, ef_error *err)
 {
-    return set_state(e, name, true, err);
+    return set_state(e, name, true, who, reason, err);
 }
 
-ef_status ef_projection_resume(ef_engine *e, ef_str name, ef_error *err)
+ef_status ef_projection_resume(ef_engine *e, ef_str name, ef_str who, ef_str reason, ef_error *err)
 {
-    return set_state(e, name, false, err);
+    return set_state(e, name, false, who, reason, err);
 }

@@ -248,6 +248,16 @@ ef_status ef__engine_routed(ef_engine *e, ef_str name, ef__generation_list *list
     return st;
 }
 
+ef_status ef__engine_note(ef_engine *e, const char *act, ef_str projection, ef_str who,
+                          ef_str reason, ef_error *err)
+{
+    if (who.len == 0)
+        return EF_OK;
+    return ef_act_add(
+        e->journal,
+        &(ef_act){.act = ef_str_from(act), .who = who, .reason = reason, .lane = projection}, err);
+}
+
 /* --- inline --------------------------------------------------------------------------------------
  */
 

@@ -4,6 +4,7 @@
 #ifndef EF_ENGINE_ENGINE_PRIV_H
 #define EF_ENGINE_ENGINE_PRIV_H
 
+#include "count.h"
 #include "crew.h"
 #include "function.h"
 
@@ -74,6 +75,7 @@ struct ef_engine {
     ef_views *views;
     bool joined; /* journal and views are in one database: an apply and its mark are one commit */
     char worker[80];
+    ef__counts counts;
     pthread_mutex_t lock; /* of what follows */
     ef__compiled *compiled;
     ef__function *functions;
@@ -141,6 +143,10 @@ void ef__live_set_release(ef__live_set *set);
  */
 ef_status ef__deploy_program(ef_engine *engine, const ef__program *program, ef_str text,
                              ef_error *err);
+
+/* Keep who did what to a projection, and why. Nobody ("") leaves no record. */
+ef_status ef__engine_note(ef_engine *engine, const char *act, ef_str projection, ef_str who,
+                          ef_str reason, ef_error *err);
 
 /* The generation that queries for `name` go to; EF_NOT_FOUND. `list` owns it. */
 ef_status ef__engine_routed(ef_engine *engine, ef_str name, ef__generation_list *list,

@@ -336,6 +336,8 @@ ef_status ef_projection_retire(ef_engine *e, const ef_route *route, int64_t *out
                            "queries for \"%.*s\" go to version %d: switch to another first",
                            EF_STR_ARG(route->projection), (int)route->version)
                  : not_there(route, err);
+    if (st == EF_OK)
+        st = ef__engine_note(e, "retire", route->projection, route->who, route->reason, err);
     if (out_count)
         *out_count = count;
     ef__generation_list_release(&list);

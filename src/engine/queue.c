@@ -68,15 +68,18 @@ static ef_status settle(const pass *p, void *connection, const ef_exception *exc
 static ef_status complete(void *context, void *connection, ef_error *err)
 {
     pass *p = context;
-    size_t most = p->apply.event_count * p->apply.generation_count;
+    size_t most = p->apply.event_count * p->apply.generation_count, count = 0;
     ef_exception *exceptions = malloc((most + 1) * sizeof *exceptions);
     ef_status st = exceptions ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 
     if (st == EF_OK)
         st = ef__crew_keep(&p->engine->crew, p->tick, err); /* a large batch may have taken long */
     if (st == EF_OK)
-        st = settle(p, connection, exceptions,
-                    ef__exceptions_collect(p->engine, &p->apply, exceptions), err);
+        count = ef__exceptions_collect(p->engine, &p->apply, exceptions);
+    if (st == EF_OK)
+        st = settle(p, connection, exceptions, count, err);
+    if (st == EF_OK)
+        ef__count_exceptions(p->engine, exceptions, count);
     p->completed = st == EF_OK;
     free(exceptions);
     return st;
@@ -232,6 +235,7 @@ static void note_failure(ef_engine *e, ef_status st)
 {
     const ef_clock *clock = e->options.clock;
 
+    ef__count_store_retry(e, st);
     if (st != EF_OK && st != EF_LEASE_LOST && st != EF_CONFLICT)
         e->failed_us = clock->mono_us(clock->context);
 }

@@ -426,18 +426,23 @@ static ef_status request(ef_engine *e, const ef_run *run, const ef__detail *deta
 ef_status ef_projection_rebuild(ef_engine *e, const ef_rebuild *rebuild, ef_run_list *out,
                                 ef_error *err)
 {
+    ef_status st;
+
     if (!e || !rebuild)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "rebuild" : "engine");
     if (rebuild->in_place && rebuild->no_switch)
         return ef_fail(err, EF_BAD_INPUT, "in place there is nothing to switch to");
-    return request(e,
-                   &(ef_run){.mode = EF_RUN_REBUILD,
-                             .projection = rebuild->projection,
-                             .total = -1,
-                             .reason = rebuild->reason,
-                             .requester = rebuild->who},
-                   &(ef__detail){.in_place = rebuild->in_place, .no_switch = rebuild->no_switch},
-                   out, err);
+    st = request(e,
+                 &(ef_run){.mode = EF_RUN_REBUILD,
+                           .projection = rebuild->projection,
+                           .total = -1,
+                           .reason = rebuild->reason,
+                           .requester = rebuild->who},
+                 &(ef__detail){.in_place = rebuild->in_place, .no_switch = rebuild->no_switch}, out,
+                 err);
+    return st == EF_OK ? ef__engine_note(e, "rebuild", rebuild->projection, rebuild->who,
+                                         rebuild->reason, err)
+                       : st;
 }
 
 ef_status ef_projection_verify(ef_engine *e, ef_str projection, ef_str who, ef_str reason,

@@ -147,6 +147,8 @@ static ef_status settle(const attempt *a, const ef__apply *apply, ef_error *err)
     for (size_t i = 0; i < a->count; i++)
         count += row_after(a, &a->items[i], left_over(a, apply, i), &a->exceptions[count]);
     ef_status st = write_rows(a, a->exceptions, count, err);
+    if (st == EF_OK)
+        ef__count_exceptions(a->engine, a->exceptions, count);
     for (size_t i = 0; st == EF_OK && i < a->count; i++)
         for (size_t g = 0; st == EF_OK && !a->items[i].follows && g < a->generation_count; g++)
             if (apply->results[g * a->count + i].verdict == EF__VERDICT_DEFERRED)
@@ -204,8 +206,10 @@ static ef_status try_items(const attempt *a, ef_error *err)
         apply.fences = fences.items;
         apply.fence_count = fences.count;
         st = ef__apply_run(a->engine, &apply, err);
-        if (st != EF_OK)
+        if (st != EF_OK) {
             give_back(a, st);
+            ef__count_store_retry(a->engine, st);
+        }
     }
     if (st == EF_OK) {
         a->tick->claimed += (int64_t)a->count;

@@ -91,6 +91,26 @@ static ef_status check_who(ef__request *r, ef_error *err)
     return refuse(r, STATUS_UNAUTHORIZED, st);
 }
 
+/* A person behind the token says who it is. That is a claim, and stands beside what is known. */
+static ef_status name_actor(ef__request *r, ef_error *err)
+{
+    ef_str actor = ef__request_header(r, "Everfold-Actor");
+    char known[sizeof r->who.name];
+
+    if (actor.len == 0)
+        return EF_OK;
+    for (size_t i = 0; i < actor.len; i++)
+        if (actor.len > EF_LIMIT_ACTOR_BYTES || (unsigned char)actor.ptr[i] < ' ' ||
+            actor.ptr[i] == 127 || !ef__utf8_valid(actor))
+            return ef_fail(err, EF_BAD_INPUT,
+                           "Everfold-Actor is not a name: up to %d bytes of UTF-8, without "
+                           "control characters",
+                           EF_LIMIT_ACTOR_BYTES);
+    memcpy(known, r->who.name, sizeof known);
+    (void)snprintf(r->who.name, sizeof r->who.name, "%.*s (%.80s)", EF_STR_ARG(actor), known);
+    return EF_OK;
+}
+
 static ef_status check_scope(ef__request *r, ef_error *err)
 {
     unsigned scope = r->route->scope;
@@ -163,6 +183,8 @@ ef_status ef__dispatch_begin(ef__request *r)
     if (found != EF_OK)
         return found;
     st = check_scope(r, &r->error);
+    if (st == EF_OK)
+        st = name_actor(r, &r->error);
     return st == EF_OK ? choose_tenant(r, &r->error) : st;
 }
 

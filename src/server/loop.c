@@ -144,6 +144,7 @@ void ef__loop_stop(ef__server *server)
     if (loop->running) {
         ef__loop_wake(loop);
         (void)pthread_join(loop->thread, NULL);
+        (void)go_on(loop); /* what came in its last round: the library ends with none suspended */
     }
     if (loop->wake >= 0)
         (void)close(loop->wake);

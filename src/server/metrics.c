@@ -262,6 +262,52 @@ static void write_publishers(ef__buf *out, ef_engine *engine)
     free(is);
 }
 
+/* `per` of its unit are one of the metric's: 1,000,000 where it counts microseconds. */
+static void write_counted(ef__buf *out, const char *name, const char *help, const ef_histogram *h,
+                          int64_t per)
+{
+    int64_t total = 0;
+
+    family(out, name, "histogram", help);
+    for (size_t i = 0; i <= EF_COUNTED_BOUNDS; i++) {
+        total += h->counts[i];
+        if (i < EF_COUNTED_BOUNDS)
+            ef__buf_printf(out, "everfold_%s_bucket{le=\"%g\"} %" PRId64 "\n", name,
+                           (double)h->bounds[i] / (double)per, total);
+        else
+            ef__buf_printf(out, "everfold_%s_bucket{le=\"+Inf\"} %" PRId64 "\n", name, total);
+    }
+    ef__buf_printf(out, "everfold_%s_sum %.6f\neverfold_%s_count %" PRId64 "\n", name,
+                   (double)h->sum / (double)per, name, total);
+}
+
+/* What the workers of this process did. */
+static ef_status write_engine(ef__buf *out, ef_engine *engine, ef_error *err)
+{
+    ef_engine_counts c;
+    ef_status st = ef_engine_counted(engine, &c, err);
+
+    if (st != EF_OK)
+        return st;
+    write_counted(out, "projection_batch_events", "Events that were applied together.",
+                  &c.batch_events, 1);
+    write_counted(out, "projection_batch_duration_seconds", "Time a batch took, with its commit.",
+                  &c.batch_us, 1000000);
+    write_counted(out, "handler_duration_seconds", "Time of a batch that the programs took.",
+                  &c.fold_us, 1000000);
+    family(out, "projection_retries_total", "counter",
+           "Events to be tried again after a failure; and batches, for a store was not at hand.");
+    labelled(out, "projection_retries_total", "class", EF_STR("permanent"), c.retries);
+    labelled(out, "projection_retries_total", "class", EF_STR("store"), c.store_retries);
+    family(out, "quarantine_total", "counter", "Events that failed for the last time.");
+    number(out, "quarantine_total", c.quarantined);
+    family(out, "lease_transfers_total", "counter", "Leases of partitions that came or went.");
+    labelled(out, "lease_transfers_total", "reason", EF_STR("taken"), c.leases_taken);
+    labelled(out, "lease_transfers_total", "reason", EF_STR("released"), c.leases_released);
+    labelled(out, "lease_transfers_total", "reason", EF_STR("lost"), c.leases_lost);
+    return EF_OK;
+}
+
 /* --- the stores ---------------------------------------------------------------------------------
  */
 
@@ -492,6 +538,8 @@ static ef_status metrics(ef__request *r, ef_error *err)
     write_traces(&r->out, server);
     write_posts(&r->out, server);
     write_publishers(&r->out, server->options.engine);
+    if (st == EF_OK)
+        st = write_engine(&r->out, server->options.engine, err);
     if (st == EF_OK)
         st = write_journal(&r->out, server->options.journal, err);
     if (st == EF_OK)

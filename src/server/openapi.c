@@ -161,6 +161,19 @@ static const schema schemas[] = {
     {"Streams", NULL,
      OBJECT("\"streams\":" LIST("StreamHead") ",\"next\":" TEXT_OR_NULL, "\"streams\",\"next\""),
      NULL},
+    {"Publisher", &ef__shape_publisher,
+     "\"pending\":" INTEGER ",\"processing\":" INTEGER ",\"failed\":" INTEGER ",\"dead\":" INTEGER
+     ",\"blocked\":" INTEGER ",\"kept\":" INTEGER,
+     "\"pending\",\"processing\",\"failed\",\"dead\",\"blocked\",\"kept\""},
+    {"Publishers", NULL, LIST("Publisher"), NULL},
+    {"NewPublisher", NULL,
+     OBJECT("\"url\":" TEXT ",\"types\":" TEXT ",\"partition_by\":" TEXT ",\"retry_ms\":" INTEGER
+            ",\"attempts_max\":" INTEGER ",\"retain_ms\":" INTEGER ",\"timeout_ms\":" INTEGER
+            ",\"file_bytes\":" INTEGER ",\"file_count\":" INTEGER ",\"in_flight\":" INTEGER
+            ",\"secret\":" TEXT ",\"allow_private\":" BOOLEAN ",\"paused\":" BOOLEAN,
+            "\"url\""),
+     NULL},
+    {"Discarded", NULL, OBJECT("\"discarded\":" INTEGER, "\"discarded\""), NULL},
     {"Token", NULL, OBJECT(TOKEN, TOKEN_NEEDED), NULL},
     {"Tokens", NULL, LIST("Token"), NULL},
     {"NewToken", NULL,

@@ -64,6 +64,7 @@ extern const ef__route ef__routes_overview[];
 extern const ef__route ef__routes_trial[];
 extern const ef__route ef__routes_history[];
 extern const ef__route ef__routes_monitor[];
+extern const ef__route ef__routes_publishers[];
 extern const ef__route ef__routes_tokens[];
 extern const ef__route ef__routes_streams[];
 extern const ef__route *const ef__route_tables[]; /* all of them; ends in NULL */

@@ -35,8 +35,6 @@ static ef_status retire(ef__request *r, ef_error *err)
     route.generation = (int32_t)generation;
     if (st == EF_OK)
         st = ef_projection_retire(r->server->options.engine, &route, &count, err);
-    if (st == EF_OK)
-        st = ef__request_note(r, "retire", r->parts[0], route.reason, err);
     if (st == EF_OK) {
         ef__json_open(&w, '{');
         ef__json_key(&w, "retired");

@@ -135,12 +135,15 @@ static ef_status deploy(ef__request *r, ef_error *err)
         return ef_fail(err, EF_BAD_INPUT, "the program is of projection '%s', the path says '%.*s'",
                        name, EF_STR_ARG(r->parts[0]));
     if (st == EF_OK)
-        st = (in_place ? ef_projection_deploy_in_place : ef_projection_deploy)(
-            r->server->options.engine, "program", text, &deployed, &report, err);
+        st = ef_projection_deploy_by(r->server->options.engine,
+                                     &(ef_deploy){.file_name = "program",
+                                                  .text = text,
+                                                  .in_place = in_place,
+                                                  .who = ef_str_from(r->who.name),
+                                                  .reason = reason},
+                                     &deployed, &report, err);
     ef_projection_list_release(&deployed);
     ef_text_release(&report);
-    if (st == EF_OK)
-        st = ef__request_note(r, "deploy", r->parts[0], EF_STR(""), err);
     if (st == EF_BAD_INPUT) {
         err->status = st;
         write_mistakes(r, text, err);
@@ -175,9 +178,8 @@ static ef_status pause_it(ef__request *r, ef_error *err)
     ef_status st = read_reason(r, "reason", &body, &reason, err);
 
     if (st == EF_OK)
-        st = ef_projection_pause(r->server->options.engine, r->parts[0], err);
-    if (st == EF_OK)
-        st = ef__request_note(r, "pause", r->parts[0], reason, err);
+        st = ef_projection_pause(r->server->options.engine, r->parts[0], ef_str_from(r->who.name),
+                                 reason, err);
     return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
 }
 
@@ -188,9 +190,8 @@ static ef_status resume(ef__request *r, ef_error *err)
     ef_status st = read_reason(r, "reason", &body, &reason, err);
 
     if (st == EF_OK)
-        st = ef_projection_resume(r->server->options.engine, r->parts[0], err);
-    if (st == EF_OK)
-        st = ef__request_note(r, "resume", r->parts[0], reason, err);
+        st = ef_projection_resume(r->server->options.engine, r->parts[0], ef_str_from(r->who.name),
+                                  reason, err);
     return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
 }
 
@@ -215,8 +216,6 @@ static ef_status rebuild(ef__request *r, ef_error *err)
         st = ef__member_bool(body, "no_switch", &asked.no_switch, err);
     if (st == EF_OK)
         st = ef_projection_rebuild(r->server->options.engine, &asked, &runs, err);
-    if (st == EF_OK)
-        st = ef__request_note(r, "rebuild", r->parts[0], asked.reason, err);
     if (st == EF_OK)
         write_run(r, &runs);
     ef_run_list_release(&runs);

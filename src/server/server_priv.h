@@ -18,7 +18,8 @@ typedef struct ef__principal {
     unsigned scopes;
     bool bound; /* to `tenant` */
     char tenant[256];
-    char name[80];  /* for acts and logs: the token's id, or "loopback" */
+    char name[160]; /* for acts and logs: "token ID" or "loopback"; with the name that the caller
+                     * goes by, "alice (token ID)" */
     char token[40]; /* the token's id; "": it came without one */
 } ef__principal;
 

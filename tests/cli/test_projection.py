@@ -69,7 +69,9 @@ class Projection(Case):
         self.assertEqual(("skip", 1), (told["on_error"], told["generation"]))
         self.assertEqual("skip", self.deploy()["on_error"])
         self.assertIn("on error    skip\n", self.ok("projection", "show", "counter").out)
-        act, = self.ok("act", "ls", "-o", "json").json()
+        acts = self.ok("act", "ls", "-o", "json").json()
+        self.assertEqual(["deploy", "on_error", "deploy", "deploy"], [act["act"] for act in acts])
+        act = acts[1]
         self.assertEqual(("on_error", "counter", "late is worse"), (act["act"], act["lane"], act["reason"]))
         self.ok("projection", "deploy", self.path, "--on-error", "stop")
         self.assertEqual("stop", self.show()["on_error"])

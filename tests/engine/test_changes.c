@@ -146,11 +146,11 @@ TEST(a_paused_projection_tells_when_it_has_come_up)
     append(f, "s", "added", "{\"of\":\"a\",\"good\":1}");
     drain(f);
     CHECK_TEXT("a", told(f, &place, 100));
-    OK(ef_projection_pause(f->engine, EF_STR("sums"), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("sums"), EF_STR(""), EF_STR(""), &f->err));
     append(f, "s", "added", "{\"of\":\"b\",\"good\":1}");
     drain(f);
     CHECK_TEXT("", told(f, &place, 100));
-    OK(ef_projection_resume(f->engine, EF_STR("sums"), &f->err));
+    OK(ef_projection_resume(f->engine, EF_STR("sums"), EF_STR(""), EF_STR(""), &f->err));
     drain(f);
     CHECK_TEXT("b", told(f, &place, 100));
     CHECK_TEXT("2", text_of(&place));

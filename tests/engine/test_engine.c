@@ -271,12 +271,16 @@ TEST(a_projection_that_was_paused_misses_nothing)
     drain(&b);
     append(&b, "s", "a", "{}");
     drain(&b);
-    CHECK_STATUS(EF_OK, ef_projection_pause(b.engine, EF_STR("counts"), &b.err), &b.err);
+    CHECK_STATUS(EF_OK,
+                 ef_projection_pause(b.engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &b.err),
+                 &b.err);
     append(&b, "s", "a", "{}");
     append(&b, "s", "a", "{}");
     drain(&b);
     check_view(&b, "counts", "a", "{\"n\":1}");
-    CHECK_STATUS(EF_OK, ef_projection_resume(b.engine, EF_STR("counts"), &b.err), &b.err);
+    CHECK_STATUS(EF_OK,
+                 ef_projection_resume(b.engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &b.err),
+                 &b.err);
     drain(&b);
     append(&b, "s", "a", "{}");
     drain(&b);

@@ -349,7 +349,7 @@ static void a_paused_projection_is_not_rebuilt(void **state)
 
     (void)state;
     start(f);
-    OK(ef_projection_pause(f->engine, EF_STR("sums"), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("sums"), EF_STR(""), EF_STR(""), &f->err));
     REFUSED(EF_CONFLICT,
             ef_projection_rebuild(f->engine, &(ef_rebuild){.projection = EF_STR("sums")}, &runs,
                                   &f->err));

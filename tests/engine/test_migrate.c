@@ -294,12 +294,12 @@ static void a_migration_goes_on_after_a_pause(void **state)
     start(f, TALLY, VIEWS);
     OK(in_place(f, TALLY_2));
     tick(f);
-    OK(ef_projection_pause(f->engine, EF_STR("tally"), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("tally"), EF_STR(""), EF_STR(""), &f->err));
     drain(f);
     CHECK_TEXT("2 1 paused 1200", told(f));
     CHECK_TEXT("{\"counts\":{\"seen\":1},\"n\":1}", view_data(f, "tally", "v1199"));
     REFUSED(EF_CONFLICT, in_place(f, HEAD_2 ON_ADDED_2));
-    OK(ef_projection_resume(f->engine, EF_STR("tally"), &f->err));
+    OK(ef_projection_resume(f->engine, EF_STR("tally"), EF_STR(""), EF_STR(""), &f->err));
     CHECK_TEXT("2 1 migrating 1200", told(f));
     drain(f);
     CHECK_TEXT("2 1 live 1200", told(f));
@@ -467,11 +467,11 @@ static void one_that_is_paused_or_has_a_run_or_is_migrated_is_refused(void **sta
 
     (void)state;
     start(f, TALLY, VIEWS);
-    OK(ef_projection_pause(f->engine, EF_STR("tally"), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("tally"), EF_STR(""), EF_STR(""), &f->err));
     REFUSED(EF_CONFLICT, in_place(f, TALLY_2));
     CHECK(strstr(f->err.text, "is paused") != NULL);
     CHECK_TEXT("1 1 paused 1200", told(f));
-    OK(ef_projection_resume(f->engine, EF_STR("tally"), &f->err));
+    OK(ef_projection_resume(f->engine, EF_STR("tally"), EF_STR(""), EF_STR(""), &f->err));
     drain(f);
     OK(ef_projection_verify(f->engine, EF_STR("tally"), EF_STR("ana"), (ef_str){0}, &runs,
                             &f->err));

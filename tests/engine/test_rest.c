@@ -218,9 +218,9 @@ static void a_stop_a_deploy_and_a_resume_are_noticed_at_once(void **state)
     while (!is_live(f, "counts") && real_ms() < until)
         nap();
     CHECK(is_live(f, "counts"));
-    OK(ef_projection_pause(f->engine, EF_STR("counts"), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &f->err));
     CHECK(!is_live(f, "counts"));
-    OK(ef_projection_resume(f->engine, EF_STR("counts"), &f->err));
+    OK(ef_projection_resume(f->engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &f->err));
     while (!is_live(f, "counts") && real_ms() < until)
         nap();
     CHECK(is_live(f, "counts"));

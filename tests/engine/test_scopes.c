@@ -272,11 +272,11 @@ TEST(a_failed_one_is_tried_at_once_when_it_is_resumed)
     start(f);
     append_mixed(f);
     let_fail(f);
-    OK(ef_projection_resume(f->engine, EF_STR("counts"), &f->err));
+    OK(ef_projection_resume(f->engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &f->err));
     drain(f);
     check_scope(f, "b", "retrying", 5, 2, 1); /* it begins to count anew */
     g_broken = false;
-    OK(ef_projection_resume(f->engine, EF_STR("counts"), &f->err));
+    OK(ef_projection_resume(f->engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &f->err));
     drain(f);
     check_joined(f);
     fixture_close(f);
@@ -334,14 +334,14 @@ TEST(a_paused_one_keeps_its_places)
     start(f);
     append_mixed(f);
     drain(f);
-    OK(ef_projection_pause(f->engine, EF_STR("counts"), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &f->err));
     append_mixed(f);
     pass_time(f, 60 * SECOND);
     drain(f);
     check_scope(f, "a", "paused", 8, 4, 0);
     check_scope(f, "b", "paused", 5, 6, 1);
     g_broken = false;
-    OK(ef_projection_resume(f->engine, EF_STR("counts"), &f->err));
+    OK(ef_projection_resume(f->engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &f->err));
     drain(f);
     check_joined(f);
     fixture_close(f);

@@ -196,9 +196,11 @@ static ef_status explain_view(run *r)
 
 static ef_status pause_and_resume(run *r)
 {
-    ef_status st = ef_projection_pause(r->engine, EF_STR("sums"), &r->err);
+    ef_status st = ef_projection_pause(r->engine, EF_STR("sums"), EF_STR(""), EF_STR(""), &r->err);
 
-    return st == EF_OK ? ef_projection_resume(r->engine, EF_STR("sums"), &r->err) : st;
+    return st == EF_OK
+               ? ef_projection_resume(r->engine, EF_STR("sums"), EF_STR(""), EF_STR(""), &r->err)
+               : st;
 }
 
 static ef_status verify(run *r)

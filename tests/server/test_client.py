@@ -43,6 +43,8 @@ class Alike(Case):
                        headers={"X-Tenant-Id": "other"})
         wait_until(lambda: cls.server.ask("GET", "/v1/views/customers/c-3?current&wait=5s").status == 200)
         wait_until(lambda: len(cls.server.ask("GET", "/v1/projections/strict/failures").json()) >= 3)
+        cls.server.ask("PUT", "/v1/publishers/shelf", {"url": "file:/dev/null", "types": "order.*",
+                                                       "retain_ms": 0, "attempts_max": 3, "paused": True})
         cls.ran = cls.server.ask("POST", "/v1/projections/customers:rebuild",
                                  {"reason": "a test", "no_switch": True}).json()["id"]
         wait_until(lambda: cls.server.ask("GET", f"/v1/runs/{cls.ran}").json()["state"] == "completed")
@@ -77,6 +79,7 @@ class Alike(Case):
             "worker ls", "partition ls", "replay --dry-run", "replay --validate --projection strict",
             "replay --dry-run --stream o-1 --after-seq 1 --from-date 2020-01-01",
             "projection diff customers --generations 1,2", "partition sync --dry-run --count 32", "status",
+            "publisher ls", "publisher show shelf",
         ]
         for command in reads:
             for form in ("table", "json") if command != "event ls o-1" else ("table", "json", "ndjson"):
@@ -91,7 +94,9 @@ class Alike(Case):
                 ("event append o-1 --type t --data {} --expected-seq 1", 4),
                 ("event append o-1 --type t --data {} --id e-1", 4),
                 ("view get customers c-1 --at-least nonsense", 2),
-                ("projection switch customers --generation 99", 3),
+                ("projection switch customers --generation 99", 3), ("publisher show nobody", 3),
+                ("publisher rm nobody", 3), ("publisher add shelf --to file:/dev/null", 4),
+                ("publisher add odd --to gopher://x", 2),
                 ("projection wait customers --position 9999 --timeout 10ms", 5)):
             for form in ("table", "json"):
                 with self.subTest(command=command, form=form):
@@ -110,12 +115,30 @@ class Alike(Case):
                         "type set order.placed --intent replay_only --publish no",
                         "type set order.placed --intent projection_and_replay --publish yes",
                         f"projection deploy {program}", "projection pause customers", "partition sync --count 16 --prune",
+                        "publisher add own --to file:/dev/null --types a* --retain 5m --replace",
+                        "publisher pause own", "publisher resume own",
                         "outbox requeue-dead --lane strict", "gaps repair"):
             with self.subTest(command=command):
                 self.both(*command.split(), "-o", "json")
         done = run("projection", "resume", "customers", "--server", self.server.url)
         self.assertEqual(0, done.returncode, done.stderr)
         wait_until(lambda: self.get("/v1/projections/customers").json()["state"] == "live")
+
+    def test_acts_are_recorded_alike_and_name_the_person(self):
+        program = self.server.dir / "noted.fold"
+        program.write_text(CUSTOMERS.replace("customers", "noted"))
+        done = []
+        for where in (("--data", str(self.server.data)), ("--server", self.server.url)):
+            for command in (f"projection deploy {program}", "projection pause noted", "projection resume noted",
+                            "projection rebuild noted --no-switch --wait --reason why",
+                            "projection retire noted --generation 2"):
+                ran = run(*command.split(), *where, env={"EVERFOLD_ACTOR": "Ann"})
+                self.assertEqual(0, ran.returncode, (command, ran.stderr))
+            acts = json.loads(run("act", "ls", *where, "-o", "json").stdout)
+            done.append([(a["act"], a["who"], a["reason"] or "") for a in acts if a["lane"] == "noted"][:5])
+        self.assertEqual([("retire", "Ann", ""), ("rebuild", "Ann", "why"), ("resume", "Ann", ""),
+                          ("pause", "Ann", ""), ("deploy", "Ann", "")], done[0])
+        self.assertEqual([(act, "Ann (loopback)", why) for act, _, why in done[0]], done[1])
 
     def test_runs_are_seen_through(self):
         at = json.loads(run("status", "--server", self.server.url, "-o", "json").stdout)["journal"]["position"]

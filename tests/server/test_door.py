@@ -30,6 +30,11 @@ class Door(Case):
         own = f"http://127.0.0.1:{self.server.port}"
         self.assertEqual(200, self.get("/v1/events", Origin=own).status)
 
+    def test_a_name_that_is_none_is_refused_and_one_that_is_stands_beside_the_token(self):
+        for bad in ("x" * 65, "a\tb", b"\xff".decode("latin-1")):
+            self.refused(400, "bad_input", self.get("/v1/events", Everfold_Actor=bad))
+        self.assertEqual("Ann (loopback)", self.get("/v1/whoami", Everfold_Actor="Ann").json()["name"])
+
     def test_a_length_told_twice_is_refused_and_the_connection_closed(self):
         host = f"Host: 127.0.0.1:{self.server.port}\r\n".encode()
         head = b"POST /v1/streams/x/events HTTP/1.1\r\n" + host

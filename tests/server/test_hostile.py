@@ -213,6 +213,37 @@ class Slow(Case):
         wait_until(lambda: count() < 10)
 
 
+class Held(Case):
+    """What others hold open costs a client next to nothing; script/bench hostile measures how much."""
+
+    def p99(self):
+        c = self.server.connect()
+        took = []
+        for _ in range(200):
+            began = time.monotonic()
+            self.assertEqual(200, self.ask("GET", "/livez", connection=c).status)
+            took.append(time.monotonic() - began)
+        c.close()
+        return sorted(took)[197]
+
+    def test_p99_stays_while_idle_slow_and_deaf_ones_are_held(self):
+        for i in range(10):
+            self.append("large", data={"text": "x" * 200000, "i": i})
+        calm = min(self.p99() for _ in range(3))
+        held = [open_to(self.server) for _ in range(600)]
+        for s in held[:100]:
+            s.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nX: y")
+        for s in held[100:150]:
+            s.sendall(request(self.server, "GET /v1/streams/large/events HTTP/1.1"))
+        for s in held[100:150]:
+            s.recv(1)  # its answer is made, and waits
+        busy = min(self.p99() for _ in range(3))
+        for s in held:
+            s.close()
+        # Twice, and what one turn of another process takes on a machine that is shared.
+        self.assertLess(busy, 2 * calm + 0.010)
+
+
 class Full(Case):
     def test_more_connections_than_allowed_are_closed_and_it_recovers(self):
         server = Server(env={"EVERFOLD_SERVER_CONNECTIONS": "8"})

@@ -3,6 +3,7 @@ import gzip
 import re
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 from support import CUSTOMERS, Case, wait_until
@@ -10,7 +11,15 @@ from support import CUSTOMERS, Case, wait_until
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 SAMPLE = re.compile(rf'^({NAME})(?:\{{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\"n])*",?)*)\}})? (\S+)$')
 LABELS = {"operation", "code", "outcome", "le", "kind", "status", "destination", "projection", "state",
-          "post", "version"}
+          "post", "version", "publisher", "class", "reason"}
+
+
+STRICT = """projection strict version 1
+  view data.customer
+
+on order.placed
+  share += data.amount / data.count
+"""
 
 
 def parse(text):
@@ -58,7 +67,9 @@ class Metrics(Case):
                      "projection_lag_events", "projection_lag_seconds", "projection_state",
                      "projection_events_total", "projection_unaccounted_events", "outbox_pending",
                      "outbox_oldest_timestamp_seconds", "quarantine_events", "leases_held", "followers",
-                     "http_requests_total", "store_head_position", "storage_bytes", "build_info"):
+                     "projection_batch_events", "projection_batch_duration_seconds",
+                     "handler_duration_seconds", "projection_retries_total", "quarantine_total",
+                     "lease_transfers_total", "http_requests_total", "store_head_position", "storage_bytes", "build_info"):
             self.assertIn("everfold_" + name, families)
         self.assertTrue(all(name.startswith("everfold_") for name in families))
         page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
@@ -137,6 +148,65 @@ class Metrics(Case):
         self.assertEqual(was + 1, self.value("http_requests_total", operation="readEvent", code="4xx"))
         self.get("/nowhere")
         self.assertGreaterEqual(self.value("http_requests_total", operation="none", code="4xx"), 1)
+
+
+class Loaded(Case):
+    """S2.56: the numbers are right while there is work, and add up when it is done."""
+    EACH, CLIENTS = 60, 6
+
+    def scrape(self):
+        return parse(self.get("/metrics").body.decode())[1]
+
+    def place(self, client):
+        for i in range(self.EACH):
+            self.append(f"l-{client}-{i % 7}", data={"customer": f"c-{i % 5}", "amount": 1, "count": i})
+
+    def test_under_load(self):
+        self.ask("PUT", "/v1/projections/customers", CUSTOMERS)
+        self.ask("PUT", "/v1/projections/strict", STRICT)
+        wait_until(lambda: all(self.get(f"/v1/projections/{p}").json()["state"] == "live"
+                               for p in ("customers", "strict")))
+        clients = [threading.Thread(target=self.place, args=(n,)) for n in range(self.CLIENTS)]
+        for c in clients:
+            c.start()
+        total, before = self.EACH * self.CLIENTS, {}
+        while any(c.is_alive() for c in clients):
+            now = self.scrape()
+            for key, value in before.items():
+                if key[0].endswith(("_total", "_count", "_bucket", "_sum")):
+                    self.assertGreaterEqual(now[key], value, key)
+            rows = {s: now["everfold_outbox_rows", (("status", s),)] for s in ("pending", "processing", "dead")}
+            self.assertTrue(0 <= rows["pending"] + rows["processing"] <= 2 * total and rows["dead"] == 0, rows)
+            self.assertLessEqual(now["everfold_events_appended_total", (("outcome", "ok"),)], total)
+            before = now
+        for c in clients:
+            c.join()
+
+        def settled():
+            s = self.scrape()
+            one = (("projection", "customers"),)
+            return s if s["everfold_projection_lag_events", one] == 0 and \
+                s["everfold_outbox_pending", (("destination", "*"),)] == 0 else None
+        s = wait_until(settled)
+        poison = sum(1 for i in range(self.EACH) if i == 0) * self.CLIENTS  # count 0: once a client
+        self.assertEqual((total, total), (s["everfold_events_appended_total", (("outcome", "ok"),)],
+                                          s["everfold_store_head_position", ()]))
+        self.assertEqual(total, s["everfold_append_duration_seconds_count", ()])
+        self.assertEqual(total, sum(v for (n, labels), v in s.items() if n == "everfold_projection_events_total"
+                                    and ("projection", "customers") in labels))
+        self.assertGreaterEqual(s["everfold_projection_batch_events_sum", ()], total)
+        self.assertEqual(s["everfold_projection_batch_events_count", ()],
+                         s["everfold_handler_duration_seconds_count", ()])
+        self.assertLessEqual(s["everfold_handler_duration_seconds_sum", ()],
+                             s["everfold_projection_batch_duration_seconds_sum", ()])
+        self.assertGreaterEqual(s["everfold_projection_retries_total", (("class", "permanent"),)], poison)
+        self.assertEqual(0, s["everfold_projection_retries_total", (("class", "store"),)])
+        self.assertEqual(0, s["everfold_quarantine_total", ()])
+        taken = s["everfold_lease_transfers_total", (("reason", "taken"),)]
+        held = s["everfold_leases_held", (("kind", "partition"),)]
+        given = s["everfold_lease_transfers_total", (("reason", "released"),)]
+        self.assertEqual(taken - given, held)
+        self.assertEqual(0, s["everfold_lease_transfers_total", (("reason", "lost"),)])
 
 
 class Gzip(Case):

@@ -209,8 +209,8 @@ static void pause_or_resume(sim *s, hand *h)
 
     sim_note(s, "%s %s %s", h->name, pause ? "pauses" : "resumes", rule_name(name));
     hand_enter(h);
-    st = pause ? ef_projection_pause(h->engine, text, &err)
-               : ef_projection_resume(h->engine, text, &err);
+    st = pause ? ef_projection_pause(h->engine, text, EF_STR(""), EF_STR(""), &err)
+               : ef_projection_resume(h->engine, text, EF_STR(""), EF_STR(""), &err);
     hand_leave(h, "pause or resume", not_there_is_fine(st), &err);
 }
 

@@ -141,7 +141,8 @@ static void resume_all(sim *s)
         if (!s->version[name])
             continue;
         hand_enter(h);
-        st = ef_projection_resume(h->engine, ef_str_from(rule_name(name)), &err);
+        st = ef_projection_resume(h->engine, ef_str_from(rule_name(name)), EF_STR(""), EF_STR(""),
+                                  &err);
         hand_leave(h, "resume", st == EF_NOT_FOUND ? EF_OK : st, &err);
     }
 }

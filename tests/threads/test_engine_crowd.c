@@ -253,17 +253,18 @@ static void *operate(void *context)
     actor *a = context;
 
     for (int version = 2; version <= VERSIONS && !a->s->failures; version++) {
-        ef_status st = ef_projection_pause(a->engine, EF_STR("kinds"), &a->err);
+        ef_status st =
+            ef_projection_pause(a->engine, EF_STR("kinds"), EF_STR(""), EF_STR(""), &a->err);
         MUST(a, st == EF_OK, st);
         st = deploy_sums(a->engine, version, &a->err);
         MUST(a, st == EF_OK, st);
         (void)usleep(20000);
-        st = ef_projection_pause(a->engine, EF_STR("sums"), &a->err);
+        st = ef_projection_pause(a->engine, EF_STR("sums"), EF_STR(""), EF_STR(""), &a->err);
         MUST(a, st == EF_OK, st);
-        st = ef_projection_resume(a->engine, EF_STR("kinds"), &a->err);
+        st = ef_projection_resume(a->engine, EF_STR("kinds"), EF_STR(""), EF_STR(""), &a->err);
         MUST(a, st == EF_OK, st);
         (void)usleep(20000);
-        st = ef_projection_resume(a->engine, EF_STR("sums"), &a->err);
+        st = ef_projection_resume(a->engine, EF_STR("sums"), EF_STR(""), EF_STR(""), &a->err);
         MUST(a, st == EF_OK, st);
     }
     return NULL;

@@ -1,0 +1,79 @@
+/*
+ * count.c - see count.h.
+ */
+#include "count.h"
+
+#include "engine_priv.h"
+
+static const int64_t events_bounds[EF_COUNTED_BOUNDS] = {1,   2,   5,    10,   25,   100,
+                                                         250, 500, 1000, 2500, 5000, 16000};
+static const int64_t us_bounds[EF_COUNTED_BOUNDS] = {
+    100, 250, 500, 1000, 2500, 5000, 10000, 25000, 100000, 250000, 1000000, 10000000};
+
+static void tally(ef__tally *t, const int64_t *bounds, int64_t value)
+{
+    size_t i = 0;
+
+    while (i < EF_COUNTED_BOUNDS && value > bounds[i])
+        i++;
+    atomic_fetch_add_explicit(&t->counts[i], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&t->sum, value, memory_order_relaxed);
+}
+
+static void add(_Atomic int64_t *to, int64_t n)
+{
+    atomic_fetch_add_explicit(to, n, memory_order_relaxed);
+}
+
+void ef__count_batch(ef_engine *e, size_t events, int64_t us, int64_t fold_us)
+{
+    tally(&e->counts.batch_events, events_bounds, (int64_t)events);
+    tally(&e->counts.batch_us, us_bounds, us);
+    tally(&e->counts.fold_us, us_bounds, fold_us);
+}
+
+void ef__count_exceptions(ef_engine *e, const ef_exception *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        add(&e->counts.retries, rows[i].status == EF_ROW_FAILED);
+        add(&e->counts.quarantined, rows[i].status == EF_ROW_DEAD);
+    }
+}
+
+void ef__count_store_retry(ef_engine *e, ef_status why)
+{
+    if (why != EF_OK && why != EF_LEASE_LOST && why != EF_CONFLICT)
+        add(&e->counts.store_retries, 1);
+}
+
+void ef__count_transfer(ef_engine *e, ef__transfer what)
+{
+    add(&e->counts.leases[what], 1);
+}
+
+static void show(const ef__tally *from, const int64_t *bounds, ef_histogram *out)
+{
+    out->bounds = bounds;
+    for (size_t i = 0; i <= EF_COUNTED_BOUNDS; i++)
+        out->counts[i] = atomic_load_explicit(&from->counts[i], memory_order_relaxed);
+    out->sum = atomic_load_explicit(&from->sum, memory_order_relaxed);
+}
+
+ef_status ef_engine_counted(ef_engine *e, ef_engine_counts *out, ef_error *err)
+{
+    const ef__counts *c;
+
+    if (!e || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
+    c = &e->counts;
+    *out = (ef_engine_counts){.retries = atomic_load(&c->retries),
+                              .store_retries = atomic_load(&c->store_retries),
+                              .quarantined = atomic_load(&c->quarantined),
+                              .leases_taken = atomic_load(&c->leases[EF__TRANSFER_TAKEN]),
+                              .leases_released = atomic_load(&c->leases[EF__TRANSFER_RELEASED]),
+                              .leases_lost = atomic_load(&c->leases[EF__TRANSFER_LOST])};
+    show(&c->batch_events, events_bounds, &out->batch_events);
+    show(&c->batch_us, us_bounds, &out->batch_us);
+    show(&c->fold_us, us_bounds, &out->fold_us);
+    return EF_OK;
+}
