@@ -27,6 +27,8 @@ static void add(_Atomic int64_t *to, int64_t n)
 
 void ef__count_batch(ef_engine *e, size_t events, int64_t us, int64_t fold_us)
 {
+    if (events == 0)
+        return; /* a generation went live, or a cursor moved */
     tally(&e->counts.batch_events, events_bounds, (int64_t)events);
     tally(&e->counts.batch_us, us_bounds, us);
     tally(&e->counts.fold_us, us_bounds, fold_us);
