@@ -98,8 +98,8 @@ ef_status ef_client_projection_scope(ef_client *client, ef_str name, ef_str tena
                                      ef_scope_list *out, ef_error *err);
 ef_status ef_client_projection_failures(ef_client *client, ef_str name, bool resolved, size_t limit,
                                         ef_failure_list *out, ef_error *err);
-ef_status ef_client_projection_pause(ef_client *client, ef_str name, ef_error *err);
-ef_status ef_client_projection_resume(ef_client *client, ef_str name, ef_error *err);
+ef_status ef_client_projection_pause(ef_client *client, ef_str name, ef_str reason, ef_error *err);
+ef_status ef_client_projection_resume(ef_client *client, ef_str name, ef_str reason, ef_error *err);
 ef_status ef_client_projection_rebuild(ef_client *client, const ef_rebuild *rebuild,
                                        ef_run_list *out, ef_error *err);
 ef_status ef_client_projection_verify(ef_client *client, ef_str projection, ef_str reason,
@@ -150,7 +150,7 @@ ef_status ef_client_published_count(ef_client *client, ef_str publisher, int64_t
 ef_status ef_client_run_get(ef_client *client, ef_str id, ef_run_list *out, ef_error *err);
 ef_status ef_client_run_ls(ef_client *client, bool open_only, size_t limit, ef_run_list *out,
                            ef_error *err);
-ef_status ef_client_run_cancel(ef_client *client, ef_str id, ef_error *err);
+ef_status ef_client_run_cancel(ef_client *client, ef_str id, ef_str reason, ef_error *err);
 ef_status ef_client_replay_request(ef_client *client, const ef_replay *replay, ef_run_list *out,
                                    ef_error *err);
 /* `failed` is called for the first 10,000. */
@@ -159,7 +159,7 @@ ef_status ef_client_replay_look(ef_client *client, const ef_replay *replay, bool
                                                const ef_event *event, ef_str message),
                                 void *context, ef_replayed *out, ef_error *err);
 ef_status ef_client_gap_ls(ef_client *client, ef_gap_list *out, ef_error *err);
-ef_status ef_client_gap_repair(ef_client *client, ef_gap_list *out, ef_error *err);
+ef_status ef_client_gap_repair(ef_client *client, ef_str reason, ef_gap_list *out, ef_error *err);
 
 ef_status ef_client_lease_ls(ef_client *client, const ef_lease_kind *kind, ef_lease_list *out,
                              ef_error *err);

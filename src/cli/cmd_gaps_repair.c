@@ -28,7 +28,8 @@ static int run_repair(cli *c)
 
     if (rc != 0)
         return rc;
-    if (cli_gap_repair(c, &gaps, &err) != EF_OK)
+    if (cli_gap_repair(c, cli_reason(c), &gaps, &err) != EF_OK ||
+        cli_note(c, "gap_repair", EF_STR(""), &err) != EF_OK)
         rc = cli_fail(c, &err, NULL);
     else {
         cli_print_gaps(c, "gap-repair", &gaps);
@@ -43,9 +44,15 @@ static int run_repair(cli *c)
     return rc;
 }
 
+static const cli_option options[] = {
+    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
 const cli_command cli_cmd_gaps_repair = {
     .name = "gaps repair",
     .summary = "bring projections what they lack",
+    .options = options,
     .more =
         "What is missing is filed in the projection's own lane and applied from there, in order\n"
         "and once, as everything is. The exit code is 1 when events are still missing: one of\n"

@@ -17,7 +17,7 @@ static int run_requeue(cli *c)
     if (rc != 0)
         return rc;
     if (cli_value(c, "reason"))
-        act.reason = ef_str_from(cli_value(c, "reason"));
+        act.reason = cli_reason(c);
     if (cli_outbox_requeue(c, &act, &rows, &err) == EF_OK)
         cli_print_acted(c, "outbox-requeue", "requeued", &rows);
     else

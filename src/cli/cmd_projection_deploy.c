@@ -70,7 +70,7 @@ static ef_status tell(cli *c, ef_str text, ef_projection_list *deployed, ef_erro
     name = find_deployed(deployed, text)->name;
     st = ef_projection_on_error(c->engine, name,
                                 strcmp(word, "skip") == 0 ? EF_ON_ERROR_SKIP : EF_ON_ERROR_STOP,
-                                cli_actor(c), ef_str_from(cli_value(c, "reason")), err);
+                                cli_actor(c), cli_reason(c), err);
     if (st == EF_OK) {
         ef_projection_list fresh = {0};
         st = ef_projection_ls(c->engine, name, &fresh, err);

@@ -47,7 +47,7 @@ static int run_rebuild(cli *c)
                           .in_place = cli_has(c, "in-place"),
                           .no_switch = cli_has(c, "no-switch"),
                           .who = cli_actor(c),
-                          .reason = ef_str_from(cli_value(c, "reason"))};
+                          .reason = cli_reason(c)};
 
     if (rebuild.in_place && rebuild.no_switch)
         return cli_usage(c, "--in-place and --no-switch exclude each other");

@@ -13,7 +13,7 @@ static int run_resume(cli *c)
 
     if (rc != 0)
         return rc;
-    if (cli_projection_resume(c, name, cli_actor(c), &err) != EF_OK)
+    if (cli_projection_resume(c, name, cli_actor(c), cli_reason(c), &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     return cli_show_projection(c, name);
 }
@@ -23,9 +23,15 @@ static const cli_argument arguments[] = {
     {NULL, false, false, NULL, NULL},
 };
 
+static const cli_option options[] = {
+    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
 const cli_command cli_cmd_projection_resume = {
     .name = "projection resume",
     .summary = "go on with a projection that was paused or has failed",
+    .options = options,
     .arguments = arguments,
     .more = "It takes up where it stopped. Scopes that fail are tried again at once.",
     .example = "everfold projection resume customer_orders",

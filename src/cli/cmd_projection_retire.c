@@ -33,6 +33,7 @@ static const cli_argument arguments[] = {
 static const cli_option options[] = {
     {"version", 0, "N", NULL, NULL, "all generations of this version that queries do not go to"},
     {"generation", 0, "N", NULL, NULL, "this generation"},
+    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 

@@ -8,9 +8,8 @@
 static int run_rollback(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
-    ef_route route = {.projection = ef_str_from(c->arguments[0]),
-                      .who = cli_actor(c),
-                      .reason = ef_str_from(cli_value(c, "reason"))};
+    ef_route route = {
+        .projection = ef_str_from(c->arguments[0]), .who = cli_actor(c), .reason = cli_reason(c)};
     int rc = 0;
 
     if (cli_number(c, "max-lag", 0, INT64_MAX, &route.lag_max, &err) != EF_OK)

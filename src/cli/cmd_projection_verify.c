@@ -66,7 +66,7 @@ static int run_verify(cli *c)
     if (rc != 0)
         return rc;
     ef_status st = cli_projection_verify(c, ef_str_from(c->arguments[0]), cli_actor(c),
-                                         ef_str_from(cli_value(c, "reason")), &runs, &err);
+                                         cli_reason(c), &runs, &err);
     rc = st == EF_OK ? verify(c, &runs)
                      : cli_fail(c, &err, st == EF_EXISTS ? "see: everfold run ls --open" : NULL);
     ef_run_list_release(&runs);

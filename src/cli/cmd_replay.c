@@ -58,7 +58,7 @@ static ef_replay replay_of(const cli *c)
                        .stream = ef_str_from(cli_value(c, "stream")),
                        .type = ef_str_from(cli_value(c, "type")),
                        .who = cli_actor(c),
-                       .reason = ef_str_from(cli_value(c, "reason"))};
+                       .reason = cli_reason(c)};
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */

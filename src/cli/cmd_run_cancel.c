@@ -26,10 +26,12 @@ static int run_cancel(cli *c)
 
     if (rc != 0)
         return rc;
-    ef_status st = cli_run_cancel(c, id, &err);
+    ef_status st = cli_run_cancel(c, id, cli_reason(c), &err);
     if (st == EF_OK)
         st = cli_engine_run(c, id, &(ef_run_options){.progress = few_steps, .context = &left},
                             &runs, &err);
+    if (st == EF_OK)
+        st = cli_note(c, "cancel", runs.items[0].projection, &err);
     if (st != EF_OK)
         rc = cli_fail(c, &err, st == EF_NOT_FOUND ? "see: everfold run ls" : NULL);
     else
@@ -43,9 +45,15 @@ static const cli_argument arguments[] = {
     {NULL, false, false, NULL, NULL},
 };
 
+static const cli_option options[] = {
+    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
 const cli_command cli_cmd_run_cancel = {
     .name = "run cancel",
     .summary = "end a run; what it has committed stays",
+    .options = options,
     .arguments = arguments,
     .more =
         "A rebuild's half-built generation is removed. A worker that drives the run ends it at\n"

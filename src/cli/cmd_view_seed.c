@@ -88,7 +88,7 @@ static int seed(cli *c, seeding *s)
                                                   .next = next_view,
                                                   .context = s,
                                                   .who = cli_actor(c),
-                                                  .reason = ef_str_from(cli_value(c, "reason"))},
+                                                  .reason = cli_reason(c)},
                                        &runs, &err);
     ef_verdict v;
     int rc = st == EF_OK ? 0 : cli_fail(c, &err, "nothing of it was kept");

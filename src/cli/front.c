@@ -114,16 +114,16 @@ ef_status cli_projection_failures(cli *c, ef_str name, bool resolved, size_t lim
                      : ef_projection_failures(c->engine, name, resolved, limit, out, err);
 }
 
-ef_status cli_projection_pause(cli *c, ef_str name, ef_str who, ef_error *err)
+ef_status cli_projection_pause(cli *c, ef_str name, ef_str who, ef_str reason, ef_error *err)
 {
-    return c->client ? ef_client_projection_pause(c->client, name, err)
-                     : ef_projection_pause(c->engine, name, who, EF_STR(""), err);
+    return c->client ? ef_client_projection_pause(c->client, name, reason, err)
+                     : ef_projection_pause(c->engine, name, who, reason, err);
 }
 
-ef_status cli_projection_resume(cli *c, ef_str name, ef_str who, ef_error *err)
+ef_status cli_projection_resume(cli *c, ef_str name, ef_str who, ef_str reason, ef_error *err)
 {
-    return c->client ? ef_client_projection_resume(c->client, name, err)
-                     : ef_projection_resume(c->engine, name, who, EF_STR(""), err);
+    return c->client ? ef_client_projection_resume(c->client, name, reason, err)
+                     : ef_projection_resume(c->engine, name, who, reason, err);
 }
 
 ef_status cli_projection_rebuild(cli *c, const ef_rebuild *rebuild, ef_run_list *out, ef_error *err)
@@ -232,9 +232,9 @@ ef_status cli_run_ls(cli *c, bool open_only, size_t limit, ef_run_list *out, ef_
                      : ef_run_ls(c->journal, open_only, limit, out, err);
 }
 
-ef_status cli_run_cancel(cli *c, ef_str id, ef_error *err)
+ef_status cli_run_cancel(cli *c, ef_str id, ef_str reason, ef_error *err)
 {
-    return c->client ? ef_client_run_cancel(c->client, id, err)
+    return c->client ? ef_client_run_cancel(c->client, id, reason, err)
                      : ef_run_cancel(c->journal, id, err);
 }
 
@@ -258,9 +258,9 @@ ef_status cli_gap_ls(cli *c, ef_gap_list *out, ef_error *err)
     return c->client ? ef_client_gap_ls(c->client, out, err) : ef_gap_ls(c->engine, out, err);
 }
 
-ef_status cli_gap_repair(cli *c, ef_gap_list *out, ef_error *err)
+ef_status cli_gap_repair(cli *c, ef_str reason, ef_gap_list *out, ef_error *err)
 {
-    return c->client ? ef_client_gap_repair(c->client, out, err)
+    return c->client ? ef_client_gap_repair(c->client, reason, out, err)
                      : ef_gap_repair(c->engine, out, err);
 }
 

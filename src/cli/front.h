@@ -39,8 +39,8 @@ ef_status cli_projection_scope(cli *c, ef_str name, ef_str tenant, ef_scope_list
                                ef_error *err);
 ef_status cli_projection_failures(cli *c, ef_str name, bool resolved, size_t limit,
                                   ef_failure_list *out, ef_error *err);
-ef_status cli_projection_pause(cli *c, ef_str name, ef_str who, ef_error *err);
-ef_status cli_projection_resume(cli *c, ef_str name, ef_str who, ef_error *err);
+ef_status cli_projection_pause(cli *c, ef_str name, ef_str who, ef_str reason, ef_error *err);
+ef_status cli_projection_resume(cli *c, ef_str name, ef_str who, ef_str reason, ef_error *err);
 ef_status cli_projection_rebuild(cli *c, const ef_rebuild *rebuild, ef_run_list *out,
                                  ef_error *err);
 ef_status cli_projection_verify(cli *c, ef_str projection, ef_str who, ef_str reason,
@@ -66,14 +66,14 @@ ef_status cli_act_ls(cli *c, const ef_act_query *query, ef_act_list *out, ef_err
 
 ef_status cli_run_get(cli *c, ef_str id, ef_run_list *out, ef_error *err);
 ef_status cli_run_ls(cli *c, bool open_only, size_t limit, ef_run_list *out, ef_error *err);
-ef_status cli_run_cancel(cli *c, ef_str id, ef_error *err);
+ef_status cli_run_cancel(cli *c, ef_str id, ef_str reason, ef_error *err);
 ef_status cli_replay_request(cli *c, const ef_replay *replay, ef_run_list *out, ef_error *err);
 ef_status cli_replay_look(cli *c, const ef_replay *replay, bool validate,
                           void (*failed)(void *context, ef_str projection, const ef_event *event,
                                          ef_str message),
                           void *context, ef_replayed *out, ef_error *err);
 ef_status cli_gap_ls(cli *c, ef_gap_list *out, ef_error *err);
-ef_status cli_gap_repair(cli *c, ef_gap_list *out, ef_error *err);
+ef_status cli_gap_repair(cli *c, ef_str reason, ef_gap_list *out, ef_error *err);
 
 ef_status cli_lease_ls(cli *c, const ef_lease_kind *kind, ef_lease_list *out, ef_error *err);
 ef_status cli_worker_ls(cli *c, ef_worker_list *out, ef_error *err);

@@ -20,7 +20,9 @@
 #define THREE_COLUMNS 140
 #define TWO_LISTS 150 /* from this width on lists stand side by side */
 #define SHORT_HEADS 72
-#define HEALTH_ROWS_MIN 6 /* a terminal that is lower has no line for the sentence */
+#define SHORT_LISTS 56
+#define HEALTH_ROWS_MIN 6  /* a terminal that is lower has no line for the sentence … */
+#define HEALTH_LINES_MAX 3 /* … and this many are enough for it */
 #define NO_LIMIT (SIZE_MAX / 2)
 
 /* --- words for numbers --------------------------------------------------------------------------
@@ -253,7 +255,9 @@ static void add_projections(const cli_panel_facts *f, cli_section *section, size
     for (size_t i = 0; i < o->projections.count; i++) {
         const ef_projection *p = &o->projections.items[i];
         char version[32];
-        (void)snprintf(version, sizeof version, " v%" PRId32, p->version);
+        int n = snprintf(version, sizeof version, " v%" PRId32, p->version);
+        if (!p->routed) /* queries go to another one of that name */
+            (void)snprintf(version + n, sizeof version - (size_t)n, " g%" PRId32, p->generation);
         add_name(&grid, p->name, version);
         add_name(&grid, p->state, "");
         cli_grid_printf(&grid, "%" PRId64, p->lag_events);
@@ -278,7 +282,8 @@ static void add_lanes(const cli_panel_facts *f, cli_section *section, size_t wid
 {
     static const char *const heads[] = {"LANE", "PENDING", "PROCESSING", "FAILED",
                                         "DEAD", "BLOCKED", "OLDEST"};
-    cli_grid grid = CLI_GRID_INIT(heads, 7, 0x7E);
+    static const char *const brief[] = {"LANE", "PEND", "PROC", "FAIL", "DEAD", "BLOCK", "OLD"};
+    cli_grid grid = CLI_GRID_INIT(width < SHORT_LISTS ? brief : heads, 7, 0x7E);
 
     for (size_t i = 0; i < f->overview->lane_count; i++) {
         const cli_lane *lane = &f->overview->lanes[i];
@@ -301,7 +306,8 @@ static void add_lanes(const cli_panel_facts *f, cli_section *section, size_t wid
 static void add_workers(const cli_panel_facts *f, cli_section *section, size_t width)
 {
     static const char *const heads[] = {"WORKER", "PID", "STATE", "HEARTBEAT", "UP", "PARTITIONS"};
-    cli_grid grid = CLI_GRID_INIT(heads, 6, 0x3A);
+    static const char *const brief[] = {"WORKER", "PID", "STATE", "BEAT", "UP", "PARTS"};
+    cli_grid grid = CLI_GRID_INIT(width < SHORT_LISTS ? brief : heads, 6, 0x3A);
     const cli_overview *o = f->overview;
 
     for (size_t i = 0; i < o->workers.count; i++) {
@@ -349,17 +355,31 @@ static size_t column_count(size_t width)
     return width < TWO_COLUMNS ? 1 : width < THREE_COLUMNS ? 2 : 3;
 }
 
-/* A title, and its lines over the full width; long ones are broken. */
-static void add_wrapped(cli_section *section, ef_str text, size_t width)
+/* Over the full width; what is longer is broken, between words where there are some, and goes on
+ * `indent` further to the right. */
+static void add_wrapped(cli_section *section, ef_str text, size_t width, size_t indent)
 {
-    while (text.len > 0) {
-        ef_str line = cli_text_cut(text, width);
-        if (line.len == 0) /* a character that is wider than all there is */
-            return;
-        cli_section_line(section, line);
-        text.ptr += line.len;
-        text.len -= line.len;
+    ef__buf line = EF__BUF_INIT(CLI_OUT_MAX);
+
+    indent = indent < width / 2 ? indent : 0;
+    for (size_t before = 0; text.len > 0; before = indent) {
+        ef_str fits = cli_text_cut(text, width - before);
+        size_t n = fits.len;
+        if (n == 0) /* a character that is wider than all there is */
+            break;
+        while (fits.len < text.len && n > 0 && text.ptr[n] != ' ')
+            n--;
+        n = n > fits.len / 2 ? n : fits.len; /* a long word is broken */
+        ef__buf_reset(&line);
+        for (size_t i = 0; i < before; i++)
+            ef__buf_add_char(&line, ' ');
+        ef__buf_add_str(&line, (ef_str){text.ptr, n});
+        cli_section_line(section, ef__buf_str(&line));
+        n += n < text.len && text.ptr[n] == ' ' ? 1 : 0;
+        text.ptr += n;
+        text.len -= n;
     }
+    ef__buf_release(&line);
 }
 
 static void draw_errors(const cli_panel_facts *f, const cli_panel_view *v, size_t height,
@@ -374,7 +394,7 @@ static void draw_errors(const cli_panel_facts *f, const cli_panel_view *v, size_
         age_text(cli_age_ms(f->now_us, t->at_us), age);
         ef__buf_printf(&line, "%s ago: ", age);
         cli_escape(&line, ef_str_from(t->text));
-        add_wrapped(&section, ef__buf_str(&line), v->width);
+        add_wrapped(&section, ef__buf_str(&line), v->width, 4);
         ef__buf_release(&line);
     }
     if (f->troubles->count == 0)
@@ -392,15 +412,18 @@ static void draw_help(const cli_panel_view *v, size_t height, ef__buf *out)
         "?          this page, and back",
         "",
         "lag          events that a projection has yet to take",
-        "unaccounted  events that are neither done nor waiting. While events are being folded it",
-        "             moves; at rest it is 0, or something is wrong: everfold doctor",
+        "unaccounted  events that are neither done nor waiting. While events are being folded it "
+        "moves; at rest it is 0, or something is wrong: everfold doctor",
         "blocked      rows that wait behind a dead one: everfold outbox report",
         "errors       of this process, and open failures: everfold projection failures NAME",
     };
     cli_section section = CLI_SECTION_INIT;
 
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
-        cli_section_line(&section, ef_str_from(lines[i]));
+        if (lines[i][0])
+            add_wrapped(&section, ef_str_from(lines[i]), v->width, i < 4 ? 11 : 13);
+        else
+            cli_section_line(&section, EF_STR(""));
     (void)cli_band_write(&(cli_band){&section, 1, 1, v->width, v->colour}, height, out);
     cli_section_release(&section);
 }
@@ -456,8 +479,8 @@ static void draw_title(const cli_panel_facts *f, const cli_panel_view *v, ef__bu
     ef__buf_add_char(out, '\n');
 }
 
-/* How it is, in the same words as the monitor's. */
-static void draw_health(const cli_panel_facts *f, const cli_panel_view *v, ef__buf *out)
+/* How it is, in the same words as the monitor's, on as many lines as it takes; how many that is. */
+static size_t draw_health(const cli_panel_facts *f, const cli_panel_view *v, ef__buf *out)
 {
     static const char *const marks[] = {CLI_MARK_PLAIN, CLI_MARK_YELLOW, CLI_MARK_RED};
     const cli_overview *o = f->overview;
@@ -468,14 +491,24 @@ static void draw_health(const cli_panel_facts *f, const cli_panel_view *v, ef__b
                               .views_unreadable = o->views_error.status != EF_OK};
     char text[EF__HEALTH_TEXT];
     ef__health health = ef__health_of(&facts, text);
-    ef__buf line = EF__BUF_INIT(CLI_OUT_MAX);
+    ef__buf sentence = EF__BUF_INIT(CLI_OUT_MAX);
+    cli_section lines = CLI_SECTION_INIT;
+    size_t count;
 
-    ef__buf_add_text(&line, marks[health]);
-    cli_escape(&line, ef_str_from(text));
-    ef__buf_add_text(&line, CLI_MARK_PLAIN);
-    cli_line_write(out, ef__buf_str(&line), v->width, v->colour);
-    ef__buf_add_char(out, '\n');
-    ef__buf_release(&line);
+    cli_escape(&sentence, ef_str_from(text));
+    add_wrapped(&lines, ef__buf_str(&sentence), v->width, 0);
+    count = lines.count < HEALTH_LINES_MAX ? lines.count : HEALTH_LINES_MAX;
+    const char *at = lines.lines.ptr;
+    for (size_t i = 0; i < count; i++) {
+        ef__buf_reset(&sentence);
+        ef__buf_printf(&sentence, "%s%s" CLI_MARK_PLAIN, marks[health], at);
+        cli_line_write(out, ef__buf_str(&sentence), v->width, v->colour);
+        ef__buf_add_char(out, '\n');
+        at += strlen(at) + 1;
+    }
+    ef__buf_release(&sentence);
+    cli_section_release(&lines);
+    return count;
 }
 
 void cli_panel_draw(const cli_panel_facts *f, const cli_panel_view *v, ef__buf *out)
@@ -488,8 +521,7 @@ void cli_panel_draw(const cli_panel_facts *f, const cli_panel_view *v, ef__buf *
     draw_title(f, v, out);
     start = out->len;
     if (height > HEALTH_ROWS_MIN) {
-        draw_health(f, v, out);
-        frame++;
+        frame += draw_health(f, v, out);
     }
     if (v->page == CLI_PANEL_ERRORS)
         draw_errors(f, v, height - frame, out);

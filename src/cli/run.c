@@ -218,7 +218,7 @@ int cli_route(cli *c, ef_route *out)
                       .version = (int32_t)version,
                       .generation = (int32_t)generation,
                       .who = cli_actor(c),
-                      .reason = ef_str_from(cli_value(c, "reason"))};
+                      .reason = cli_reason(c)};
     return 0;
 }
 

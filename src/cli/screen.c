@@ -213,8 +213,9 @@ static bool size_has_changed(cli_screen *s)
     return changed;
 }
 
-/* Each line over the old one, the rest of it wiped, and all below wiped: nothing is blank between.
- * The last line has no newline, which would scroll. */
+/* Each line in the place of the old one, which is wiped first, and all below the last wiped with
+ * it: behind a line that fills the screen's width the cursor stands on its last character, so that
+ * wiping from there would take that too. The last line has no newline, which would scroll. */
 static void write_frame(cli_screen *s)
 {
     ef__buf *out = &s->c->out;
@@ -223,11 +224,12 @@ static void write_frame(cli_screen *s)
     ef__buf_add_text(out, "\033[H");
     while (line < end) {
         const char *stop = memchr(line, '\n', (size_t)(end - line));
+        bool last = !stop || stop + 1 == end;
+        ef__buf_add_text(out, last ? "\033[J" : "\033[K");
         ef__buf_add(out, line, (size_t)((stop ? stop : end) - line));
-        ef__buf_add_text(out, stop && stop + 1 < end ? "\033[K\r\n" : "\033[K");
+        ef__buf_add_text(out, last ? "" : "\r\n");
         line = stop ? stop + 1 : end;
     }
-    ef__buf_add_text(out, "\033[J");
     (void)cli_flush(s->c);
 }
 

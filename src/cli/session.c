@@ -362,3 +362,16 @@ int cli_journal_need(cli *c, bool read_only)
         return 0;
     return cli_fail(c, &err, cli_journal_hint(c, st, hint, sizeof(hint)));
 }
+
+ef_str cli_reason(const cli *c)
+{
+    return ef_str_from(cli_value(c, "reason"));
+}
+
+ef_status cli_note(cli *c, const char *act, ef_str what, ef_error *err)
+{
+    ef_act note = {
+        .act = ef_str_from(act), .who = cli_actor(c), .reason = cli_reason(c), .lane = what};
+
+    return c->client ? EF_OK : ef_act_add(c->journal, &note, err);
+}

@@ -144,45 +144,42 @@ ef_status ef_client_projection_failures(ef_client *client, ef_str name, bool res
 /* --- acts
  * ------------------------------------------------------------------------------------------ */
 
-static ef_status act(ef_client *client, ef_str name, const char *verb, const ef_route *route,
-                     ef_error *err)
+static ef_status act(ef_client *client, const char *verb, const ef_route *route, ef_error *err)
 {
     ef__ask call = EF__ASK("POST", EF_STR(""));
     ef__json_writer w = ef__ask_writer(&call);
     ef_status st;
 
-    begin(&call, name, verb);
+    begin(&call, route->projection, verb);
     ef__json_open(&w, '{');
-    if (route) {
-        ef__ask_number(&w, "version", route->version);
-        ef__ask_number(&w, "generation", route->generation);
-        ef__ask_number(&w, "lag_max", route->lag_max);
-        ef__ask_member(&w, "reason", route->reason);
-    }
+    ef__ask_number(&w, "version", route->version);
+    ef__ask_number(&w, "generation", route->generation);
+    ef__ask_number(&w, "lag_max", route->lag_max);
+    ef__ask_member(&w, "reason", route->reason);
     ef__json_close(&w, '}');
     st = ef__ask_run(client, &call, err);
     ef__ask_release(&call);
     return st;
 }
 
-ef_status ef_client_projection_pause(ef_client *client, ef_str name, ef_error *err)
+ef_status ef_client_projection_pause(ef_client *client, ef_str name, ef_str reason, ef_error *err)
 {
-    return act(client, name, ":pause", NULL, err);
+    return act(client, ":pause", &(ef_route){.projection = name, .reason = reason}, err);
 }
 
-ef_status ef_client_projection_resume(ef_client *client, ef_str name, ef_error *err)
+ef_status ef_client_projection_resume(ef_client *client, ef_str name, ef_str reason, ef_error *err)
 {
-    return act(client, name, ":resume", NULL, err);
+    return act(client, ":resume", &(ef_route){.projection = name, .reason = reason}, err);
 }
 
 ef_status ef_client_projection_switch(ef_client *client, const ef_route *route, ef_error *err)
 {
-    return act(client, route->projection, ":switch", route, err);
+    return act(client, ":switch", route, err);
 }
 
 ef_status ef_client_projection_rollback(ef_client *client, const ef_route *route, ef_error *err)
 {
-    return act(client, route->projection, ":rollback", route, err);
+    return act(client, ":rollback", route, err);
 }
 
 ef_status ef_client_projection_retire(ef_client *client, const ef_route *route, int64_t *out_count,

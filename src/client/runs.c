@@ -66,14 +66,18 @@ ef_status ef_client_run_ls(ef_client *client, bool open_only, size_t limit, ef_r
     return st;
 }
 
-ef_status ef_client_run_cancel(ef_client *client, ef_str id, ef_error *err)
+ef_status ef_client_run_cancel(ef_client *client, ef_str id, ef_str reason, ef_error *err)
 {
     ef__ask call = EF__ASK("POST", EF_STR(""));
+    ef__json_writer w = ef__ask_writer(&call);
     ef_status st;
 
     ef__ask_path(&call, "/v1/runs/");
     ef__ask_name(&call, id);
     ef__ask_path(&call, ":cancel");
+    ef__json_open(&w, '{');
+    ef__ask_member(&w, "reason", reason);
+    ef__json_close(&w, '}');
     st = ef__ask_run(client, &call, err);
     ef__ask_release(&call);
     return st;
@@ -177,27 +181,39 @@ ef_status ef_client_replay_look(ef_client *client, const ef_replay *replay, bool
 /* --- gaps
  * ------------------------------------------------------------------------------------------ */
 
-static ef_status ask_gaps(ef_client *client, const char *method, const char *path, ef_gap_list *out,
-                          ef_error *err)
+static ef_status ask_gaps(ef_client *client, ef__ask *call, ef_gap_list *out, ef_error *err)
 {
-    const ef__json *answer;
+    const ef__json *answer = NULL;
     const void *items = NULL;
-    ef_status st = ef__client_ask(client, method, path, &out->room, &answer, err);
+    ef_status st = ef__room_ready(&out->room, err);
 
     out->count = 0;
+    if (st == EF_OK)
+        st = ef__ask_json(client, call, &out->room->arena, &answer, err);
     if (st == EF_OK)
         st = ef__items_read(ef__json_get(answer, "gaps"), &ef__shape_gap, NULL, &out->room->arena,
                             &items, &out->count, err);
     out->items = items;
+    ef__ask_release(call);
     return st;
 }
 
 ef_status ef_client_gap_ls(ef_client *client, ef_gap_list *out, ef_error *err)
 {
-    return ask_gaps(client, "GET", "/v1/gaps", out, err);
+    ef__ask call = EF__ASK("GET", EF_STR(""));
+
+    ef__ask_path(&call, "/v1/gaps");
+    return ask_gaps(client, &call, out, err);
 }
 
-ef_status ef_client_gap_repair(ef_client *client, ef_gap_list *out, ef_error *err)
+ef_status ef_client_gap_repair(ef_client *client, ef_str reason, ef_gap_list *out, ef_error *err)
 {
-    return ask_gaps(client, "POST", "/v1/gaps:repair", out, err);
+    ef__ask call = EF__ASK("POST", EF_STR(""));
+    ef__json_writer w = ef__ask_writer(&call);
+
+    ef__ask_path(&call, "/v1/gaps:repair");
+    ef__json_open(&w, '{');
+    ef__ask_member(&w, "reason", reason);
+    ef__json_close(&w, '}');
+    return ask_gaps(client, &call, out, err);
 }

@@ -163,6 +163,8 @@ ef_status ef__folder_seen(ef__folder *folder, const ef_event *event, ef__buf *ou
             *out_schema = ev->schema;
             st = ef__value_print(ev->data, out, &why);
         }
+        /* What upcasts changed is forgotten while the data is there: nobody may undo it later. */
+        undo_event(folder);
         if (ev->data.home == EF__HOME_HEAP)
             ef__value_release(&folder->heap, ev->data);
         ev->data = EF__MISSING;

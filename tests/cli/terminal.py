@@ -46,6 +46,10 @@ class Screen:
         self.rows[self.y] = row[:self.x] + c + row[self.x + 1:]
         self.x += wide
 
+    def wipe(self):
+        """From the cursor on, which stands on the last column when that is filled and nothing wraps."""
+        self.rows[self.y] = self.rows[self.y][:min(self.x, self.width - 1)]
+
     def new_line(self):
         if self.y + 1 >= self.height:
             raise AssertionError(f"more than {self.height} lines: it scrolls")
@@ -69,10 +73,11 @@ class Screen:
             self.x = self.y = 0
             self.frames += 1
         elif verb == "K" and not number:
-            self.rows[self.y] = self.rows[self.y][:self.x]
+            self.wipe()
         elif verb == "J" and number in ("", "2"):
             first = 0 if number else self.y + 1
             self.rows[first:] = [""] * (self.height - first)
+            self.wipe()
         elif verb != "m":
             raise AssertionError(f"unknown sequence {private}{number}{verb}")
 

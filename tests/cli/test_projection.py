@@ -130,7 +130,9 @@ class Projection(Case):
         self.count()
         self.ok("work", "--drain")
         self.assertEqual(1, self.ok("view", "get", "counter", "ada", "-o", "json").json()["data"]["n"])
-        self.ok("projection", "resume", "counter")
+        self.ok("projection", "resume", "counter", "--reason", "the disk is back")
+        self.assertEqual(["resume the disk is back", "pause "], [
+            f"{a['act']} {a['reason'] or ''}" for a in self.ok("act", "ls", "-o", "json").json()[:2]])
         self.ok("work", "--drain")
         self.assertEqual(2, self.ok("view", "get", "counter", "ada", "-o", "json").json()["data"]["n"])
         live = self.show()

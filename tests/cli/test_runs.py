@@ -37,6 +37,9 @@ class Runs(Case):
     def json(self, *words, **more):
         return self.ok(*words, "-o", "json", **more).json()
 
+    def acts(self):
+        return [f"{a['act']} {a['lane'] or ''} {a['reason'] or ''}" for a in self.json("act", "ls")]
+
     def view(self):
         return self.json("view", "get", "sums", "a")["data"]
 
@@ -85,7 +88,8 @@ class Rebuild(Runs):
 
     def test_a_queued_run_is_cancelled(self):
         run = self.json("projection", "rebuild", "sums")
-        self.assertEqual("cancelled", self.json("run", "cancel", run["id"])["state"])
+        self.assertEqual("cancelled", self.json("run", "cancel", run["id"], "--reason", "too soon")["state"])
+        self.assertEqual(["cancel sums too soon", "rebuild sums ", "deploy sums "], self.acts())
         self.refused(4, "run", "cancel", run["id"], saying="cancelled")
         self.refused(3, "run", "cancel", "nobody", saying="nobody")
         self.assertEqual(1, self.run_it("run", "watch", run["id"]).code)
@@ -115,7 +119,8 @@ class Route(Runs):
         self.refused(4, "projection", "retire", "sums", "--version", 2, saying="switch to another")
         self.assertEqual(1, self.json("projection", "rollback", "sums")["version"])
         self.assertEqual(1, self.view()["n"])
-        self.ok("projection", "retire", "sums", "--version", 2)
+        self.ok("projection", "retire", "sums", "--version", 2, "--reason", "it doubles")
+        self.assertEqual(["retire sums it doubles", "rollback sums ", "switch sums "], self.acts()[:3])
         self.assertEqual(1, len(self.json("projection", "ls")))
         self.refused(3, "projection", "rollback", "sums", saying="retired")
 
@@ -258,7 +263,8 @@ class Gaps(Runs):
         self.assertEqual(GAP_KEYS, list(gaps[0]))
         self.assertEqual(("sums", "s", 1, 2, 2, 0), tuple(gaps[0][k] for k in GAP_KEYS[1:]))
         self.assertEqual({"n": 1, "sum": 1}, self.view())
-        repaired = self.json("gaps", "repair")
+        repaired = self.json("gaps", "repair", "--reason", "the outbox was off")
+        self.assertEqual("gap_repair  the outbox was off", self.acts()[0])
         self.assertEqual(("gap-repair", 1), (repaired["mode"], repaired["gaps"][0]["replayed"]))
         self.assertEqual({"n": 2, "sum": 2}, self.view())
         self.assertIn("no gaps", self.ok("gaps", "detect").err)

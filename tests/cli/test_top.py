@@ -122,8 +122,8 @@ class Top(Counter):
             self.assertEqual("", terminal.screen.normal)
 
     def test_the_panel_ends_on_sigterm(self):
-        terminal = Terminal(self, ["top"], 100, 30)
-        terminal.shows("q quit")
+        terminal = Terminal(self, ["top"], 40, 30)
+        terminal.shows("q quit", "^everfold top.{27}…\n")  # cut, and its last column is there
         terminal.process.send_signal(signal.SIGTERM)
         self.assertEqual(0, terminal.end())
         terminal.is_restored()

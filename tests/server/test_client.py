@@ -120,8 +120,10 @@ class Alike(Case):
                         "outbox requeue-dead --lane strict", "gaps repair"):
             with self.subTest(command=command):
                 self.both(*command.split(), "-o", "json")
-        done = run("projection", "resume", "customers", "--server", self.server.url)
+        done = run("projection", "resume", "customers", "--reason", "enough", "--server", self.server.url)
         self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(("resume", "customers", "enough"), tuple(
+            self.get("/v1/audit?limit=1").json()[0][k] for k in ("act", "lane", "reason")))
         wait_until(lambda: self.get("/v1/projections/customers").json()["state"] == "live")
 
     def test_acts_are_recorded_alike_and_name_the_person(self):

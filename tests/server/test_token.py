@@ -47,11 +47,13 @@ class Commands(unittest.TestCase):
         self.assertNotIn(secret, listed)
         self.assertNotIn(secret, (self.data / "tokens").read_text())
         self.assertEqual(0o600, stat.S_IMODE(os.stat(self.data / "tokens").st_mode))
-        gone = json.loads(everfold(self.data, "token", "revoke", made["id"], "-o", "json"))
+        gone = json.loads(everfold(self.data, "token", "revoke", made["id"], "--reason", "lost", "-o", "json"))
         self.assertEqual("revoked", gone["state"])
         again = json.loads(everfold(self.data, "token", "revoke", made["id"], "-o", "json"))
         self.assertEqual(gone["revoked_at"], again["revoked_at"])
         self.assertIn("shop", everfold(self.data, "token", "ls"))
+        note = json.loads(everfold(self.data, "act", "ls", "-o", "json"))[-1]
+        self.assertEqual(("token_revoke", made["id"], "lost"), tuple(note[k] for k in ("act", "lane", "reason")))
 
     def test_what_is_wrong_is_named_and_changes_nothing(self):
         self.assertIn("everfold-token-", self.fails("create", "--scope", "read"))  # no such directory

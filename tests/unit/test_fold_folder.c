@@ -93,6 +93,30 @@ TEST(a_view_that_comes_and_goes_within_a_batch_is_not_shown)
     tear_down(&f);
 }
 
+TEST(what_an_upcast_did_for_a_look_is_not_undone_by_a_failure_behind_it)
+{
+    ef_event event = event_of("e", "s", "{\"first\":\"a\",\"last\":\"b\",\"n\":0}", 1);
+    ef__buf seen = EF__BUF_INIT(1 << 10);
+    ef__outcome outcome;
+    int64_t schema;
+    fixture f;
+
+    open_program(&f, "projection p version 1\n  view stream\n"
+                     "upcast e from 1 to 2\n  data.name = data.first + data.last\n"
+                     "on e\n  name = data.name\n  share = 1 / data.n\n");
+    for (int i = 0; i < 3; i++) {
+        ef__buf_reset(&seen);
+        CHECK_STATUS(EF_OK, ef__folder_seen(f.folder, &event, &seen, &schema, NULL), NULL);
+        CHECK_STR("{\"first\":\"a\",\"last\":\"b\",\"n\":0,\"name\":\"ab\"}", ef__buf_str(&seen));
+        CHECK_INT(2, schema);
+        CHECK_STATUS(EF_OK, ef__folder_apply(f.folder, &event, &outcome, NULL), NULL);
+        CHECK_INT(EF__FOLD_FAILED, outcome.result);
+        CHECK(strstr(outcome.error.text, "line 7: "));
+    }
+    ef__buf_release(&seen);
+    tear_down(&f);
+}
+
 TEST(an_event_may_touch_a_thousand_views_and_no_more)
 {
     ef__buf data = EF__BUF_INIT(1 << 20);
@@ -228,6 +252,7 @@ TEST_MAIN(TEST_CASE(a_view_is_loaded_once_and_shown_once_however_many_events_tou
           TEST_CASE(a_failure_names_handler_line_path_and_value),
           TEST_CASE(a_store_that_fails_is_not_the_events_fault),
           TEST_CASE(a_view_that_comes_and_goes_within_a_batch_is_not_shown),
+          TEST_CASE(what_an_upcast_did_for_a_look_is_not_undone_by_a_failure_behind_it),
           TEST_CASE(an_event_may_touch_a_thousand_views_and_no_more),
           TEST_CASE(a_view_cannot_grow_past_its_limit),
           TEST_CASE(a_c_projection_folds_like_a_program),

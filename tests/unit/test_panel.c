@@ -47,13 +47,17 @@ ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err)
 static const ef_projection projections[] = {
     {.name = {"counter", 7},
      .version = 3,
+     .routed = true,
      .state = {"live", 4},
      .lag_events = 17,
      .lag_us = 2500000,
      .views = 12345,
      .failures = 2,
      .unaccounted = 6},
-    {.name = {NASTY, sizeof NASTY - 1}, .version = 1, .state = {"catching_up", 11}},
+    {.name = {NASTY, sizeof NASTY - 1},
+     .version = 1,
+     .generation = 2,
+     .state = {"catching_up", 11}},
 };
 static const ef_projection huge[] = {
     {.name = {NASTY, sizeof NASTY - 1},
@@ -261,6 +265,20 @@ TEST(it_fits_every_size)
     }
 }
 
+TEST(a_narrow_terminal_has_the_whole_sentence_and_the_heads_of_all_lists)
+{
+    scene s;
+
+    set_scene(&s, false);
+    check_says(draw(&s, 40, 60, CLI_PANEL_ALL), "\nyou; 0 wait behind.\n");
+    check_says(s.out.ptr, "LANE    PEND  PROC  FAIL  DEAD  BLOCK");
+    check_says(s.out.ptr, "WORKER  PID  STATE   BEAT       UP  PAR");
+    check_says(draw(&s, 40, 60, CLI_PANEL_HELP), "\n             moves; at rest it is 0, or\n");
+    check_says(draw(&s, 149, 60, CLI_PANEL_ALL), "counter v3  ");
+    check_says(s.out.ptr, " v1 g2  ");
+    ef__buf_release(&s.out);
+}
+
 TEST(the_keys_stand_in_the_last_line_of_a_full_screen)
 {
     scene s;
@@ -373,6 +391,7 @@ int main(void)
         TEST_CASE(a_worker_shows_what_it_did_has_and_is),
         TEST_CASE(whoever_looks_on_sees_lanes_workers_and_partitions),
         TEST_CASE(it_fits_every_size),
+        TEST_CASE(a_narrow_terminal_has_the_whole_sentence_and_the_heads_of_all_lists),
         TEST_CASE(the_keys_stand_in_the_last_line_of_a_full_screen),
         TEST_CASE(what_does_not_fit_the_height_is_counted),
         TEST_CASE(the_page_of_errors_shows_them_whole),

@@ -1,5 +1,6 @@
-"""A server with some work, and a browser that looks at it; for each test class."""
+"""A server with some work for each test class, and a browser that looks at it, one for a file."""
 import subprocess
+import unittest
 
 import support
 from browser import Browser
@@ -26,13 +27,22 @@ def fixture(data, lane, *words):
 class Page(Case):
     """`self.b` is a browser at the monitor's first page."""
 
+    browser = None
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.prepare()
-        cls.b = Browser()
-        cls.addClassCleanup(cls.b.close)
+        if not Page.browser:
+            Page.browser = Browser()
+            unittest.addModuleCleanup(Page.close_browser)
+        cls.b = Page.browser
         cls.b.size(1280, 900)
+
+    @staticmethod
+    def close_browser():
+        Page.browser.close()
+        Page.browser = None
 
     @classmethod
     def prepare(cls):
@@ -49,6 +59,11 @@ class Page(Case):
         self.assertEqual([], troubles)
         self.assertEqual([], [u for u in self.b.requests
                               if not u.startswith((self.server.url + "/", "about:", "data:"))])
+
+    def submit(self):
+        """Press what the open dialog is for; it closes when it is done."""
+        self.b.js("top_().querySelector('[type=submit]').click()")
+        self.b.wait("!document.querySelector('dialog')")
 
     def dialog_command(self):
         return self.b.wait("document.querySelector('dialog[open] .command code')?.textContent")

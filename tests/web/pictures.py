@@ -22,9 +22,10 @@ def dead_row(url):
 
 def main():
     url, out = sys.argv[1].rstrip("/"), Path(sys.argv[2])
-    pages = [("overview", "", WIDE, (False, True)), ("overview", "", NARROW, (False, True)),
-             ("projection", "projection/customer_orders", WIDE, (True,)), ("row", dead_row(url), WIDE, (False,)),
-             ("view", "view/customer_orders/ada", WIDE, (False,)), ("outbox", "outbox", NARROW, (True,))]
+    row, both = dead_row(url), (False, True)
+    pages = [("overview", "", WIDE, both), ("overview", "", NARROW, both), ("row", row, WIDE, both), ("row", row, NARROW, both),
+             ("projection", "projection/customer_orders", WIDE, both), ("view", "view/customer_orders/ada", WIDE, both),
+             ("crew", "crew", WIDE, (True,)), ("outbox", "outbox", NARROW, both)]
     b = Browser()
     try:
         for name, page, (width, height), themes in pages:

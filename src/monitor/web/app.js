@@ -101,6 +101,15 @@ function drawTop() {
       themeButton())));
 }
 
+// What is chosen in a strip that is wider than its place is brought into sight, once.
+function reveal(strip) {
+  const chosen = strip?.querySelector("[aria-current]");
+  if (!chosen || strip.scrollWidth <= strip.clientWidth || strip.everfoldShown === chosen.hash) return;
+  strip.everfoldShown = chosen.hash;
+  const [box, its] = [strip.getBoundingClientRect(), chosen.getBoundingClientRect()];
+  strip.scrollLeft += its.left - box.left - (box.width - its.width) / 2;
+}
+
 function drawMenu(current) {
   const active = BELONGS[current] ?? current;
   const dead = status && String(status.outbox.dead) !== "0" ? status.outbox.dead : null;
@@ -108,6 +117,7 @@ function drawMenu(current) {
     h("ul", {}, MENU.filter(([name]) => name !== "tokens" || who?.scopes.includes("admin")).map(([name, label]) =>
       h("li", { "data-key": label }, h("a", { href: `#/${name}`, "aria-current": name === active ? "page" : undefined }, label,
         name === "outbox" && dead !== null && h("span", { class: "pill bad", title: "dead" }, String(dead))))))));
+  reveal(document.getElementById("nav"));
 }
 
 // --- the page -------------------------------------------------------------------------------------
@@ -136,6 +146,7 @@ function draw() {
   const first = !here.drawn;
   morph(main, node);
   main.removeAttribute("aria-busy");
+  main.querySelectorAll(".tabs").forEach(reveal);
   here.drawn = true;
   if (first && here.moved) main.querySelector("h1")?.focus({ preventScroll: true });
 }

@@ -2,7 +2,7 @@
 
 import { query } from "./api.js";
 import { h } from "./dom.js";
-import { badge, commandLine, empty, heading, href, link, table, when } from "./parts.js";
+import { badge, commandLine, empty, heading, href, link, pager, table, when } from "./parts.js";
 import { command } from "./words.js";
 
 const PAGE = 100;
@@ -25,7 +25,7 @@ export default {
         { name: "Who", cell: (a) => a.who }, { name: "Of", cell: (a) => a.lane || "–" }, { name: "What", cell: about },
         { name: "Reason", cell: (a) => a.reason || "–", kind: "grow" },
       ], items, { key: (a) => String(a.id) }) : empty("Nothing yet.", "Requeues, skips, switches and the like are noted here."),
-      h("nav", { class: "pager", "aria-label": "Pages of acts" }, ctx.query.before && link(href("audit"), "To the newest"),
+      pager("Pages of acts", ctx.query.before && link(href("audit"), "To the newest"),
         items.length === PAGE && link(href("audit", { before: String(items[PAGE - 1].id) }), "Older")), commandLine(command("act", "ls")))];
   },
 };

@@ -14,7 +14,8 @@ function niceStep(value, steps) {
 }
 
 function line(points, x, y) {
-  return points.map(([t, v], i) => `${i ? "L" : "M"}${x(t).toFixed(1)} ${y(v).toFixed(1)}`).join("");
+  const path = points.map(([t, v], i) => `${i ? "L" : "M"}${x(t).toFixed(1)} ${y(v).toFixed(1)}`).join("");
+  return points.length === 1 ? `${path}h.1` : path; // one point alone is a dot
 }
 
 function area(points, x, y) {

@@ -52,12 +52,15 @@ function place(nodes, edges) {
   }
   let high = 0;
   for (const layer of filled) {
-    const width = Math.max(40, ...layer.map((n) => short(n.text).length * CHAR + 20 + (n.depth ?? 0) * 14));
+    const width = Math.max(40, ...layer.map((n) => short(n.text).length * CHAR + 20 + inset(n)));
     for (const n of layer) { n.x = x; n.width = width; high = Math.max(high, n.y + HIGH); }
     x += width + GAP_X;
   }
   return { width: x - GAP_X + PAD, height: high + PAD };
 }
+
+// A statement inside another one stands further to the right.
+function inset(n) { return (n.depth ?? 0) * 14; }
 
 function edge(from, to, why) {
   if (from.kind === "statement") {
@@ -65,15 +68,14 @@ function edge(from, to, why) {
     return svg("path", { class: "edge order", d: `M${x} ${from.y + HIGH / 2}C${bend} ${from.y + HIGH / 2} ${bend} ${to.y + HIGH / 2} ${x} ${to.y + HIGH / 2}` },
       svg("title", {}, `after, because of ${why ?? "the order"}`));
   }
-  const x1 = from.x + from.width, y1 = from.y + HIGH / 2, x2 = to.x, y2 = to.y + HIGH / 2, mid = (x1 + x2) / 2;
+  const x1 = from.x + from.width, y1 = from.y + HIGH / 2, x2 = to.x + inset(to), y2 = to.y + HIGH / 2, mid = (x1 + x2) / 2;
   return svg("path", { class: `edge ${from.kind}`, d: `M${x1} ${y1}C${mid} ${y1} ${mid} ${y2} ${x2} ${y2}` });
 }
 
 function box(n) {
-  const inset = (n.depth ?? 0) * 14;
   return svg("g", { class: `node ${n.kind}` },
-    svg("rect", { x: n.x + inset, y: n.y, width: n.width - inset, height: HIGH, rx: n.kind === "statement" ? 4 : 13 }),
-    svg("text", { x: n.x + inset + 10, y: n.y + HIGH / 2 + 4 }, short(n.text)),
+    svg("rect", { x: n.x + inset(n), y: n.y, width: n.width - inset(n), height: HIGH, rx: n.kind === "statement" ? 4 : 13 }),
+    svg("text", { x: n.x + inset(n) + 10, y: n.y + HIGH / 2 + 4 }, short(n.text)),
     svg("title", {}, n.line ? `line ${n.line}: ${n.text}` : n.text));
 }
 

@@ -1,20 +1,21 @@
 // event.js - one event: data and meta byte for byte, what it follows from and what followed.
 
-import { path, query } from "./api.js";
+import { path, post, query } from "./api.js";
 import { h } from "./dom.js";
 import { members, plain } from "./json.js";
 import { trialBox } from "./row.js";
-import { badge, code, commandLine, empty, facts, heading, href, json, link, when } from "./parts.js";
+import { badge, code, commandLine, empty, facts, heading, href, json, link, moment, when } from "./parts.js";
 import { command, forTenant } from "./words.js";
 
 const LINKS = new Set(["causation", "causation_id", "correlation", "correlation_id"]);
+const PROJECTIONS_LOOKED = 8;
 const FOLLOWERS_LOOKED = 1000; // events behind it that are looked at for those it caused
 
 export function eventFacts(e) {
   return facts(["Stream", link(href("stream", e.stream, { tenant: e.tenant, seq: String(e.seq) }), e.stream)],
     ["Seq", String(e.seq)], ["Position", String(e.position)], ["Type", code(e.type)], ["Schema", String(e.schema)],
     ["Id", link(href("event", e.id, { tenant: e.tenant }), code(e.id))], e.tenant && ["Tenant", e.tenant],
-    ["Happened", h("time", { title: e.time }, e.time)], ["Recorded", when(e.recorded_at)]);
+    ["Happened", moment(e.time)], ["Recorded", when(e.recorded_at)]);
 }
 
 function metaLinks(e) {
@@ -41,13 +42,29 @@ function causation(e, causes, caused) {
         caused.map((other) => one("caused", other))));
 }
 
-// What a projection's program makes of it: upcasts show as the data that its handlers see.
+// What a projection's newest program makes of it: upcasts show as the data that its handlers see.
+async function look(ctx, projection, e) {
+  if (!projection || ctx.state.seenBy === projection) return;
+  ctx.state.seen = await post(`${path`/v1/projections/${projection}`}:try`, { stream: e.stream, seq: e.seq }, { tenant: e.tenant })
+    .catch(() => null); // a projection in C, or one that is just being made: there is nothing to show
+  ctx.state.seenBy = projection;
+}
+
+// The first projection that has an upcast for it, of a few; else the first.
+async function upcasting(ctx, names, e) {
+  for (const name of names.slice(0, PROJECTIONS_LOOKED)) {
+    await look(ctx, name, e);
+    if (ctx.state.seen && String(ctx.state.seen.schema) !== String(e.schema)) return name;
+  }
+  return names[0];
+}
+
 function seen(ctx, e) {
-  const trial = ctx.state.trial;
+  const trial = ctx.state.seen;
   if (!trial) return null;
   const changed = String(trial.schema) !== String(e.schema);
   return h("section", { class: "panel", "data-key": "seen" },
-    h("h2", {}, `As version ${trial.version} sees it`),
+    h("h2", {}, `As version ${trial.version} of ${ctx.state.seenBy} sees it`),
     changed ? [h("p", {}, badge("upcast", "busy"), ` from schema ${e.schema} to ${trial.schema}`), json(trial.seen, "the data after upcasts")]
       : h("p", { class: "quiet" }, "No upcast applies: its handlers see the data as it was appended."));
 }
@@ -60,20 +77,21 @@ export default {
     ctx.state.causes ??= await Promise.all(metaLinks(e).map(async (l) => ({ ...l,
       event: await ctx.get(path`/v1/events/${l.id}`, { tenant }).catch(() => null) })));
     const projections = (await ctx.get("/v1/projections")).filter((p) => p.state !== "retired");
-    const chosen = ctx.state.projection ??= projections.find((p) => p.routed)?.name;
-    return { e, causes: ctx.state.causes, caused: await followers(ctx, e), projections, chosen };
-  },
-  view({ e, causes, caused, projections, chosen }, ctx) {
     const names = [...new Set(projections.map((p) => p.name))];
+    const chosen = ctx.state.projection ??= await upcasting(ctx, names, e);
+    await look(ctx, chosen, e);
+    return { e, causes: ctx.state.causes, caused: await followers(ctx, e), projections, names, chosen };
+  },
+  view({ e, causes, caused, projections, names, chosen }, ctx) {
     return [heading([e.type, h("span", { class: "quiet" }, ` · ${e.stream} · ${e.seq}`)]),
       h("section", { class: "panel" }, eventFacts(e), commandLine(command("event", "show", e.id, ...forTenant(e.tenant)))),
       h("div", { class: "two" }, h("section", { class: "panel" }, h("h2", {}, "Data"), json(e.data, "the data")),
         h("section", { class: "panel" }, h("h2", {}, "Meta"), json(e.meta, "the meta"))),
       causation(e, causes, caused),
-      chosen && [h("p", { class: "filters" }, h("label", {}, "Projection ", h("select", { on: { change: (c) => {
-        Object.assign(ctx.state, { projection: c.target.value, trial: null, generation: 0 });
-        ctx.refresh();
-      } } }, names.map((n) => h("option", { value: n, selected: n === chosen }, n))))),
-      trialBox(ctx, chosen, e, projections.filter((p) => p.name === chosen)), seen(ctx, e)]];
+      chosen && [seen(ctx, e), trialBox(ctx, chosen, e, projections.filter((p) => p.name === chosen),
+        h("label", {}, "Projection ", h("select", { on: { change: (c) => {
+          Object.assign(ctx.state, { projection: c.target.value, trial: null, generation: 0 });
+          ctx.refresh();
+        } } }, names.map((n) => h("option", { value: n, selected: n === chosen }, n)))))]];
   },
 };

@@ -2,7 +2,7 @@
 
 import { follow, path, post, query } from "./api.js";
 import { h } from "./dom.js";
-import { actButton, commandLine, empty, heading, href, link, notice, table, when } from "./parts.js";
+import { actButton, commandLine, empty, heading, href, link, notice, pager, table, when } from "./parts.js";
 import { command, count, forTenant, num } from "./words.js";
 
 const PAGE = 50, LIVE_MAX = 200;
@@ -123,7 +123,7 @@ export default {
       live.length > 0 ? eventTable(live) : h("p", { class: "quiet" }, "Nothing has come in since you began to follow.")),
     h("section", { class: "panel" }, h("h2", {}, "Newest events"), page.items.length > 0 ? eventTable(page.items)
       : page.before ? notice("calm", "None among the newest events.", h("p", {}, "Look further back:")) : empty("No events.", "What is appended shows up here."),
-    h("nav", { class: "pager", "aria-label": "Pages of events" },
+    pager("Pages of events",
       ctx.query.before && link(href("events", { ...ctx.query, before: undefined }), "To the newest"),
       page.before && link(href("events", { ...ctx.query, before: String(page.before) }), "Older"))),
     list.length > 0 && streams(list, ctx.query.tenant)];

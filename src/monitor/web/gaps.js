@@ -3,12 +3,12 @@
 import { post } from "./api.js";
 import { h } from "./dom.js";
 import { actButton, badge, commandLine, empty, heading, href, link, table } from "./parts.js";
-import { command, num, plural } from "./words.js";
+import { because, command, num, plural } from "./words.js";
 
 function repairAct(ctx) {
   return { title: "Repair gaps", verb: "Repair", reason: "asked",
     text: "What is missing is brought from the journal, in order. What a projection has already changes nothing.",
-    command: () => command("gaps", "repair"),
+    command: ({ reason }) => command("gaps", "repair", ...because(reason)),
     run: async ({ reason }) => {
       const done = await post("/v1/gaps:repair", { reason });
       ctx.state.asked = 0;
@@ -29,7 +29,7 @@ export default {
         { name: "Has up to", cell: (g) => String(g.applied_seq), kind: "number" },
         { name: "Next", cell: (g) => String(g.expected_next_seq), kind: "number" },
         { name: "Journal has", cell: (g) => String(g.journal_seq), kind: "number" },
-        { name: "", cell: (g) => num(g.journal_seq) < num(g.applied_seq) ? badge("the journal lost events", "bad") : null },
+        { name: "Note", cell: (g) => num(g.journal_seq) < num(g.applied_seq) ? badge("the journal lost events", "bad") : null },
       ], gaps, { key: (g) => `${g.projection}/${g.tenant}/${g.stream}`, to: (g) => href("stream", g.stream, { tenant: g.tenant }) })
         : empty("No gaps.", "Every projection has every event up to where it stands."), commandLine(command("gaps", "detect")))];
   },

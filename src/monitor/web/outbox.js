@@ -2,8 +2,8 @@
 
 import { post, query } from "./api.js";
 import { h } from "./dom.js";
-import { actButton, badge, empty, heading, href, link, tabs, table, when } from "./parts.js";
-import { command, count, num, plural } from "./words.js";
+import { actButton, badge, commandLine, empty, heading, href, link, pager, tabs, table, when } from "./parts.js";
+import { command, count, forTenant, num, plural } from "./words.js";
 
 const PAGE = 50;
 const TABS = [["", "All"], ["pending", "Pending"], ["processing", "Processing"], ["failed", "Failed", "warn"],
@@ -42,7 +42,7 @@ function rows(items) {
     { name: "Type", cell: (r) => r.event_type },
     { name: "Attempts", cell: (r) => count(r.attempt_count), kind: "number" },
     { name: "Next try", cell: (r) => when(r.next_attempt_at) },
-    { name: "Error", cell: (r) => h("span", { class: "clip", title: r.last_error }, r.last_error), kind: "grow" },
+    { name: "Error", cell: (r) => r.last_error && h("span", { class: "clip", title: r.last_error }, r.last_error), kind: "grow" },
     { name: "Since", cell: (r) => when(r.enqueued_at) },
   ], items, { key: (r) => `${r.lane}/${r.tenant}/${r.position}`,
     to: (r) => href("row", r.lane, r.stream, String(r.seq), { tenant: r.tenant }) });
@@ -60,11 +60,15 @@ function done(projections) {
     h("p", {}, link("#/events", "The events themselves"))];
 }
 
-function pager(ctx, answer) {
-  const { after } = ctx.query;
-  return h("nav", { class: "pager", "aria-label": "Pages of rows" },
-    after && link(href("outbox", { ...ctx.query, after: undefined }), "To the first"),
+function pages(ctx, answer) {
+  return pager("Pages of rows",
+    ctx.query.after && link(href("outbox", { ...ctx.query, after: undefined }), "To the first"),
     answer.next && link(href("outbox", { ...ctx.query, after: answer.next }), `Next ${PAGE}`));
+}
+
+function report({ status, lane, tenant }) {
+  return commandLine(command("outbox", "report", ...(status ? ["--status", status] : []), ...(lane ? ["--lane", lane] : []),
+    ...forTenant(tenant)));
 }
 
 export default {
@@ -86,7 +90,7 @@ export default {
         actButton(ctx, "Requeue dead", () => requeueDeadAct(lane, s.dead)))),
     tabs("Status", items, status), filters(ctx, lanes),
     h("section", { class: "panel", "aria-live": "off" }, status === "done" ? done(projections)
-      : answer.rows.length > 0 ? [rows(answer.rows), pager(ctx, answer)]
-        : empty(status ? `Nothing is ${status}.` : "Nothing waits.", "Events are here between their append and the moment that every projection has them."))];
+      : answer.rows.length > 0 ? [rows(answer.rows), pages(ctx, answer), report(ctx.query)]
+        : [empty(status ? `Nothing is ${status}.` : "Nothing waits.", "Events are here between their append and the moment that every lane has them."), report(ctx.query)])];
   },
 };

@@ -37,7 +37,7 @@ function cards(status, samples) {
     card("Lag", plural(lag, "event"), lag > 0 ? `${name}, ${seconds(age)} behind` : "nothing is behind",
       { to: "#/projections", tone: lag > 0 ? "warn" : "" }),
     card("Backlog", count(num(o.pending) + num(o.processing)),
-      o.lag_seconds === null ? "nothing waits" : `the oldest waits for ${seconds(o.lag_seconds)}`, { to: "#/outbox" }),
+      num(o.pending) + num(o.processing) === 0 ? "nothing waits" : `the oldest waits for ${seconds(o.lag_seconds)}`, { to: "#/outbox" }),
     card("Failed", count(o.failed), num(o.failed) > 0 ? "tried again by themselves" : "nothing is being retried",
       { to: href("outbox", { status: "failed" }), tone: num(o.failed) > 0 ? "warn" : "" }),
     card("Dead", count(o.dead), dead ? "need you" : "nothing needs you",
@@ -76,7 +76,7 @@ export function projectionTable(items) {
   return table("Projections", [
     { name: "Projection", cell: (p) => p.name, kind: "grow" },
     { name: "State", cell: (p) => badge(p.state) },
-    { name: "Version", cell: (p) => `v${p.version} · g${p.generation}`, kind: "number" },
+    { name: "Version", cell: (p) => [p.routed === false && [badge("not queried", "calm"), " "], `v${p.version} · g${p.generation}`], kind: "number" },
     { name: "Lag", cell: (p) => count(p.lag_events), kind: "number" },
     { name: "Behind", cell: (p) => seconds(p.lag_seconds), kind: "number" },
     { name: "Views", cell: (p) => count(p.views), kind: "number" },

@@ -24,6 +24,11 @@ export function when(time) {
   return h("time", { datetime: time, title: time }, ago(time));
 }
 
+// When exactly: for facts, where there is room for it.
+export function moment(time) {
+  return h("time", { datetime: time, class: "moment" }, String(time).replace("T", " ").replace(/Z$/, " UTC"));
+}
+
 export function code(value, title) { return h("code", { title }, value); }
 
 export function link(href, ...children) { return h("a", { href }, ...children); }
@@ -60,13 +65,13 @@ export function table(caption, columns, items, { key, to, mark } = {}) {
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {}, h("caption", { class: "hidden" }, caption),
       h("thead", {}, h("tr", {}, columns.map((c) =>
-        h("th", { scope: "col", class: c.kind }, c.name)))),
+        h("th", { scope: "col", class: c.kind }, c.name || h("span", { class: "hidden" }, "Acts"))))),
       h("tbody", {}, items.map((item, i) =>
         h("tr", { "data-key": key ? key(item) : String(i), class: mark?.(item) },
           columns.map((c, at) => {
             const cell = c.cell(item);
-            const inner = at === 0 && to ? link(to(item), cell) : cell;
-            return h("td", { class: c.kind, "data-name": c.name }, inner);
+            const inner = at === 0 && to ? link(to(item), cell) : Array.isArray(cell) ? h("span", {}, cell) : cell;
+            return h("td", { class: c.kind, "data-name": c.name }, inner === "" ? null : inner);
           }))))));
 }
 
@@ -74,6 +79,11 @@ export function tabs(label, items, current) {
   return h("nav", { class: "tabs", "aria-label": label }, items.map(({ name, to, label: text, number, tone }) =>
     h("a", { href: to, "aria-current": name === current ? "page" : undefined, "data-key": name },
       text, number !== undefined && h("span", { class: `pill ${num0(number) ? tone ?? "" : ""}` }, count(number)))));
+}
+
+// Where a list goes on: links, or nothing at all.
+export function pager(label, ...links) {
+  return links.some(Boolean) && h("nav", { class: "pager", "aria-label": label }, ...links);
 }
 
 function num0(value) { return String(value) !== "0"; }
@@ -162,6 +172,7 @@ function field(label, input, hint) {
 //   title, text, command(values) -> line, verb, run(values) -> sentence
 //   reason: "needed" | "asked" | undefined;  typed: the name to type, for what cannot be undone
 //   fields: [{name, label, kind: "text"|"area"|"check"|"select", value, options, hint}]
+//   extra() -> a node that is shown beside them
 export function act(options) {
   const inputs = {};
   const dialog = h("dialog", { class: "act", "aria-labelledby": "act-title" });
@@ -208,7 +219,7 @@ export function act(options) {
       go.disabled = false;
     }
   } } }, h("h2", { id: "act-title" }, options.title), options.text && h("p", {}, options.text), rows,
-  options.extra, shown, trouble,
+  options.extra?.(), shown, trouble,
   h("div", { class: "buttons" }, h("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel"), go));
   dialog.append(form);
   dialog.addEventListener("close", () => { dialog.remove(); options.after?.(); });

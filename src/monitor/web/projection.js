@@ -5,9 +5,7 @@ import { h } from "./dom.js";
 import { dag } from "./dag.js";
 import { deployAct } from "./projections.js";
 import { actButton, badge, changes, code, empty, facts, heading, href, link, notice, progress, table, when } from "./parts.js";
-import { command, count, num, plural, seconds, words } from "./words.js";
-
-function because(reason) { return reason ? ["--reason", reason] : []; }
+import { because, command, count, num, plural, seconds, words } from "./words.js";
 
 const OPEN_RUN = new Set(["queued", "running"]);
 
@@ -15,7 +13,7 @@ const OPEN_RUN = new Set(["queued", "running"]);
 
 function simple(name, verb, title, text, cli = verb, body = {}) {
   return { title, text, verb: title.split(" ")[0], reason: "asked",
-    command: () => command("projection", cli, name),
+    command: ({ reason }) => command("projection", cli, name, ...because(reason)),
     run: async ({ reason }) => {
       await post(`${path`/v1/projections/${name}`}:${verb}`, { ...body, reason });
       return `${title}: done.`;
@@ -66,7 +64,7 @@ function rollbackAct(name) {
 function retireAct(name, g) {
   return { title: `Retire generation ${g.generation} of ${name}`, verb: "Retire", reason: "needed", typed: name,
     text: `Its ${plural(g.views, "view")} are removed. It can be built again from the events.`,
-    command: () => command("projection", "retire", name, "--generation", g.generation),
+    command: ({ reason }) => command("projection", "retire", name, "--generation", g.generation, ...because(reason)),
     run: async ({ reason }) => {
       await post(`${path`/v1/projections/${name}`}:retire`, { reason, generation: num(g.generation) });
       return `Generation ${g.generation} is retired.`;

@@ -1,16 +1,27 @@
 // row.js - one event in one lane: what is wrong with it, what would come of it, and putting it right.
 
 import { path, post, query } from "./api.js";
-import { h } from "./dom.js";
+import { h, replace } from "./dom.js";
 import { integer } from "./json.js";
 import { eventFacts } from "./event.js";
 import { actButton, badge, changes, code, commandLine, facts, heading, href, json, link, notice, table, when } from "./parts.js";
-import { command, count, forTenant, num, plural } from "./words.js";
+import { because, command, count, forTenant, num, plural } from "./words.js";
 
-function requeueAct({ lane, stream, seq, tenant }) {
+// What would come of it, tried with the newest program while the dialog is open.
+function preview({ lane, stream, seq, tenant }) {
+  const box = h("div", { class: "preview", role: "status" }, h("p", { class: "quiet" }, "It is tried aside …"));
+  post(`${path`/v1/projections/${lane}`}:try`, { stream, seq: integer(seq) }, { tenant })
+    .then((trial) => replace(box, trialView(trial, false)))
+    .catch((error) => replace(box, notice("warn", "It cannot be tried aside.", h("p", {}, error.message))));
+  return box;
+}
+
+function requeueAct(key, tried) {
+  const { lane, stream, seq, tenant } = key;
   return { title: `Release ${stream} · ${seq}`, verb: "Release", reason: "asked",
     text: "The row is put back: no attempts, due now. What waits behind it in its stream follows in order.",
-    command: ({ reason }) => command("outbox", "requeue", stream, seq, "--lane", lane, ...(reason ? ["--reason", reason] : []),
+    extra: () => tried && preview(key),
+    command: ({ reason }) => command("outbox", "requeue", stream, seq, "--lane", lane, ...because(reason),
       ...forTenant(tenant)),
     run: async ({ reason }) => {
       await post("/v1/outbox:requeue", { stream, seq: integer(seq), lane, reason }, { tenant });
@@ -44,7 +55,8 @@ const OUTCOMES = {
   waits: ["warn", "Another event of its stream has to come first."],
 };
 
-export function trialView(trial) {
+// `whole`: with the views themselves, else only what differs, and they are a click away.
+export function trialView(trial, whole = true) {
   const [tone, sentence] = OUTCOMES[trial.outcome];
   return h("div", { class: "trial", "data-key": `trial${trial.generation}` },
     notice(tone, sentence,
@@ -54,12 +66,18 @@ export function trialView(trial) {
     trial.views.map((v) => h("details", { open: true, "data-key": v.view_id },
       h("summary", {}, "view ", code(v.view_id), v.before === null ? " (new)" : v.after === null ? " (deleted)" : ""),
       changes(v.before, v.after),
-      h("div", { class: "two" }, h("div", {}, h("h3", {}, "Before"), json(v.before, "the view before")),
-        h("div", {}, h("h3", {}, "After"), json(v.after, "the view after"))))));
+      h("details", { open: whole }, h("summary", { class: "quiet" }, "Before and after"),
+        h("div", { class: "two" }, h("div", {}, h("h3", {}, "Before"), json(v.before, "the view before")),
+          h("div", {}, h("h3", {}, "After"), json(v.after, "the view after")))))));
 }
 
-// A choice of generations, and the button that tries.
-export function trialBox(ctx, projection, event, generations) {
+function tryCommand(projection, { stream, seq, tenant }) {
+  return command("replay", "--projection", projection, "--stream", stream, "--after-seq", (BigInt(String(seq)) - 1n).toString(),
+    "--until-seq", seq, "--validate", ...forTenant(tenant));
+}
+
+// A choice of generations, and the button that tries; `before` stands in front of them.
+export function trialBox(ctx, projection, event, generations, before) {
   const { stream, seq, tenant } = event;
   const run = async () => {
     try {
@@ -74,12 +92,13 @@ export function trialBox(ctx, projection, event, generations) {
   };
   return h("section", { class: "panel", "data-key": "trial" }, h("h2", {}, "Dry run"),
     h("p", { class: "quiet" }, "Fold the event aside, into the views as they are, and see what would change."),
-    h("div", { class: "buttons" },
+    h("div", { class: "buttons" }, before,
       h("label", {}, "With ", h("select", { on: { change: (e) => { ctx.state.generation = Number(e.target.value); } } },
         h("option", { value: "0" }, "the newest version"),
         generations.filter((g) => g.state !== "retired").map((g) =>
           h("option", { value: String(g.generation) }, `v${g.version}, generation ${g.generation}${g.routed ? " (queried)" : ""}`)))),
-      h("button", { type: "button", class: "primary", on: { click: run } }, "Try it")),
+      h("button", { type: "button", class: "primary", title: tryCommand(projection, event), on: { click: run } }, "Try it")),
+    commandLine(tryCommand(projection, event)),
     ctx.state.trialProblem && notice("bad", ctx.state.trialProblem),
     ctx.state.trial && trialView(ctx.state.trial));
 }
@@ -89,7 +108,7 @@ function attempts(items) {
     { name: "Generation", cell: (f) => `v${f.version} · g${f.generation}` },
     { name: "Result", cell: (f) => badge(f.open ? "open" : "resolved") },
     { name: "Tried", cell: (f) => plural(f.attempts, "time"), kind: "number" },
-    { name: "Last", cell: (f) => when(f.recorded_at) },
+    { name: "First", cell: (f) => when(f.recorded_at) },
     { name: "Error", cell: (f) => [code(f.code), " ", f.message], kind: "grow" },
   ], items, { key: (f) => `${f.generation}` }));
 }
@@ -127,7 +146,7 @@ export default {
     const key = { lane, stream, seq, tenant };
     return [heading([stream, h("span", { class: "quiet" }, ` · ${seq} in ${lane}`), " ", row ? badge(row.status) : badge("gone", "ok")],
       row && h("div", { class: "buttons" },
-        row.status === "dead" && actButton(ctx, "Release", () => requeueAct(key), { tone: "primary" }),
+        row.status === "dead" && actButton(ctx, "Release", () => requeueAct(key, projection !== null), { tone: "primary" }),
         row.status === "failed" && actButton(ctx, "Try now", () => replayAct(key), { tone: "primary" }),
         lane !== "*" && actButton(ctx, "Skip", () => skipAct(key), { tone: "danger" }))),
     row ? [errorBox(row, projection), h("section", { class: "panel" }, facts(["Lane", lane === "*" ? "* (all projections)" : link(href("projection", lane), lane)],

@@ -4,14 +4,14 @@ import { path, post } from "./api.js";
 import { h } from "./dom.js";
 import { runProgress } from "./projection.js";
 import { actButton, badge, code, commandLine, empty, facts, heading, href, link, notice, table, when } from "./parts.js";
-import { command, count, words } from "./words.js";
+import { because, command, count, words } from "./words.js";
 
 const OPEN = new Set(["queued", "running"]);
 
 function cancelAct(run) {
   return { title: `Cancel the ${words(run.mode)} of ${run.projection || "all projections"}`, verb: "Cancel it", reason: "needed",
     typed: run.projection || run.mode, text: "What it has committed stays.",
-    command: () => command("run", "cancel", run.id),
+    command: ({ reason }) => command("run", "cancel", run.id, ...because(reason)),
     run: async ({ reason }) => { await post(`${path`/v1/runs/${run.id}`}:cancel`, { reason }); return "It is being cancelled."; } };
 }
 

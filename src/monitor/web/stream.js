@@ -2,7 +2,7 @@
 
 import { path, query } from "./api.js";
 import { h } from "./dom.js";
-import { badge, commandLine, heading, href, json, link, when } from "./parts.js";
+import { badge, commandLine, heading, href, json, link, pager, when } from "./parts.js";
 import { command, count, forTenant, num } from "./words.js";
 
 const PAGE = 50;
@@ -25,9 +25,9 @@ export default {
         h("li", { "data-key": String(e.seq), class: String(e.seq) === chosen ? "chosen" : "" },
           h("span", { class: "seq" }, String(e.seq)),
           h("div", {}, h("p", {}, link(href("event", e.id, { tenant }), e.type), h("span", { class: "quiet" }, " ", when(e.recorded_at), ` · position ${e.position}`)),
-            h("details", { open: String(e.seq) === chosen }, h("summary", {}, h("code", { class: "clip" }, String(e.data).slice(0, 160))),
+            h("details", { open: String(e.seq) === chosen }, h("summary", {}, h("code", { class: "clip one" }, String(e.data).slice(0, 200))),
               json(e.data, "the data")))))),
-      h("nav", { class: "pager", "aria-label": "Pages of events" },
+      pager("Pages of events",
         upto < last && link(page(Math.min(last, upto + PAGE)), "Newer"), from > 1 && link(page(Math.max(1, from - Math.floor(PAGE / 2) - 1)), "Older")))];
   },
 };

@@ -3,7 +3,7 @@
 import { path, post } from "./api.js";
 import { h } from "./dom.js";
 import { actButton, badge, code, commandLine, copyButton, empty, heading, notice, table, when } from "./parts.js";
-import { command } from "./words.js";
+import { because, command } from "./words.js";
 
 const SCOPES = [["append", "Append events"], ["read", "Read everything"], ["operate", "Operate: deploy, requeue, rebuild …"],
   ["work", "Work"], ["admin", "Administer: all of them, and tokens"]];
@@ -33,7 +33,7 @@ function createAct(ctx) {
 
 function revokeAct(t) {
   return { title: `Revoke ${t.id}`, verb: "Revoke", reason: "needed", typed: t.id, text: "It is refused within a second, for good.",
-    command: () => command("token", "revoke", t.id),
+    command: ({ reason }) => command("token", "revoke", t.id, ...because(reason)),
     run: async ({ reason }) => { await post(`${path`/v1/tokens/${t.id}`}:revoke`, { reason }); return "Revoked."; } };
 }
 

@@ -3,7 +3,7 @@
 import { path, query } from "./api.js";
 import { h } from "./dom.js";
 import { leaves, members, plain } from "./json.js";
-import { commandLine, empty, heading, href, json, notice, table } from "./parts.js";
+import { commandLine, empty, heading, href, json, link, notice, pager, table } from "./parts.js";
 import { command, count, forTenant } from "./words.js";
 
 const PAGE = 50, COLUMNS_MAX = 7;
@@ -92,7 +92,7 @@ function results(name, answer, q) {
   const parsed = answer.items.map((v) => ({ v, cells: new Map(members(v.data) ?? []) }));
   const columns = [...new Set(parsed.flatMap(({ cells }) => [...cells.keys()]))].slice(0, COLUMNS_MAX);
   return table("Views", [{ name: "View", cell: ({ v }) => v.view_id },
-    ...columns.map((c) => ({ name: c, cell: ({ cells }) => h("span", { class: "clip one" }, plain(cells.get(c))),
+    ...columns.map((c) => ({ name: c, cell: ({ cells }) => cells.has(c) ? h("span", { class: "clip one" }, plain(cells.get(c))) : null,
       kind: parsed.every(({ cells }) => !cells.has(c) || /^-?\d/.test(cells.get(c))) ? "number" : "" })),
     { name: "Changed at", cell: ({ v }) => String(v.last_event_sequence), kind: "number" }],
   parsed, { key: ({ v }) => v.view_id, to: ({ v }) => to(v) });
@@ -126,8 +126,9 @@ export default {
       answer && [h("details", { class: "quiet", "data-key": "plan" }, h("summary", {}, `${count(total)} of them, as of position ${answer.as_of}`),
         h("pre", { class: "excerpt" }, answer.plan, `\n${count(answer.looked)} looked at`)),
         h("section", { class: q.as === "json" ? "" : "panel" }, answer.items.length > 0 ? results(name, answer, q) : empty("No view fits.", "")),
-        h("nav", { class: "pager", "aria-label": "Pages of views" }, q.after && h("a", { href: href("views", name, { ...q, after: undefined }) }, "To the first"),
-          answer.next && h("a", { href: href("views", name, { ...q, after: answer.next }) }, `Next ${PAGE}`)),
-        commandLine(command("view", "query", name, ...(q.where ? ["--where", q.where] : []), ...(q.sort ? ["--sort", q.sort] : []), ...forTenant(q.tenant)))]];
+        pager("Pages of views", q.after && link(href("views", name, { ...q, after: undefined }), "To the first"),
+          answer.next && link(href("views", name, { ...q, after: answer.next }), `Next ${PAGE}`)),
+        commandLine(command("view", "query", name, ...(q.where ? ["--where", q.where] : []), ...(q.sort ? ["--sort", q.sort] : []),
+          ...(q.after ? ["--after", q.after] : []), ...(q.as === "json" ? ["-o", "json"] : []), ...forTenant(q.tenant)))]];
   },
 };

@@ -77,3 +77,6 @@ export function command(...parts) {
 
 // --tenant T, where there is one.
 export function forTenant(tenant) { return tenant ? ["--tenant", tenant] : []; }
+
+// --reason TEXT, where one was given.
+export function because(reason) { return reason ? ["--reason", reason] : []; }
