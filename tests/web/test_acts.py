@@ -159,7 +159,7 @@ class Tokens(Page):
         self.give(self.reader)
         self.b.wait_words("read only")
         for page in ("", "projections", "projection/customers", "outbox", "row/customers/s-1/1", "crew", "events",
-                     "stream/s-1", "event/e-1", "views/customers", "view/customers/ann", "gaps", "runs", "audit"):
+                     "stream/s-1", "event/e-1", "views/customers", "view/customers/ann", "publishers", "gaps", "runs", "audit"):
             self.b.go(page)
             self.assertEqual([], self.b.js("[...document.querySelectorAll('main button')].map((n) => n.textContent)"
                                            f".filter((t) => !{json.dumps(LOOKING)}.includes(t))"), page)

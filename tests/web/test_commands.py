@@ -61,11 +61,16 @@ BUTTONS = [
      "outbox skip bad-3 1 --lane people --reason 'a test'\\''s'", 0, "/v1/audit?limit=1", '"act":"skip"'),
     ("events", "Append an event", {"Stream": "new 1", "Type": "t", "Data": '{"a":"b"}'},
      "event append 'new 1' --type t --data '{\"a\":\"b\"}'", 0, "/v1/streams/new%201", '"seq":1'),
+    ("publishers", "Add a publisher", {"Name": "copy", "To": "file:/nowhere/copy", "Types": "order.*", "Paused": True},
+     "publisher add copy --to file:/nowhere/copy --types 'order.*' --paused", 0, "/v1/publishers/copy", '"types":"order.*"'),
+    ("publishers/archive", "Pause", {}, "publisher pause archive", 0, "/v1/publishers/archive", '"paused":true'),
+    ("publishers/archive", "Resume", {}, "publisher resume archive", 0, "/v1/publishers/archive", '"paused":false'),
+    ("publishers/archive", "Remove", {"Type": "archive"}, "publisher rm archive", 0, "/v1/publishers/archive", '"status":404'),
     (None, "gap"),
     ("gaps", "Repair", {"Reason": "told late"}, "gaps repair --reason 'told late'", 0, "/v1/gaps", '"gaps":[]'),
 ]
 PAGES = ["", "projections", "projection/customers", "projection/people", "outbox?lane=people", "row/people/bad-1/1",
-         "row/people/bad-2/1", "crew", "events", "stream/p-1", "event/e-1", "views/people", "view/people/1", "runs",
+         "row/people/bad-2/1", "crew", "events", "stream/p-1", "event/e-1", "views/people", "view/people/1", "publishers", "publishers/archive", "runs",
          "runs/RUN", "gaps", "tokens", "audit"]
 # Those that the table of tests/web/test_acts.py has: with them this machine is not served without one any more.
 OF_TOKENS = {"Make a token", "Revoke"}
@@ -89,6 +94,9 @@ class Commands(Page):
         ask("POST", "/v1/events", [joined(f"bad-{i}", f"x{i}", 0) for i in range(4)])
         fixture(cls.server.data, "people", *(word for i, status in enumerate(("dead", "dead", "failed", "dead"))
                                              for word in (f"bad-{i}", 1, status, "handler person.joined, line 8")))
+        ask("PUT", "/v1/publishers/archive", {"url": f"file:{cls.server.dir}/out"})
+        everfold(cls.server.data, "type", "set", "sent", "--publish", "yes")
+        ask("POST", "/v1/streams/out-1/events", {"type": "sent", "data": {}})
         cls.run_id = ask("POST", "/v1/projections/customers:verify", {"reason": "to have one"}).json()["id"]
         cls.place = tempfile.TemporaryDirectory(prefix="everfold-commands-")
         cls.addClassCleanup(cls.place.cleanup)
@@ -175,6 +183,33 @@ class Commands(Page):
         self.b.wait_words("from schema 1 to 2")
         shown = "[...document.querySelectorAll('pre.json')].map((n) => n.textContent.includes('Ada Byron'))"
         self.assertEqual([False, False, True], self.b.js(shown))
+
+    def test_a_publisher_is_made_paused_resumed_and_removed(self):
+        self.b.go("publishers")
+        self.b.press("Add a publisher")
+        self.b.fill("Name", "second")
+        self.b.fill("To", "gopher:nowhere")
+        self.b.js("top_().querySelector('[type=submit]').click()")
+        self.b.wait("document.querySelector('dialog .trouble').textContent.includes('gopher')")
+        self.b.fill("To", f"file:{self.place.name}/second")
+        self.submit()
+        self.b.press("second")
+        self.b.wait_words("What it is told")
+        self.b.press("Pause")
+        self.submit()
+        self.b.wait("document.querySelector('h1 .badge').textContent === 'paused'")
+        self.b.press("Resume")
+        self.submit()
+        self.b.wait("document.querySelector('h1 .badge').textContent === 'well'")
+        self.b.press("Remove")
+        self.assertTrue(self.b.js("top_().querySelector('[type=submit]').disabled"))
+        self.b.fill("Type", "second")
+        self.submit()
+        self.b.wait("location.hash === '#/publishers' && !find('second', 'a')")
+        self.b.press("archive")
+        self.b.wait("document.querySelector('h1 .badge').textContent === 'at work'")
+        self.assertEqual("#/outbox?lane=archive&status=pending", self.b.js("find('1', 'dd a').getAttribute('href')"))
+        self.nothing_wrong(allowed=["400"])
 
     def test_releasing_tries_it_first(self):
         self.b.go("row/people/bad-0/1")

@@ -4,7 +4,7 @@ import json
 from page import CUSTOMERS, STRICT, Page
 from support import wait_until
 
-PAGES = ["Overview", "Projections", "Outbox", "Workers", "Streams", "Views", "Runs", "Gaps", "Tokens", "Audit"]
+PAGES = ["Overview", "Projections", "Outbox", "Workers", "Streams", "Views", "Publishers", "Runs", "Gaps", "Tokens", "Audit"]
 DEEP = ["projection/customers", "row/strict/o-bad/1", "stream/o-1", "event/e-1", "views/customers",
         "view/customers/ann"]
 
@@ -25,6 +25,7 @@ class Pages(Page):
         wait_until(lambda: ask("GET", "/v1/views/customers/ann").status == 200)
         wait_until(lambda: ask("GET", "/v1/history").json())
         ask("POST", "/v1/projections/customers:verify", {"reason": "to have a run"})
+        ask("PUT", "/v1/publishers/archive", {"url": f"file:{cls.server.dir}/out", "types": "order.*"})
 
     def test_each_page_is_reached_by_the_menu_and_has_its_heading(self):
         for name in PAGES:
@@ -111,7 +112,8 @@ class Pages(Page):
         read stands out from what is behind it (WCAG AA, from the colours as computed), in the light and in the dark."""
         for width, dark in ((360, True), (1280, False)):
             self.b.size(width, 800, dark)
-            for page in ["", "projections", "outbox", "crew", "events", "runs", "gaps", "tokens", "audit", *DEEP]:
+            for page in ["", "projections", "outbox", "crew", "events", "publishers", "publishers/archive", "runs", "gaps",
+                         "tokens", "audit", *DEEP]:
                 self.b.go(page)
                 with self.subTest(page=page, width=width):
                     self.assertLessEqual(self.b.js("document.documentElement.scrollWidth"), width)

@@ -18,16 +18,18 @@ import stream from "./stream.js";
 import event from "./event.js";
 import views from "./views.js";
 import view from "./view.js";
+import publishers from "./publishers.js";
 import runs from "./runs.js";
 import gaps from "./gaps.js";
 import tokens from "./tokens.js";
 import audit from "./audit.js";
 
 const PAGES = { "": overview, projections, projection, outbox, row, crew, events, stream, event, views, view,
-  runs, gaps, tokens, audit };
+  publishers, runs, gaps, tokens, audit };
 const MENU = [["", "Overview"], ["projections", "Projections"], ["outbox", "Outbox"], ["crew", "Workers"],
-  ["events", "Streams"], ["views", "Views"], ["runs", "Runs"], ["gaps", "Gaps"], ["tokens", "Tokens"],
+  ["events", "Streams"], ["views", "Views"], ["publishers", "Publishers"], ["runs", "Runs"], ["gaps", "Gaps"], ["tokens", "Tokens"],
   ["audit", "Audit"]];
+const FOR_ALL = new Set(["publishers"]); // not for a token of one tenant
 const BELONGS = { projection: "projections", row: "outbox", stream: "events", event: "events", view: "views" };
 const EVERY_MS = 5000, WAIT_MAX_MS = 30000;
 
@@ -114,7 +116,7 @@ function drawMenu(current) {
   const active = BELONGS[current] ?? current;
   const dead = status && String(status.outbox.dead) !== "0" ? status.outbox.dead : null;
   morph(document.getElementById("nav"), h("nav", { class: "side", id: "nav", "aria-label": "Pages" },
-    h("ul", {}, MENU.filter(([name]) => name !== "tokens" || who?.scopes.includes("admin")).map(([name, label]) =>
+    h("ul", {}, MENU.filter(([name]) => name === "tokens" ? who?.scopes.includes("admin") : !FOR_ALL.has(name) || who?.tenant === null).map(([name, label]) =>
       h("li", { "data-key": label }, h("a", { href: `#/${name}`, "aria-current": name === active ? "page" : undefined }, label,
         name === "outbox" && dead !== null && h("span", { class: "pill bad", title: "dead" }, String(dead))))))));
   reveal(document.getElementById("nav"));

@@ -7,7 +7,7 @@ import { command, count, forTenant, num, plural } from "./words.js";
 
 const PAGE = 50;
 const TABS = [["", "All"], ["pending", "Pending"], ["processing", "Processing"], ["failed", "Failed", "warn"],
-  ["dead", "Dead", "bad"], ["blocked", "Blocked", "warn"], ["done", "Done"]];
+  ["dead", "Dead", "bad"], ["blocked", "Blocked", "warn"], ["published", "Published"]];
 
 function requeueDeadAct(lane, dead) {
   const fields = [{ name: "limit", label: "At most", value: "100" }];
@@ -48,15 +48,21 @@ function rows(items) {
     to: (r) => href("row", r.lane, r.stream, String(r.seq), { tenant: r.tenant }) });
 }
 
-// What a lane has taken leaves the outbox; what became of it is told by the projections.
-function done(projections) {
-  return [h("p", { class: "quiet" }, "A row goes when its lane has taken it. What became of events, by projection:"),
-    table("Done", [
+// What a lane has taken leaves the outbox; what became of it is told by projections and publishers.
+function taken(projections, publishers) {
+  return [h("p", { class: "quiet" }, "A row goes when its lane has taken it. What became of events, by projection and by publisher:"),
+    table("Applied", [
       { name: "Projection", cell: (p) => p.name },
       { name: "Up to position", cell: (p) => count(p.position), kind: "number" },
       { name: "Views", cell: (p) => count(p.views), kind: "number" },
       { name: "Unaccounted", cell: (p) => count(p.unaccounted), kind: "number" },
     ], projections.filter((p) => p.routed), { to: (p) => href("projection", p.name), key: (p) => p.name }),
+    publishers.length > 0 && table("Published", [
+      { name: "Publisher", cell: (p) => p.name },
+      { name: "To", cell: (p) => p.url, kind: "grow" },
+      { name: "Still waiting", cell: (p) => count(num(p.pending) + num(p.processing)), kind: "number" },
+      { name: "Noted as published", cell: (p) => num(p.retain_ms) > 0 ? count(p.kept) : "not kept", kind: "number" },
+    ], publishers, { to: (p) => href("publishers", p.name), key: (p) => p.name }),
     h("p", {}, link("#/events", "The events themselves"))];
 }
 
@@ -75,13 +81,13 @@ export default {
   title: "Outbox",
   async load(ctx) {
     const { status, lane, tenant, after } = ctx.query;
-    const done = status === "done";
-    const [answer, projections] = await Promise.all([
-      ctx.get(`/v1/outbox${query({ status: done ? "" : status, lane, after, limit: done ? "1" : PAGE })}`, { tenant }),
-      ctx.get("/v1/projections")]);
-    return { answer, projections, lanes: ["*", ...new Set(projections.map((p) => p.name))] };
+    const gone = status === "published";
+    const [answer, projections, publishers] = await Promise.all([
+      ctx.get(`/v1/outbox${query({ status: gone ? "" : status, lane, after, limit: gone ? "1" : PAGE })}`, { tenant }),
+      ctx.get("/v1/projections"), ctx.who.tenant === null ? ctx.get("/v1/publishers") : []]);
+    return { answer, projections, publishers, lanes: ["*", ...new Set([...projections, ...publishers].map((p) => p.name))] };
   },
-  view({ answer, projections, lanes }, ctx) {
+  view({ answer, projections, publishers, lanes }, ctx) {
     const { status = "", lane } = ctx.query;
     const s = answer.summary;
     const items = TABS.map(([name, label, tone]) => ({ name, label, tone, number: s[name],
@@ -89,7 +95,7 @@ export default {
     return [heading("Outbox", h("div", { class: "buttons" }, num(s.dead) > 0 && ctx.who.tenant === null &&
         actButton(ctx, "Requeue dead", () => requeueDeadAct(lane, s.dead)))),
     tabs("Status", items, status), filters(ctx, lanes),
-    h("section", { class: "panel", "aria-live": "off" }, status === "done" ? done(projections)
+    h("section", { class: "panel", "aria-live": "off" }, status === "published" ? taken(projections, publishers)
       : answer.rows.length > 0 ? [rows(answer.rows), pages(ctx, answer), report(ctx.query)]
         : [empty(status ? `Nothing is ${status}.` : "Nothing waits.", "Events are here between their append and the moment that every lane has them."), report(ctx.query)])];
   },

@@ -137,7 +137,7 @@ export default {
     const [lane, stream, seq] = ctx.params, tenant = ctx.query.tenant ?? "";
     const base = path`/v1/projections/${lane}`;
     const [{ event, row }, projection, failed] = await Promise.all([findRow(ctx, lane, stream, seq, tenant),
-      lane === "*" ? null : ctx.get(base).catch(() => null),
+      lane === "*" ? null : ctx.get(base).catch(() => null), // a publisher's lane has none
       lane === "*" ? [] : ctx.get(`${base}/failures?resolved&limit=1000`, { tenant }).catch(() => [])]);
     return { lane, stream, seq, tenant, event, row, projection,
       failed: failed.filter((f) => f.stream === stream && String(f.seq) === String(seq) && f.tenant === tenant) };
