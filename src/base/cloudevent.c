@@ -3,10 +3,14 @@
  */
 #include "cloudevent.h"
 
+#include "incoming.h"
 #include "limits.h"
+
+#include <everfold/clock.h>
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <strings.h>
 
 #define META_ARENA (16u * EF_LIMIT_META_BYTES) /* a tree takes some times its text */
 
@@ -127,4 +131,130 @@ ef_str ef__meta_text(ef_str meta, const char *name, ef__arena *arena)
         return EF_STR("");
     value = ef__json_get(tree, name);
     return value && value->kind == EF__JSON_STRING ? value->text : EF_STR("");
+}
+
+/* --- in --------------------------------------------------------------------------------------- */
+
+static bool begins(ef_str text, const char *prefix)
+{
+    size_t n = strlen(prefix);
+
+    return text.len >= n && strncasecmp(text.ptr, prefix, n) == 0;
+}
+
+/* Attributes of an event, and what becomes of them. */
+typedef struct taking {
+    ef_new_event *event;
+    ef__arena *arena;
+    ef_str version, source, subject, content;
+    ef__buf meta;
+    ef__json_writer w;
+} taking;
+
+static ef_status take_extension(taking *t, const ef__slice *member, ef_error *err)
+{
+    char key[65];
+
+    if (!ef__cloudevent_is_name(member->key))
+        return ef_fail(err, EF_BAD_INPUT,
+                       "'%.*s' is not the name of an attribute: lower-case letters and digits",
+                       EF_STR_ARG(member->key));
+    if (member->raw.ptr[0] == '{' || member->raw.ptr[0] == '[')
+        return ef_fail(err, EF_BAD_INPUT, "%.*s is neither text, a number nor true or false",
+                       EF_STR_ARG(member->key));
+    if (is(member->raw, "null"))
+        return EF_OK;
+    (void)snprintf(key, sizeof(key), "%.*s", EF_STR_ARG(member->key));
+    ef__json_key(&t->w, key);
+    ef__json_raw(&t->w, member->raw);
+    return EF_OK;
+}
+
+static ef_status take_time(taking *t, ef_str raw, ef_error *err)
+{
+    ef_str text;
+    ef_status st = ef__slice_text("time", raw, t->arena, &text, err);
+
+    if (st == EF_OK && ef_time_parse(text.ptr, text.len, &t->event->time_us) != 0)
+        st = ef_fail(err, EF_BAD_INPUT, "time is '%.*s', not RFC 3339", EF_STR_ARG(text));
+    return st;
+}
+
+static ef_status take_attribute(taking *t, const ef__slice *m, ef_error *err)
+{
+    if (is(m->key, "specversion"))
+        return ef__slice_text("specversion", m->raw, t->arena, &t->version, err);
+    if (is(m->key, "id"))
+        return ef__slice_text("id", m->raw, t->arena, &t->event->id, err);
+    if (is(m->key, "type"))
+        return ef__slice_text("type", m->raw, t->arena, &t->event->type, err);
+    if (is(m->key, "subject"))
+        return ef__slice_text("subject", m->raw, t->arena, &t->subject, err);
+    if (is(m->key, "datacontenttype"))
+        return ef__slice_text("datacontenttype", m->raw, t->arena, &t->content, err);
+    if (is(m->key, "time"))
+        return take_time(t, m->raw, err);
+    if (is(m->key, "data_base64"))
+        return ef_fail(err, EF_BAD_INPUT, "data_base64: only JSON data is taken");
+    if (is(m->key, "data")) {
+        t->event->data = m->raw;
+        return EF_OK;
+    }
+    if (is(m->key, "sequence") || is(m->key, "recordedtime"))
+        return EF_OK; /* ours, of an event that was read and comes back */
+    if (is(m->key, "source")) {
+        ef_status st = ef__slice_text("source", m->raw, t->arena, &t->source, err);
+        return st == EF_OK ? take_extension(t, m, err) : st;
+    }
+    return take_extension(t, m, err);
+}
+
+static ef_status check_attributes(const taking *t, ef_error *err)
+{
+    if (!is(t->version, "1.0"))
+        return ef_fail(err, EF_BAD_INPUT, "specversion is '%.*s'; 1.0 is needed",
+                       EF_STR_ARG(t->version));
+    if (t->event->id.len == 0 || t->source.len == 0 || t->event->type.len == 0)
+        return ef_fail(err, EF_BAD_INPUT, "a CloudEvent needs id, source and type");
+    if (t->content.len > 0 && !begins(t->content, "application/json") &&
+        !memmem(t->content.ptr, t->content.len, "+json", 5))
+        return ef_fail(err, EF_BAD_INPUT, "datacontenttype is '%.*s'; only JSON is taken",
+                       EF_STR_ARG(t->content));
+    if (t->event->stream.len == 0)
+        return ef_fail(err, EF_BAD_INPUT, "subject is missing: it names the stream");
+    return EF_OK;
+}
+
+ef_status ef__cloudevent_take(ef_str text, const ef_new_event *defaults, ef__arena *arena,
+                              ef_new_event *out, ef_error *err)
+{
+    taking t = {.event = out, .arena = arena, .meta = EF__BUF_INIT(EF_LIMIT_META_BYTES)};
+    ef__slice member;
+    size_t at = 0;
+    bool more = true;
+    ef_status st = EF_OK;
+
+    *out = *defaults;
+    t.w = (ef__json_writer)EF__JSON_WRITER(&t.meta);
+    ef__json_open(&t.w, '{');
+    while (st == EF_OK) {
+        st = ef__slice_next(text, &at, arena, &member, &more, err);
+        if (st != EF_OK || !more)
+            break;
+        st = take_attribute(&t, &member, err);
+    }
+    ef__json_close(&t.w, '}');
+    if (st == EF_OK && out->stream.len == 0)
+        out->stream = t.subject;
+    if (st == EF_OK)
+        st = check_attributes(&t, err);
+    if (st == EF_OK && t.meta.failed)
+        st = ef_fail(err, EF_TOO_LARGE, "the extensions have more than %d bytes",
+                     EF_LIMIT_META_BYTES);
+    if (st == EF_OK) {
+        out->meta = ef__arena_copy(arena, ef__buf_str(&t.meta));
+        st = out->meta.ptr ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    }
+    ef__buf_release(&t.meta);
+    return st;
 }

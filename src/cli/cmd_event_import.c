@@ -6,7 +6,7 @@
  */
 #include "commands.h"
 #include "front.h"
-#include "../shape/incoming.h"
+#include "../base/incoming.h"
 #include "../base/limits.h"
 
 #include <errno.h>

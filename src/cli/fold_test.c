@@ -5,7 +5,7 @@
  * several lines; any other line begins with a word.
  */
 #include "fold_test.h"
-#include "../shape/incoming.h"
+#include "../base/incoming.h"
 #include "../base/limits.h"
 
 enum section { NOWHERE, GIVEN, EXPECT };

@@ -6,7 +6,7 @@
 #include "cloudevent.h"
 
 #include "../base/limits.h"
-#include "../shape/incoming.h"
+#include "../base/incoming.h"
 
 #include <stdlib.h>
 

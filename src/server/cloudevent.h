@@ -9,10 +9,6 @@
 
 #include "../base/cloudevent.h"
 
-/* As ef__event_take, for a structured CloudEvent. The stream is the defaults', or else subject. */
-ef_status ef__cloudevent_take(ef_str text, const ef_new_event *defaults, ef__arena *arena,
-                              ef_new_event *out, ef_error *err);
-
 /* Is the request an event in binary mode? Then the structured one that it stands for. */
 bool ef__cloudevent_binary(const ef__request *r);
 ef_status ef__cloudevent_from_headers(ef__request *r, ef_str *out, ef_error *err);

@@ -3,7 +3,7 @@
  */
 #include "request.h"
 
-#include "../shape/incoming.h"
+#include "../base/incoming.h"
 
 #include <everfold/generation.h>
 

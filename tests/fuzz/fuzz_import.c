@@ -6,7 +6,7 @@
  */
 #include "../../src/base/json.h"
 #include "../../src/base/limits.h"
-#include "../../src/shape/incoming.h"
+#include "../../src/base/incoming.h"
 
 #include <stdlib.h>
 

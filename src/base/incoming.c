@@ -6,8 +6,8 @@
  * is appended are the very bytes that came.
  */
 #include "incoming.h"
-#include "../base/json.h"
-#include "../base/limits.h"
+#include "json.h"
+#include "limits.h"
 
 #include <everfold/clock.h>
 

@@ -1,10 +1,10 @@
 /*
  * incoming.h - JSON from outside into events. No I/O: the fuzzer uses it too.
  */
-#ifndef EF_SHAPE_INCOMING_H
-#define EF_SHAPE_INCOMING_H
+#ifndef EF_BASE_INCOMING_H
+#define EF_BASE_INCOMING_H
 
-#include "../base/arena.h"
+#include "arena.h"
 
 #include <everfold/event.h>
 
