@@ -26,14 +26,16 @@ typedef struct ef_journal ef_journal;
 
 /* Zero means the default, everywhere. */
 typedef struct ef_journal_options {
-    const char *url;    /* "sqlite:PATH", "postgres://…" or "memory:" */
-    bool create;        /* make the store when it is not there */
-    bool read_only;     /* never write: no append, no operator's act, no repair */
-    bool outbox_off;    /* append without outbox rows (mode inline_apply_only) */
-    bool types_strict;  /* refuse types that were not registered by ef_type_set */
-    bool accept_head;   /* believe the store where it disagrees with its head file (see doctor) */
-    int32_t partitions; /* of a new store: 1 to 1024, default 16 */
-    int64_t busy_ms;    /* how long a call may wait for the store; default 10,000 */
+    const char *url; /* "sqlite:PATH", "postgres://…", "nats://HOST:PORT/STREAM" or "memory:" */
+    const char
+        *control;      /* of a journal on JetStream: the URL of the one that keeps all but events */
+    bool create;       /* make the store when it is not there */
+    bool read_only;    /* never write: no append, no operator's act, no repair */
+    bool outbox_off;   /* append without outbox rows (mode inline_apply_only) */
+    bool types_strict; /* refuse types that were not registered by ef_type_set */
+    bool accept_head;  /* believe the store where it disagrees with its head file (see doctor) */
+    int32_t partitions;    /* of a new store: 1 to 1024, default 16 */
+    int64_t busy_ms;       /* how long a call may wait for the store; default 10,000 */
     const ef_clock *clock; /* default ef_clock_system() */
     const ef_log *log;     /* default nowhere */
 } ef_journal_options;
@@ -218,6 +220,11 @@ typedef struct ef_store_facts {
     int64_t checkpoints;       /* by this handle */
     int64_t checkpoint_errors; /* by this handle */
     int64_t stale_refused;     /* writes under an old token that were refused, by this handle */
+    /* A broker's, by this handle; 0 where there is none: */
+    int64_t redelivered; /* messages that came again, and were dropped */
+    int64_t unreadable;  /* messages that were no events */
+    int64_t holes;       /* positions that were passed: deleted, or left out by the filter */
+    int64_t connects;    /* connections that were made */
 } ef_store_facts;
 
 ef_status ef_journal_facts(ef_journal *journal, ef_store_facts *out, ef_error *err);

@@ -87,8 +87,10 @@ struct cli {
     char settings_file[PATH_MAX]; /* the one that was read, or "" */
     char journal_url[PATH_MAX + 16];
     char views_url[PATH_MAX + 16];
+    char control_url[PATH_MAX + 16];   /* of a journal on JetStream */
     char journal_shown[PATH_MAX + 16]; /* the same without a password, for answers and messages */
     char views_shown[PATH_MAX + 16];
+    char control_shown[PATH_MAX + 16];
     cli_mode mode;
     cli_format format;
     bool quiet;

@@ -93,8 +93,10 @@ static void write_text(cli *c, const cli_overview *o)
     cli_escape(out, ef_str_from(c->journal_shown));
     ef__buf_printf(out, "  (%s %s)\n", o->facts.backend, o->facts.version);
     ef__buf_printf(out, "head        position %" PRId64 "  recorded %s\n", o->head.position, time);
-    ef__buf_printf(out, "events      %" PRId64 "  streams %" PRId64 "\n", o->head.position,
-                   o->facts.streams);
+    ef__buf_printf(out, "events      %" PRId64, o->head.position);
+    if (o->facts.streams >= 0)
+        ef__buf_printf(out, "  streams %" PRId64, o->facts.streams);
+    ef__buf_add_char(out, '\n');
     write_outbox(c, o);
     if (o->facts.store_bytes >= 0) {
         ef__buf_printf(out, "store       schema %d", (int)o->facts.schema);

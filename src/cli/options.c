@@ -21,7 +21,7 @@ enum { OWN_FIRST = 1000, COMMON_FIRST = 2000 };
 const cli_option cli_common_options[] = {
     {"data", 0, "DIR", "data", "@dir", "the data directory (default ./everfold-data)"},
     {"journal", 0, "URL", "journal",
-     "sqlite:,postgres:,memory:", "the journal's store (default sqlite:DATA/journal.db)"},
+     "sqlite:,postgres:,nats:,memory:", "the journal's store (default sqlite:DATA/journal.db)"},
     {"views", 0, "URL", "views", "sqlite:,lmdb:,postgres:,memory:",
      "the views' store (default sqlite:DATA/views.db, or beside the journal on a server)"},
     {"server", 0, "URL", "server", NULL,

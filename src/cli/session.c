@@ -21,7 +21,10 @@ extern char **environ;
 static const ef__setting_spec specs[] = {
     {"data", EF__SETTING_TEXT, DATA_DEFAULT, 0, 0, NULL, NULL, "the data directory"},
     {"journal", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "the journal's store: sqlite:PATH, postgres://HOST/DATABASE or memory:"},
+     "the journal's store: sqlite:PATH, postgres://HOST/DATABASE, nats://HOST:PORT/STREAM or "
+     "memory:"},
+    {"control", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "where a journal on JetStream keeps leases and runs: sqlite:PATH or postgres://HOST/DATABASE"},
     {"views", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
      "the views' store: sqlite:PATH, lmdb:FOLDER, postgres://HOST/DATABASE or memory:"},
     {"server", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
@@ -217,6 +220,36 @@ static ef_status views_url(cli *c, ef_error *err)
     return EF_OK;
 }
 
+/* Leases of a journal on JetStream are where all its workers get at them: beside views on a server,
+ * else in the data directory. */
+static ef_status control_url(cli *c, ef_error *err)
+{
+    ef_str url = ef__settings_text(c->settings, "control");
+    ef_str data = ef__settings_text(c->settings, "data");
+    int n;
+
+    if (url.len > 0)
+        n = snprintf(c->control_url, sizeof(c->control_url), "%.*s", EF_STR_ARG(url));
+    else if (cli_url_on_server(c->views_url))
+        n = snprintf(c->control_url, sizeof(c->control_url), "%s", c->views_url);
+    else
+        n = snprintf(c->control_url, sizeof(c->control_url), "sqlite:%.*s/control.db",
+                     EF_STR_ARG(data));
+    if (n < 0 || (size_t)n >= sizeof(c->control_url))
+        return ef_fail(err, EF_BAD_INPUT, "the control journal's URL is too long");
+    return EF_OK;
+}
+
+/* All three, by the settings as they are. */
+static ef_status store_urls(cli *c, ef_error *err)
+{
+    ef_status st = journal_url(c, err);
+
+    if (st == EF_OK)
+        st = views_url(c, err);
+    return st == EF_OK ? control_url(c, err) : st;
+}
+
 ef_status cli_settings_load(cli *c, ef_error *err)
 {
     ef_status st = cli_settings_table_open(&c->settings, err);
@@ -230,11 +263,10 @@ ef_status cli_settings_load(cli *c, ef_error *err)
     if (st != EF_OK)
         return st;
     apply_settings(c);
-    st = journal_url(c, err);
-    if (st == EF_OK)
-        st = views_url(c, err);
+    st = store_urls(c, err);
     ef_url_show(c->journal_url, c->journal_shown, sizeof(c->journal_shown));
     ef_url_show(c->views_url, c->views_shown, sizeof(c->views_shown));
+    ef_url_show(c->control_url, c->control_shown, sizeof(c->control_shown));
     return st == EF_OK ? cli_mode_from_settings(c->settings, &c->mode, err) : st;
 }
 
@@ -242,9 +274,7 @@ ef_status cli_data_use(cli *c, const char *directory, ef_error *err)
 {
     ef_status st = ef__settings_set_flag(c->settings, "data", directory, err);
 
-    if (st == EF_OK)
-        st = journal_url(c, err);
-    return st == EF_OK ? views_url(c, err) : st;
+    return st == EF_OK ? store_urls(c, err) : st;
 }
 
 /* --- values -------------------------------------------------------------------------------------
@@ -294,6 +324,8 @@ ef_str cli_setting_value(const cli *c, const ef__setting_view *view)
         return cli_actor(c);
     if (strcmp(key, "views") == 0)
         return ef_str_from(c->views_shown);
+    if (strcmp(key, "control") == 0)
+        return ef_str_from(c->control_shown);
     if (strcmp(key, "mode") == 0)
         return ef_str_from(cli_mode_name(c->mode));
     if (strcmp(key, "outbox.enabled") == 0 || strcmp(key, "worker.enabled") == 0 ||
@@ -310,6 +342,7 @@ ef_status cli_journal_open(cli *c, const ef_journal_options *extra, ef_error *er
     bool in_memory = strncmp(c->journal_url, "memory:", 7) == 0;
     ef_journal_options options = {
         .url = c->journal_url,
+        .control = c->control_url,
         .create = in_memory || (extra && extra->create),
         .read_only = !in_memory && extra && extra->read_only,
         .accept_head = extra && extra->accept_head,

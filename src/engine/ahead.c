@@ -5,6 +5,8 @@
 
 #include "engine_priv.h"
 
+#include "../journal/journal.h"
+
 #define FIRST_LIMIT 1000 /* before anything is known of the events */
 #define LIMIT_MIN 50
 #define BATCH_BYTES (8ul << 20) /* about: two batches are in memory at a time */
@@ -21,11 +23,8 @@ static ef_status read_batch(const ef__ahead *a, ef_journal *journal, int64_t aft
                             int64_t *out_reached, ef_error *err)
 {
     *out_reached = after;
-    return ef_journal_read_log(
-        journal,
-        &(ef_log_query){
-            .any_tenant = true, .after = after, .limit = limit_of(a), .out_reached = out_reached},
-        out, err);
+    return ef__journal_follow(journal, ef_str_from(a->reader), after, limit_of(a), out, out_reached,
+                              err);
 }
 
 /* Fewer events next time, or more. */
@@ -54,6 +53,7 @@ void ef__ahead_start(ef__ahead *a, ef_journal *journal, int64_t after)
 {
     ef__ahead_release(a);
     a->journal = journal;
+    a->comings = atomic_load(&journal->comings);
     a->after = after;
     a->running = pthread_create(&a->thread, NULL, run, a) == 0;
 }
@@ -61,7 +61,8 @@ void ef__ahead_start(ef__ahead *a, ef_journal *journal, int64_t after)
 ef_status ef__ahead_take(ef__ahead *a, ef_journal *journal, int64_t after, ef_batch *out,
                          int64_t *out_reached, ef_error *err)
 {
-    bool is_read = a->running;
+    /* What a journal had that was away since then, it may have no more. */
+    bool is_read = a->running && a->comings == atomic_load(&journal->comings);
     ef_status st = EF_OK;
 
     if (a->running)
@@ -86,9 +87,10 @@ void ef__ahead_release(ef__ahead *a)
     if (a->running)
         (void)pthread_join(a->thread, NULL);
     ef_batch_release(&a->batch);
-    *a = (ef__ahead){.limit = a->limit,
-                     .limit_max = a->limit_max,
-                     .most = a->most,
-                     .batch = EF_BATCH_INIT,
-                     .err = EF_ERROR_INIT};
+    a->journal = NULL;
+    a->running = false;
+    a->after = a->reached = 0;
+    a->batch = (ef_batch)EF_BATCH_INIT;
+    a->st = EF_OK;
+    a->err = (ef_error)EF_ERROR_INIT;
 }

@@ -11,13 +11,17 @@
 
 #include <pthread.h>
 
+#define EF__READER_MAX 300 /* the name of a projection, and a number */
+
 typedef struct ef__ahead {
     ef_journal *journal;
     pthread_t thread;
     size_t limit; /* events of the next read: fewer where they are large; 0 at first */
     size_t limit_max;
-    size_t most;  /* the caller's: no more than these; 0: as many as fit */
-    bool running; /* there is a thread to be joined; what follows is its own until then */
+    size_t most;                 /* the caller's: no more than these; 0: as many as fit */
+    char reader[EF__READER_MAX]; /* the caller's: who reads, for the journal */
+    bool running;    /* there is a thread to be joined; what follows is its own until then */
+    int64_t comings; /* of the journal, when it began */
     int64_t after, reached;
     ef_batch batch;
     ef_status st;

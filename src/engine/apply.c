@@ -8,6 +8,7 @@
 #include "tenant.h"
 
 #include "../base/logger.h"
+#include "../journal/journal.h"
 
 #include "skip.h"
 #include "workset.h"
@@ -96,6 +97,18 @@ static void set_mark(work *w, ef__mark *m, const ef_event *event, int64_t next)
     m->change->after = m->now;
 }
 
+/* A message that is no event: nobody can say whether the projection wants it. */
+static ef_status fail_unreadable(work *w, const ef_event *event, ef__applied *out, ef_error *err)
+{
+    ef_error why = EF_ERROR_INIT;
+
+    (void)ef_fail(&why, EF_BAD_INPUT, "the message at position %" PRId64 " is no event: %.*s",
+                  event->position, EF_STR_ARG(event->data));
+    out->verdict = EF__VERDICT_FAILED;
+    out->message = keep(w, why.text);
+    return note_failure(w, event, EF_STR("unreadable"), out->message, err);
+}
+
 static ef_status fold_one(work *w, size_t index, ef__applied *out, ef_error *err)
 {
     const ef__apply_event *item = &w->apply->events[index];
@@ -107,6 +120,8 @@ static ef_status fold_one(work *w, size_t index, ef__applied *out, ef_error *err
         out->verdict = skip ? EF__VERDICT_SKIPPED : EF__VERDICT_IGNORED;
         return EF_OK;
     }
+    if (item->event->type.len == 0)
+        return fail_unreadable(w, item->event, out, err);
     st = ef__folder_apply(w->set->folder, item->event, &outcome, err);
     if (st != EF_OK)
         return st;
@@ -204,7 +219,8 @@ static ef_status apply_one(work *w, size_t index, ef__applied *out, ef_error *er
         return st;
     if (event->seq <= m->now.applied_seq)
         return meet_again(w, index, m, out, err);
-    if (event->seq != m->now.applied_seq + 1 || ef__watermark_held(&m->now)) {
+    if ((event->seq != m->now.applied_seq + 1 && !ef__journal_is_sparse(w->engine->journal)) ||
+        ef__watermark_held(&m->now)) {
         defer(w, m, out);
         return EF_OK;
     }
@@ -434,6 +450,9 @@ static void describe_change(const work *w, ef__generation_change *out)
         out->cursor_before = g->position;
         out->cursor_after = apply->cursor_after;
         out->go_live = apply->go_live;
+        /* Holes are passed like events that are not wanted, so that the accounts add up. */
+        if (ef__journal_is_sparse(w->engine->journal))
+            out->ignored += apply->cursor_after - g->position - (int64_t)apply->event_count;
     }
 }
 

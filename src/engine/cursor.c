@@ -9,6 +9,8 @@
 #include "tenant.h"
 #include "workset.h"
 
+#include "../journal/journal.h"
+
 /* Apply events after the generation's cursor and move it. An event of a log-ordered projection that
  * fails leaves its tenant behind. */
 static ef_status advance(ef_engine *e, const ef__live *live, const ef__scope *scope,
@@ -63,6 +65,12 @@ static ef_status advance_governed(ef_engine *e, const ef__live *live, ef__scope 
     return st;
 }
 
+/* Has the journal what the cursor stands at, and not been away since that was found? */
+static bool is_placed(const ef_engine *e, const ef__scope *scope)
+{
+    return scope->placed && scope->comings == atomic_load(&e->journal->comings);
+}
+
 static ef_status read_on(ef_engine *e, const ef__live *live, ef__scope *scope, ef_tick *tick,
                          ef_error *err)
 {
@@ -78,12 +86,19 @@ static ef_status read_on(ef_engine *e, const ef__live *live, ef__scope *scope, e
                             err);
         cut(&batch, set->ahead.most, &reached);
     }
+    if (st == EF_OK && !is_placed(e, scope)) { /* it came back while we read: look first */
+        tick->more = true;
+        ef_batch_release(&batch);
+        return EF_OK;
+    }
     if (st == EF_OK && batch.more && ef__workset_is_small(set))
         ef__ahead_start(&set->ahead, e->journal, reached);
     if (st == EF_OK && catching_up)
         st = advance_governed(e, live, scope, &batch, reached, tick, err);
-    else if (st == EF_OK && batch.count)
+    else if (st == EF_OK && reached > live->generation->position)
         st = advance(e, live, scope, &batch, reached, !batch.more, tick, err);
+    if (st == EF_OK)
+        ef__journal_followed(e->journal, ef_str_from(set->ahead.reader), reached);
     ef_batch_release(&batch);
     return st;
 }
@@ -106,8 +121,10 @@ static ef_status go_on(ef_engine *e, const ef__live *live, ef__scope *scope, ef_
     bool failed = g->state == EF__GENERATION_FAILED;
     ef_status st = EF_OK;
 
-    if (failed || !scope->placed)
+    if (failed || !is_placed(e, scope)) {
+        scope->comings = atomic_load(&e->journal->comings);
         st = ef__lost_look_at_cursor(e, g, &scope->placed, err);
+    }
     if (st != EF_OK)
         return st;
     if (!scope->placed)
@@ -122,7 +139,7 @@ static ef_status go_on(ef_engine *e, const ef__live *live, ef__scope *scope, ef_
 static ef_status has_read_all(ef_engine *e, const ef__generation *g, const ef__scope *scope,
                               bool *out, ef_error *err)
 {
-    bool at_ease = g->state == EF__GENERATION_LIVE && scope->placed;
+    bool at_ease = g->state == EF__GENERATION_LIVE && is_placed(e, scope);
     ef_head head = {0};
     ef_status st = at_ease ? ef_journal_head(e->journal, &head, err) : EF_OK;
 

@@ -408,7 +408,7 @@ static ef_status add_generation(ef_engine *e, const ef__program *program, ef_str
             e->views,
             &(ef__generation){.name = ef__program_name(program),
                               .version = (int32_t)ef__program_version(program),
-                              .by_log = ef__program_by_log(program),
+                              .by_log = ef__engine_by_log(e, program),
                               .program = text,
                               .program_hash = ef__deploy_hash(program),
                               .index_paths = ef__buf_str(&paths),

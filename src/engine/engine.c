@@ -179,6 +179,11 @@ static ef_status compile(ef_engine *e, const ef__generation *g, const ef__progra
     return EF_OK;
 }
 
+bool ef__engine_by_log(const ef_engine *e, const ef__program *program)
+{
+    return ef__program_by_log(program) || ef__journal_is_sparse(e->journal);
+}
+
 ef_status ef__engine_program(ef_engine *e, const ef__generation *g, const ef__program **out,
                              ef_error *err)
 {

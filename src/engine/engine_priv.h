@@ -84,6 +84,7 @@ struct ef_engine {
     pthread_mutex_t reading;      /* one tick of the cursors at a time; it guards … */
     struct ef__workset *worksets; /* … what is kept from tick to tick, */
     struct ef__scope *scopes;     /* how the scopes are doing, */
+    int64_t scope_lease_ms;       /* how long their leases are (0: EF__ENGINE_LEASE_MS), */
     ef__governor governor;        /* how fast a catch-up may go, */
     int64_t grace_next_us;        /* and when to look for what queries have left long ago */
     size_t worksets_bytes;        /* what they may take; EF__WORKSETS_BYTES, less in tests */
@@ -132,6 +133,8 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
 void ef__engine_abandon(ef_engine *engine);
 
 int64_t ef__engine_now(const ef_engine *engine);
+/* In which order this engine gives events to the program: a journal that queues nothing is read. */
+bool ef__engine_by_log(const ef_engine *engine, const ef__program *program);
 ef_status ef__engine_program(ef_engine *engine, const ef__generation *generation,
                              const ef__program **out, ef_error *err);
 /* `stream_ordered_live`: the live ones of the queue; otherwise all that are not retired. */

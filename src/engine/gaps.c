@@ -121,7 +121,7 @@ static ef_status look_at_page(ef_engine *e, int64_t only, char after[EF_CURSOR_M
     ef__live_set set = {0};
     ef_status st = ef__live_set_read(e, true, &set, err);
 
-    if (st == EF_OK)
+    if (st == EF_OK && set.count) /* else nobody can lack anything */
         st = ef_stream_ls(e->journal, (ef_str){0}, true, ef_str_from(after), STREAMS_AT_ONCE,
                           &streams, err);
     for (size_t i = 0; st == EF_OK && i < streams.count; i++)

@@ -41,7 +41,8 @@ static ef_status find_taken_over(const ef__generation_list *list, const ef__prog
 }
 
 /* Does the program go on from what is there? */
-static ef_status check_follows(const ef__generation *g, const ef__program *program, ef_error *err)
+static ef_status check_follows(const ef_engine *e, const ef__generation *g,
+                               const ef__program *program, ef_error *err)
 {
     int64_t schema = ef__program_schema(program), version = ef__program_version(program);
 
@@ -55,7 +56,7 @@ static ef_status check_follows(const ef__generation *g, const ef__program *progr
                                "the program is version %" PRId64
                                " and \"%.*s\" is at version %d: in place the version grows",
                                version, EF_STR_ARG(g->name), (int)g->version);
-    if (ef__program_by_log(program) != g->by_log)
+    if (ef__engine_by_log(e, program) != g->by_log)
         return ef_fail(
             err, EF_BAD_INPUT,
             "\"%.*s\" goes in the order of %s, and the program says another: in place the "
@@ -171,7 +172,7 @@ static ef_status try_take_over(ef_engine *e, const ef__program *program, ef_str 
         return st;
     id = g->id;
     era = g->era;
-    st = check_follows(g, program, err);
+    st = check_follows(e, g, program, err);
     if (st == EF_OK)
         st = check_same_indexes(g, program, err);
     if (st == EF_OK)

@@ -4,6 +4,7 @@
 #include "lost.h"
 
 #include "../base/logger.h"
+#include "../journal/journal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -22,8 +23,11 @@ ef_status ef__lost_look(ef_engine *e, const ef__watermark *mark, const ef_event 
                                     &batch, err);
         at = st == EF_OK && batch.count ? &batch.events[0] : NULL;
     }
-    *out_there =
-        at && at->seq == mark->applied_seq && memcmp(at->hash, mark->hash, sizeof mark->hash) == 0;
+    if (at && at->seq != mark->applied_seq)
+        at = NULL;
+    /* One that was deleted is not lost: others do not get its place. */
+    *out_there = at ? memcmp(at->hash, mark->hash, sizeof mark->hash) == 0
+                    : ef__journal_is_sparse(e->journal);
     ef_batch_release(&batch);
     return st;
 }
@@ -72,16 +76,15 @@ ef_status ef__lost_look_at_cursor(ef_engine *e, const ef__generation *g, bool *o
                                   ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
-    witness said = WITNESS_NONE;
-    ef_status st = EF_OK;
+    ef_head head;
+    ef_status st = ef_journal_head(e->journal, &head, err);
+    witness said = st == EF_OK && head.position < g->position ? WITNESS_LOST : WITNESS_NONE;
 
     for (int64_t p = g->position;
          st == EF_OK && said == WITNESS_NONE && p > 0 && p > g->position - LOOK_BACK; p--) {
         ef_log_query query = {.any_tenant = true, .after = p - 1, .limit = 1};
         st = ef_journal_read_log(e->journal, &query, &batch, err);
-        if (st == EF_OK && batch.count == 0)
-            said = WITNESS_LOST;
-        else if (st == EF_OK)
+        if (st == EF_OK && batch.count && batch.events[0].position == p)
             st = ask(e, g, &batch.events[0], &said, err);
     }
     *out_there = said != WITNESS_LOST;

@@ -72,9 +72,10 @@ static void look_again(const ef_engine *e, const ef__scope *scope, ef_tick *tick
 static ef_status take_lease(ef_engine *e, ef__scope *scope, int64_t now_us, ef_error *err)
 {
     ef_lease_key key = lease_of(scope);
-    int64_t until_us, length_us = EF__ENGINE_LEASE_MS * INT64_C(1000);
+    int64_t lease_ms = e->scope_lease_ms ? e->scope_lease_ms : EF__ENGINE_LEASE_MS;
+    int64_t until_us, length_us = lease_ms * 1000;
     ef_error held = EF_ERROR_INIT;
-    ef_status st = ef_lease_acquire(e->journal, &key, ef_str_from(e->worker), EF__ENGINE_LEASE_MS,
+    ef_status st = ef_lease_acquire(e->journal, &key, ef_str_from(e->worker), lease_ms,
                                     &scope->token, &until_us, &held);
 
     if (st == EF_LEASE_HELD) {

@@ -32,7 +32,8 @@ typedef struct ef__scope {
     int64_t until_us, renew_us; /* monotonic: the lease counts as gone, is to be renewed */
     int64_t next_try_us;        /* monotonic: somebody else has it until then, or live work */
     bool seen;                  /* in the live set of this tick */
-    bool placed;                /* the journal has what the cursor stands at */
+    bool placed;                /* the journal has what the cursor stands at … */
+    int64_t comings;            /* … as it was when it had come so often */
     ef__migrate_place place;
 } ef__scope;
 

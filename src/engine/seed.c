@@ -11,12 +11,14 @@
 
 #include "../base/json.h"
 #include "../base/limits.h"
+#include "../journal/journal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #define SEED_VIEWS 500 /* at a time */
 #define SEED_STREAMS 1000
+#define SEED_LAST 64 /* positions that are looked back: as the cursor does (lost.c) */
 #define SEED_BYTES (256ul << 20)
 #define VIEW_BYTES (16ul << 20)
 
@@ -193,12 +195,44 @@ static ef_status write_marks(seeding *s, const ef_stream_list *streams, ef_error
     return st;
 }
 
+/* Where seqs are positions, a stream that has no mark begins with whatever comes next. One is
+ * needed still: that of the last event at or below the position, by which the cursor knows its
+ * journal. */
+static ef_status load_last_mark(seeding *s, ef_error *err)
+{
+    int64_t position = s->seed->position;
+    ef_batch batch = EF_BATCH_INIT;
+    const ef_event *last = NULL;
+    ef_status st = ef_journal_read_log(
+        s->engine->journal,
+        &(ef_log_query){.any_tenant = true,
+                        .after = position > SEED_LAST ? position - SEED_LAST : 0,
+                        .limit = SEED_LAST},
+        &batch, err);
+
+    for (size_t i = 0; st == EF_OK && i < batch.count; i++)
+        if (batch.events[i].position <= position)
+            last = &batch.events[i];
+    if (last) {
+        ef__watermark_change mark = {
+            .tenant = last->tenant,
+            .stream = last->stream,
+            .after = {.applied_seq = last->seq, .expected_next_seq = last->seq + 1}};
+        memcpy(mark.after.hash, last->hash, sizeof mark.after.hash);
+        st = commit(s, &(ef__generation_change){.watermarks = &mark, .watermark_count = 1}, err);
+    }
+    ef_batch_release(&batch);
+    return st;
+}
+
 static ef_status load_marks(seeding *s, ef_error *err)
 {
     char after[EF_CURSOR_MAX] = "";
     ef_stream_list streams = {0};
     ef_status st;
 
+    if (ef__journal_is_sparse(s->engine->journal))
+        return load_last_mark(s, err);
     do {
         st = ef_stream_ls(s->engine->journal, (ef_str){0}, true, ef_str_from(after), SEED_STREAMS,
                           &streams, err);

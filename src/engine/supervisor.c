@@ -108,7 +108,8 @@ static int64_t rest_ms(const post *p, const ef_tick *tick)
  * the way of the one that has something to do. */
 static bool minds_appends(const post *p)
 {
-    return p->step == ef__queue_watch ||
+    return (p->step == ef__queue_watch &&
+            !ef__journal_is_sparse(p->supervisor->options.engine->journal)) ||
            (p->step == ef__cursor_work && atomic_load(&p->supervisor->options.engine->reads_log));
 }
 

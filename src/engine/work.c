@@ -36,8 +36,9 @@ ef_status ef__cursor_work(ef_engine *e, const ef_work_options *options, ef_tick 
 {
     ef_status st;
 
-    (void)options;
     pthread_mutex_lock(&e->reading);
+    if (options && options->lease_ms)
+        e->scope_lease_ms = options->lease_ms;
     st = ef__cursor_step(e, tick, err);
     pthread_mutex_unlock(&e->reading);
     return st;

@@ -4,6 +4,8 @@
 #include "workset.h"
 #include "migrate.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define SMALL_BYTES (2ul << 20)   /* some 10,000 streams and views */
@@ -239,6 +241,9 @@ ef_status ef__workset_open(ef_engine *engine, const ef__live *live, ef__workset 
                          .fetched = EF__PAIR_MAP_INIT(ef__fetched, SIZE_MAX),
                          .fetched_arena = EF__ARENA_INIT(SIZE_MAX),
                          .ahead = {.limit_max = engine->cursor_batch, .batch = EF_BATCH_INIT}};
+    if (!engine->ghost) /* it must not read as the one that it is compared with */
+        (void)snprintf(set->ahead.reader, sizeof set->ahead.reader, "%.*s-%" PRId32,
+                       EF_STR_ARG(live->generation->name), live->generation->number);
     st = ef__folder_open(
         &(ef__folder_options){
             .program = live->program, .load = load_view, .lookup = look_up, .context = set},

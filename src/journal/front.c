@@ -8,7 +8,8 @@
 
 #include <inttypes.h>
 
-#define KNOWN_URLS "\"sqlite:PATH\", \"postgres://HOST/DATABASE\" or \"memory:\""
+#define KNOWN_URLS                                                                                 \
+    "\"sqlite:PATH\", \"postgres://HOST/DATABASE\", \"nats://HOST:PORT/STREAM\" or \"memory:\""
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -58,6 +59,20 @@ static ef_status open_postgres(const ef_journal_options *options, ef_journal **o
 #endif
 }
 
+static bool is_jetstream(const char *url)
+{
+    return has_prefix(url, "nats://") || has_prefix(url, "tls://");
+}
+
+static ef_status open_jetstream(const ef_journal_options *options, ef_journal **out, ef_error *err)
+{
+#ifdef EF_HAVE_NATS
+    return ef__journal_jetstream_open(options, out, err);
+#else
+    return ef_fail(err, EF_UNSUPPORTED, "this build has no NATS");
+#endif
+}
+
 static ef_status open_by_url(const char *url, const ef_journal_options *options, ef_journal **out,
                              ef_error *err)
 {
@@ -71,6 +86,8 @@ static ef_status open_by_url(const char *url, const ef_journal_options *options,
         return open_sqlite(options, url + strlen("sqlite:"), out, err);
     if (is_postgres(url))
         return open_postgres(options, out, err);
+    if (is_jetstream(url))
+        return open_jetstream(options, out, err);
     if (scheme == 0)
         return ef_fail(err, EF_BAD_INPUT,
                        "url \"%.150s\" is a plain path: write \"sqlite:%.150s\" to open that file",
@@ -126,7 +143,7 @@ ef_status ef_journal_open(const ef_journal_options *options, ef_journal **out_jo
         *out_journal = NULL;
         return st;
     }
-    taken.url = NULL; /* the caller's text: it need not outlive this call */
+    taken.url = taken.control = NULL; /* the caller's texts: they need not outlive this call */
     (*out_journal)->options = taken;
     return EF_OK;
 }

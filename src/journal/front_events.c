@@ -394,6 +394,29 @@ ef_status ef_journal_read_log(ef_journal *journal, const ef_log_query *query, ef
     return batch_answer(out, st);
 }
 
+ef_status ef__journal_follow(ef_journal *journal, ef_str reader, int64_t after, size_t limit,
+                             ef_batch *out, int64_t *out_reached, ef_error *err)
+{
+    ef_status st;
+
+    if (!journal->ops->follow)
+        return ef_journal_read_log(
+            journal,
+            &(ef_log_query){
+                .any_tenant = true, .after = after, .limit = limit, .out_reached = out_reached},
+            out, err);
+    st = batch_ready(out, err);
+    if (st == EF_OK)
+        st = journal->ops->follow(journal, reader, after, limit, out, out_reached, err);
+    return batch_answer(out, st);
+}
+
+void ef__journal_followed(ef_journal *journal, ef_str reader, int64_t upto)
+{
+    if (journal->ops->followed)
+        journal->ops->followed(journal, reader, upto);
+}
+
 ef_status ef_journal_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
                              ef_error *err)
 {

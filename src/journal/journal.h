@@ -36,13 +36,19 @@ typedef struct ef__journal_ops ef__journal_ops;
 struct ef_journal {
     const ef__journal_ops *ops;
     ef_journal_options options; /* clock, log and busy_ms filled in; url is not kept */
+    /* Grows whenever the store was away and may have come back with less than it had: whoever has
+     * found his place in it looks again. */
+    _Atomic int64_t comings;
 };
 
 enum { EF__JOURNAL_DATABASE_MAX = 64 };
 
 enum ef__journal_caps {
     EF__JOURNAL_MANY_PROCESSES = 1, /* another process may have it open too */
-    EF__JOURNAL_DURABLE = 2         /* survives the process */
+    EF__JOURNAL_DURABLE = 2,        /* survives the process */
+    /* Positions have holes, an event's seq is its position, and nothing is queued: projections read
+     * it by their cursors. A message that is no event has an empty type, and its data says why. */
+    EF__JOURNAL_SPARSE = 4
 };
 
 struct ef__journal_ops {
@@ -65,6 +71,10 @@ struct ef__journal_ops {
                           ef_error *err); /* query->out_reached is not NULL here */
     ef_status (*read_id)(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
                          ef_error *err);
+    /* As ef__journal_follow and ef__journal_followed. NULL: read_log does. */
+    ef_status (*follow)(ef_journal *journal, ef_str reader, int64_t after, size_t limit,
+                        ef_batch *out, int64_t *out_reached, ef_error *err);
+    void (*followed)(ef_journal *journal, ef_str reader, int64_t upto);
     /* `nudge` is NULL, or as ef__journal_wait has it. */
     ef_status (*wait)(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
                       ef_error *err);
@@ -155,6 +165,20 @@ struct ef__journal_ops {
 #define EF__NO_APPENDS INT64_MAX
 ef_status ef__journal_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
                            ef_error *err);
+static inline bool ef__journal_is_sparse(const ef_journal *journal)
+{
+    return (journal->ops->caps & EF__JOURNAL_SPARSE) != 0;
+}
+
+/*
+ * Read on behind `after`, all tenants, as `reader`: the name of one who does so again and again, so
+ * that a store which keeps readers can have one ready for him; "": nobody in particular.
+ * *out_reached: up to where that is.
+ */
+ef_status ef__journal_follow(ef_journal *journal, ef_str reader, int64_t after, size_t limit,
+                             ef_batch *out, int64_t *out_reached, ef_error *err);
+/* What `reader` has read up to `upto` is committed. Nobody relies on that being heard. */
+void ef__journal_followed(ef_journal *journal, ef_str reader, int64_t upto);
 /* There is something to do that no append tells of: those who wait look at once. When that fails it
  * is logged, for they look by themselves too, later. */
 void ef__journal_nudge(ef_journal *journal);
@@ -176,6 +200,9 @@ ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char 
 /* options->url names the server. */
 ef_status ef__journal_postgres_open(const ef_journal_options *options, ef_journal **out,
                                     ef_error *err);
+/* options->url names the broker and the stream, options->control the journal for all but events. */
+ef_status ef__journal_jetstream_open(const ef_journal_options *options, ef_journal **out,
+                                     ef_error *err);
 /* What makes its schema, as SQL, for those who migrate by hand. */
 bool ef__journal_postgres_schema(ef__buf *out);
 

@@ -5,7 +5,6 @@
 
 #include "../base/limits.h"
 
-
 #define MEDIA "application/cloudevents"
 
 static bool begins(ef_str text, const char *prefix)

@@ -311,6 +311,21 @@ static ef_status write_engine(ef__buf *out, ef_engine *engine, ef_error *err)
 /* --- the stores ---------------------------------------------------------------------------------
  */
 
+static void write_broker(ef__buf *out, const ef_store_facts *facts)
+{
+    family(out, "jetstream_redelivered_total", "counter",
+           "Messages that the broker delivered again, and that were dropped.");
+    number(out, "jetstream_redelivered_total", facts->redelivered);
+    family(out, "jetstream_unreadable_total", "counter",
+           "Messages that were read and are no events.");
+    number(out, "jetstream_unreadable_total", facts->unreadable);
+    family(out, "jetstream_holes_total", "counter",
+           "Positions that were passed: deleted, or left out by the filter.");
+    number(out, "jetstream_holes_total", facts->holes);
+    family(out, "jetstream_connects_total", "counter", "Connections to the broker that were made.");
+    number(out, "jetstream_connects_total", facts->connects);
+}
+
 static ef_status write_journal(ef__buf *out, ef_journal *journal, ef_error *err)
 {
     ef_head head = {0};
@@ -323,8 +338,10 @@ static ef_status write_journal(ef__buf *out, ef_journal *journal, ef_error *err)
         return st;
     family(out, "store_head_position", "gauge", "Position of the last event.");
     number(out, "store_head_position", head.position);
-    family(out, "streams", "gauge", "Streams in the journal.");
-    number(out, "streams", facts.streams);
+    if (facts.streams >= 0) {
+        family(out, "streams", "gauge", "Streams in the journal.");
+        number(out, "streams", facts.streams);
+    }
     family(out, "storage_bytes", "gauge", "Size of the journal's files.");
     labelled(out, "storage_bytes", "kind", EF_STR("journal"), facts.store_bytes);
     labelled(out, "storage_bytes", "kind", EF_STR("wal"), facts.wal_bytes);
@@ -335,6 +352,8 @@ static ef_status write_journal(ef__buf *out, ef_journal *journal, ef_error *err)
     family(out, "stale_writes_refused_total", "counter",
            "Writes under a lease that had passed on.");
     number(out, "stale_writes_refused_total", facts.stale_refused);
+    if (facts.connects > 0)
+        write_broker(out, &facts);
     return EF_OK;
 }
 

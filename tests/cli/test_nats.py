@@ -4,74 +4,10 @@ import json
 import os
 import shutil
 import signal
-import socket
-import subprocess
 import time
 
+from broker import Broker
 from support import Case
-
-
-class Broker:
-    """nats-server with JetStream in a folder, and a client of a few lines."""
-
-    def __init__(self, folder):
-        self.folder, self.process = folder, None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-
-    def start(self):
-        self.process = subprocess.Popen(
-            ["nats-server", "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd",
-             str(self.folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        end = time.monotonic() + 20
-        while time.monotonic() < end:
-            try:
-                self.ask("$JS.API.INFO", {})
-                return
-            except (OSError, TimeoutError):
-                time.sleep(0.05)
-        raise AssertionError("nats-server does not start")
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def ask(self, subject, question):
-        body = json.dumps(question).encode() if question != {} else b""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as s:
-            stream = s.makefile("rwb")
-            stream.readline()
-            stream.write(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
-                         b"SUB reply.here 1\r\n" +
-                         f"PUB {subject} reply.here {len(body)}\r\n".encode() + body + b"\r\n")
-            stream.flush()
-            while True:
-                line = stream.readline().decode().split()
-                if not line:
-                    raise OSError("closed")
-                if line[0] == "PING":
-                    stream.write(b"PONG\r\n")
-                    stream.flush()
-                elif line[0] == "MSG":
-                    return json.loads(stream.read(int(line[-1])))
-                elif line[0] == "HMSG":
-                    raise TimeoutError("no responders")
-                elif line[0] == "-ERR":
-                    raise OSError(" ".join(line))
-
-    def make_stream(self, subjects="events.>"):
-        answer = self.ask("$JS.API.STREAM.CREATE.EVENTS",
-                          {"name": "EVENTS", "subjects": [subjects], "storage": "file",
-                           "retention": "limits", "max_consumers": -1, "max_msgs": -1,
-                           "max_bytes": -1, "max_age": 0, "max_msg_size": -1, "num_replicas": 1,
-                           "discard": "old", "duplicate_window": 120000000000})
-        assert "error" not in answer, answer
-
-    def messages(self):
-        last = self.ask("$JS.API.STREAM.INFO.EVENTS", {})["state"]["last_seq"]
-        return [self.ask("$JS.API.STREAM.MSG.GET.EVENTS", {"seq": n})["message"]
-                for n in range(1, last + 1)]
 
 
 class Nats(Case):

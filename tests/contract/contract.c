@@ -56,6 +56,17 @@ static void remove_dir(const char *path)
     (void)rmdir(path);
 }
 
+/* The events are on the broker, one stream for all tests; the rest is in the directory. */
+static void put_on_broker(contract *t)
+{
+    const char *broker = getenv("EVERFOLD_TEST_NATS");
+
+    CHECK(broker != NULL);
+    (void)snprintf(t->control, sizeof t->control, "%s", t->url);
+    (void)snprintf(t->url, sizeof t->url, "%s/CONTRACT", broker);
+    t->options.control = t->control;
+}
+
 void contract_open(contract *t, const char *backend)
 {
     t->backend = backend;
@@ -69,6 +80,8 @@ void contract_open(contract *t, const char *backend)
         make_dir(t);
     t->options = (ef_journal_options){
         .url = t->url, .create = true, .partitions = PARTITIONS, .clock = &t->clock};
+    if (strcmp(backend, "jetstream") == 0)
+        put_on_broker(t);
     OK(ef_journal_open(&t->options, &t->journal, &t->err));
 }
 

@@ -22,7 +22,8 @@ typedef struct contract {
     ef_journal *journal;
     ef_journal_options options; /* of the journal; change and call reopen to see another */
     char url[256];
-    char dir[200]; /* the test's own; "" for memory */
+    char control[512]; /* of a journal on JetStream */
+    char dir[200];     /* the test's own; "" for memory */
     ef_clock clock;
     _Atomic int64_t now_us;
     ef_error err;

@@ -1,0 +1,313 @@
+/*
+ * jet.c - the journal on JetStream: opening, what it says of itself, and the calls that are passed
+ * on to the control journal.
+ */
+#include "jet.h"
+
+#include "../../base/logger.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- passed on -------------------------------------------------------------------------------- */
+
+#define PASS(name, params, ...)                                                                    \
+    static ef_status pass_##name params                                                            \
+    {                                                                                              \
+        ef_journal *control = jet_store_of(journal)->control;                                      \
+                                                                                                   \
+        return control->ops->name(control, __VA_ARGS__);                                           \
+    }
+
+PASS(type_set, (ef_journal * journal, const ef_type *type, ef_error *err), type, err)
+PASS(type_ls, (ef_journal * journal, ef_str only, ef_type_list *out, ef_error *err), only, out, err)
+PASS(lane_ls, (ef_journal * journal, ef_lane_list *out, ef_error *err), out, err)
+PASS(lane_note, (ef_journal * journal, ef_str lane, ef_str progress, ef_error *err), lane, progress,
+     err)
+PASS(lane_drop, (ef_journal * journal, ef_str lane, bool discard, int64_t *out_rows, ef_error *err),
+     lane, discard, out_rows, err)
+PASS(published_purge,
+     (ef_journal * journal, ef_str lane, size_t limit, int64_t *out_count, ef_error *err), lane,
+     limit, out_count, err)
+PASS(published_again,
+     (ef_journal * journal, ef_str lane, size_t limit, int64_t *out_count, ef_error *err), lane,
+     limit, out_count, err)
+PASS(published_count,
+     (ef_journal * journal, ef_str lane, int64_t since_us, int64_t *out_count, ef_error *err), lane,
+     since_us, out_count, err)
+PASS(take,
+     (ef_journal * journal, ef_str lane, bool due, const ef_holding *held, size_t held_count,
+      size_t limit, ef_taken_batch *out, ef_error *err),
+     lane, due, held, held_count, limit, out, err)
+PASS(outbox_ls,
+     (ef_journal * journal, const ef_outbox_query *query, ef_row_list *out, ef_error *err), query,
+     out, err)
+PASS(outbox_summarise,
+     (ef_journal * journal, const ef_outbox_query *query, ef_outbox_summary *out, ef_error *err),
+     query, out, err)
+PASS(outbox_waits, (ef_journal * journal, bool *out, ef_error *err), out, err)
+PASS(requeue, (ef_journal * journal, const ef_outbox_act *act, ef_row_list *out, ef_error *err),
+     act, out, err)
+PASS(requeue_dead,
+     (ef_journal * journal, ef_str lane, ef_str who, size_t limit, ef_row_list *out, ef_error *err),
+     lane, who, limit, out, err)
+PASS(skip, (ef_journal * journal, const ef_outbox_act *act, ef_row_list *out, ef_error *err), act,
+     out, err)
+PASS(act_add, (ef_journal * journal, const ef_act *act, ef_error *err), act, err)
+PASS(act_ls, (ef_journal * journal, const ef_act_query *query, ef_act_list *out, ef_error *err),
+     query, out, err)
+PASS(lease_many,
+     (ef_journal * journal, ef_lease_call *calls, size_t count, const ef_worker *worker,
+      int64_t heartbeat_ms, ef_error *err),
+     calls, count, worker, heartbeat_ms, err)
+PASS(lease_ls, (ef_journal * journal, const ef_lease_kind *kind, ef_lease_list *out, ef_error *err),
+     kind, out, err)
+PASS(worker_leave, (ef_journal * journal, ef_str id, ef_error *err), id, err)
+PASS(worker_purge,
+     (ef_journal * journal, int64_t older_than_ms, int64_t interval_ms, int64_t *out_purged,
+      ef_error *err),
+     older_than_ms, interval_ms, out_purged, err)
+PASS(worker_ls, (ef_journal * journal, ef_worker_list *out, ef_error *err), out, err)
+PASS(partition_ls, (ef_journal * journal, ef_partition_list *out, ef_error *err), out, err)
+PASS(partition_sync,
+     (ef_journal * journal, const ef_partition_change *change, ef_partition_changed *out,
+      ef_error *err),
+     change, out, err)
+PASS(run_request, (ef_journal * journal, const ef_run *run, ef_run_list *out, ef_error *err), run,
+     out, err)
+PASS(run_update,
+     (ef_journal * journal, const ef_run *run, const ef_lease_key *lease, int64_t token,
+      ef_error *err),
+     run, lease, token, err)
+PASS(run_cancel, (ef_journal * journal, ef_str id, ef_error *err), id, err)
+PASS(run_ls,
+     (ef_journal * journal, ef_str only, bool open_only, size_t limit, ef_run_list *out,
+      ef_error *err),
+     only, open_only, limit, out, err)
+
+static ef_status pass_nudge(ef_journal *journal, ef_error *err)
+{
+    ef_journal *control = jet_store_of(journal)->control;
+
+    return control->ops->nudge(control, err);
+}
+
+/* --- refused ---------------------------------------------------------------------------------- */
+
+/* Events come without a row, so a row of an event would have none to point to. */
+static ef_status jet_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
+                          size_t held_count, const ef_exception *exceptions, size_t exception_count,
+                          ef_error *err)
+{
+    ef_journal *control = jet_store_of(journal)->control;
+
+    if (exception_count)
+        return ef_fail(err, EF_UNSUPPORTED,
+                       "a journal on JetStream has no rows: what fails stops its tenant");
+    return control->ops->mark(control, lane, held, held_count, exceptions, 0, err);
+}
+
+static ef_status jet_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
+{
+    ef_journal *control = jet_store_of(journal)->control;
+
+    if (lane->kind == EF_LANE_KIND_PUBLISHER)
+        return ef_fail(err, EF_UNSUPPORTED,
+                       "publisher \"%.*s\": nothing is queued by a journal on JetStream; let who "
+                       "wants the events read the stream",
+                       EF_STR_ARG(lane->name));
+    return control->ops->lane_set(control, lane, err);
+}
+
+static ef_status jet_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
+                             ef_error *err)
+{
+    (void)journal, (void)tenant, (void)out;
+    return ef_fail(err, EF_UNSUPPORTED,
+                   "event \"%.*s\": a JetStream stream cannot be asked for an id; read its stream "
+                   "or the log",
+                   EF_STR_ARG(id));
+}
+
+static ef_status jet_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
+                               size_t limit, ef_stream_list *out, ef_error *err)
+{
+    (void)journal, (void)tenant, (void)any_tenant, (void)after, (void)limit, (void)out;
+    return ef_fail(err, EF_UNSUPPORTED,
+                   "a journal on JetStream does not list its streams: ask the broker for its "
+                   "subjects");
+}
+
+static ef_status jet_verify(ef_journal *journal, int64_t from,
+                            bool (*progress)(void *context, int64_t done, int64_t total),
+                            void *context, ef_verify_result *out, ef_error *err)
+{
+    (void)journal, (void)from, (void)progress, (void)context, (void)out;
+    return ef_fail(err, EF_UNSUPPORTED,
+                   "a JetStream stream has no chain of hashes that could be verified");
+}
+
+/* --- the journal as a whole ------------------------------------------------------------------- */
+
+static ef_status jet_head(ef_journal *journal, ef_head *out, ef_error *err)
+{
+    jet_state state = {0};
+    ef_status st = jet_state_read(jet_store_of(journal), &state, err);
+
+    *out = (ef_head){.position = state.last, .recorded_us = state.last ? state.last_us : 0};
+    return st;
+}
+
+static ef_status jet_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
+{
+    jet_store *store = jet_store_of(journal);
+    jet_counts *counts = &store->counts;
+    jet_state state = {0};
+    ef_status st = store->control->ops->facts(store->control, out, err);
+
+    if (st == EF_OK)
+        st = jet_state_read(store, &state, err);
+    if (st != EF_OK)
+        return st;
+    (void)snprintf(out->backend, sizeof out->backend, "jetstream");
+    (void)snprintf(out->version, sizeof out->version, "%s", nats_GetVersion());
+    (void)snprintf(
+        out->durability, sizeof out->durability,
+        "the broker's: it acknowledges before it syncs, unless it is set to sync always");
+    out->store_bytes = state.bytes;
+    out->streams = -1;
+    out->appended = atomic_load(&counts->appended);
+    out->redelivered = atomic_load(&counts->redelivered);
+    out->unreadable = atomic_load(&counts->unreadable);
+    out->holes = atomic_load(&counts->holes);
+    out->connects = atomic_load(&counts->connects);
+    return EF_OK;
+}
+
+static void jet_close(ef_journal *journal)
+{
+    jet_store *store = jet_store_of(journal);
+
+    jet_watch_release(store);
+    while (store->readers) {
+        jet_reader *next = store->readers->next;
+        jet_reader_release(store, store->readers);
+        free(store->readers);
+        store->readers = next;
+    }
+    jet_link_put(store->link);
+    ef_journal_close(store->control);
+    (void)pthread_mutex_destroy(&store->lock);
+    free(store);
+}
+
+static const ef__journal_ops jet_ops = {
+    .name = "jetstream",
+    .caps = EF__JOURNAL_MANY_PROCESSES | EF__JOURNAL_DURABLE | EF__JOURNAL_SPARSE,
+    .close = jet_close,
+    .append = jet_append,
+    .read_stream = jet_read_stream,
+    .read_log = jet_read_log,
+    .read_id = jet_read_id,
+    .follow = jet_follow,
+    .followed = jet_followed,
+    .wait = jet_wait,
+    .nudge = pass_nudge,
+    .head = jet_head,
+    .stream_head = jet_stream_head,
+    .stream_ls = jet_stream_ls,
+    .type_set = pass_type_set,
+    .type_ls = pass_type_ls,
+    .verify = jet_verify,
+    .facts = jet_facts,
+    .lane_set = jet_lane_set,
+    .lane_ls = pass_lane_ls,
+    .lane_note = pass_lane_note,
+    .lane_drop = pass_lane_drop,
+    .published_purge = pass_published_purge,
+    .published_again = pass_published_again,
+    .published_count = pass_published_count,
+    .take = pass_take,
+    .mark = jet_mark,
+    .outbox_ls = pass_outbox_ls,
+    .outbox_summarise = pass_outbox_summarise,
+    .outbox_waits = pass_outbox_waits,
+    .requeue = pass_requeue,
+    .requeue_dead = pass_requeue_dead,
+    .skip = pass_skip,
+    .act_add = pass_act_add,
+    .act_ls = pass_act_ls,
+    .lease_many = pass_lease_many,
+    .lease_ls = pass_lease_ls,
+    .worker_leave = pass_worker_leave,
+    .worker_purge = pass_worker_purge,
+    .worker_ls = pass_worker_ls,
+    .partition_ls = pass_partition_ls,
+    .partition_sync = pass_partition_sync,
+    .run_request = pass_run_request,
+    .run_update = pass_run_update,
+    .run_cancel = pass_run_cancel,
+    .run_ls = pass_run_ls,
+};
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static ef_status open_control(jet_store *store, const ef_journal_options *options, ef_error *err)
+{
+    ef_journal_options control = *options;
+    ef_store_facts facts;
+    ef_status st;
+
+    if (!options->control || !options->control[0])
+        return ef_fail(err, EF_BAD_INPUT,
+                       "a journal on JetStream needs a control journal beside it, for leases and "
+                       "runs: sqlite:PATH or postgres://…");
+    if (options->types_strict)
+        return ef_fail(err, EF_UNSUPPORTED,
+                       "types.strict: who publishes to a JetStream stream is not held to types");
+    control.url = options->control;
+    control.control = NULL;
+    st = ef_journal_open(&control, &store->control, err);
+    if (st == EF_OK)
+        st = ef_journal_facts(store->control, &facts, err);
+    if (st == EF_OK)
+        (void)snprintf(store->id, sizeof store->id, "%.8s", facts.journal_id);
+    return st;
+}
+
+static ef_status open_stream(jet_store *store, const ef_journal_options *options, ef_error *err)
+{
+    jet_state state;
+    ef_status st = jet_state_read(store, &state, err);
+
+    if (st != EF_NOT_FOUND || !options->create)
+        return st;
+    st = jet_stream_make(store, err);
+    return st == EF_OK ? jet_state_read(store, &state, err) : st;
+}
+
+ef_status ef__journal_jetstream_open(const ef_journal_options *options, ef_journal **out,
+                                     ef_error *err)
+{
+    jet_store *store = calloc(1, sizeof *store);
+    ef_status st;
+
+    if (!store)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a journal");
+    store->base.ops = &jet_ops;
+    store->base.options = *options;
+    (void)pthread_mutex_init(&store->lock, NULL);
+    jet_watch_init(&store->watch);
+    st = jet_address_take(options->url, &store->address, err);
+    if (st == EF_OK)
+        st = open_control(store, options, err);
+    if (st == EF_OK)
+        st = open_stream(store, options, err);
+    if (st != EF_OK) {
+        jet_close(&store->base);
+        return st;
+    }
+    *out = &store->base;
+    return EF_OK;
+}

@@ -1,0 +1,304 @@
+"""JetStream as the journal: a real nats-server, with holes, poison, kills, older copies and lost acknowledgements."""
+import json
+import os
+import shutil
+import signal
+import time
+
+from broker import Broker, DeafProxy
+from support import Case
+
+PROGRAM = """projection totals version {version}
+  view data.who
+
+on paid
+  count += 1
+  sum += data.amount * {factor}
+"""
+
+
+def ours(n, who="a", amount=1, tenant="acme", stream=None, **more):
+    return (f"tenant.{tenant}.aggregate.account.{stream or who}",
+            {"type": "paid", "data": {"who": who, "amount": amount}, "id": f"e{n}", **more}, {})
+
+
+class Jetstream(Case):
+    def setUp(self):
+        super().setUp()
+        self.broker = Broker(self.dir / "broker")
+        self.broker.start()
+        self.addCleanup(lambda: self.broker.process.poll() is None and self.broker.kill())
+        self.options, self.port = "", self.broker.port
+
+    def environment(self, **more):
+        url = f"nats://127.0.0.1:{self.port}/EVENTS{self.options}"
+        return super().environment(**{"EVERFOLD_JOURNAL": url, **more})
+
+    def begin(self, *subjects):
+        self.broker.make_stream(*(subjects or ["tenant.*.aggregate.*.*"]))
+        self.init()
+        self.deploy()
+
+    def deploy(self, version=1, factor=1):
+        path = self.dir / "totals.fold"
+        path.write_text(PROGRAM.format(version=version, factor=factor))
+        self.ok("projection", "deploy", path)
+
+    def work(self):
+        return self.ok("work", "--drain", "--no-leasing")
+
+    def totals(self, tenant="acme"):
+        answer = self.ok("view", "query", "totals", "--tenant", tenant, "-o", "json").json()
+        return {v["view_id"]: (v["data"]["count"], v["data"]["sum"]) for v in answer["items"]}
+
+    def shown(self):
+        return self.ok("projection", "show", "totals", "-o", "json").json()
+
+    def settled(self, position):
+        """All is read, and all adds up."""
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            shown = self.shown()
+            if shown["position"] == position and shown["state"] == "live":
+                self.assertEqual(0, shown["unaccounted"])
+                return shown
+            time.sleep(0.1)
+        self.fail(f"it does not come to position {position}: {shown}")
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def test_envelopes_of_all_kinds_become_events_and_positions_are_sequences(self):
+        self.begin()
+        data = b'{"who" : "b","amount":2.50}'
+        self.broker.publish([
+            ours(1),
+            ("tenant.acme.aggregate.account.b",
+             {"specversion": "1.0", "id": "ce-1", "source": "/till", "type": "paid",
+              "data": {"who": "b", "amount": 2}}, {}),
+            ("tenant.acme.aggregate.account.b", data,
+             {"ce-specversion": "1.0", "ce-id": "ce-2", "ce-source": "/till", "ce-type": "paid",
+              "Content-Type": "application/json"}),
+            ours(4, tenant="globex", who="c", amount=7),
+            ("tenant._.aggregate._.plain", {"type": "paid", "data": {"who": "d", "amount": 9}},
+             {"Nats-Msg-Id": "mine"})])
+        self.work()
+        self.assertEqual({"a": (1, 1), "b": (2, 4.5)}, self.totals())
+        self.assertEqual({"c": (1, 7)}, self.totals("globex"))
+        self.assertEqual({"d": (1, 9)}, self.totals(""))
+        log = self.ok("event", "log", "--tenant", "acme", "-o", "json").json()
+        self.assertEqual([(1, "account.a", "e1"), (2, "account.b", "ce-1"), (3, "account.b", "ce-2")],
+                         [(e["position"], e["stream"], e["id"]) for e in log])
+        self.assertEqual("/till", log[1]["meta"]["source"])
+        self.assertIn(data.decode(), self.ok("event", "ls", "account.b", "--tenant", "acme", "-o",
+                                             "ndjson").out) # the bytes that came
+        self.assertEqual("mine", self.ok("event", "log", "-o", "json").json()[0]["id"])
+        self.assertEqual(3, self.ok("view", "get", "totals", "b", "--tenant", "acme", "-o",
+                                    "json").json()["last_event_sequence"])
+        self.settled(5)
+        consumers = self.broker.ask("$JS.API.CONSUMER.LIST.EVENTS", {})["consumers"]
+        (durable,) = [c for c in consumers if c["config"].get("durable_name")]
+        self.assertTrue(durable["name"].endswith("-totals-1"), durable["name"])
+        self.assertEqual(5, durable["ack_floor"]["stream_seq"])
+
+    def test_holes_and_other_subjects_are_passed_and_the_accounts_add_up(self):
+        self.begin("tenant.*.aggregate.*.*", "other.>")
+        self.broker.publish([ours(1), ("other.x", b"?", {}), ours(2), ours(3), ours(4),
+                             ("other.y", b"?", {})])
+        self.broker.delete(4)
+        self.work()
+        self.assertEqual({"a": (3, 3)}, self.totals())
+        self.settled(6)
+        self.broker.delete(5) # the last one that was applied: nothing is lost by that
+        self.broker.publish([("other.z", b"?", {})])
+        self.work()
+        self.settled(7)
+        self.broker.publish([ours(5)])
+        self.work()
+        self.assertEqual({"a": (4, 4)}, self.totals())
+        self.settled(8)
+
+    def test_a_filter_reads_a_part_of_the_stream(self):
+        self.options = "?subject=tenant.globex.>"
+        self.begin()
+        self.broker.publish([ours(1), ours(2, tenant="globex")])
+        self.work()
+        self.assertEqual({}, self.totals())
+        self.assertEqual({"a": (1, 1)}, self.totals("globex"))
+        self.refused(2, "event", "append", "account.a", "--tenant", "acme", "--type", "paid",
+                     "--data", "{}", saying="reads only tenant.globex.aggregate.*.*")
+
+    def test_appending(self):
+        self.begin()
+        add = ["event", "append", "account.a", "--tenant", "acme", "--type", "paid", "--data",
+               '{"who":"a","amount":3}']
+        self.ok(*add, "--expected-seq", "0", "--id", "one")
+        self.refused(4, *add, "--expected-seq", "0", saying="is at seq 1")
+        self.ok(*add, "--expected-seq", "1")
+        self.assertTrue(self.ok(*add, "--id", "one", "-o", "json").json()["duplicate"])
+        self.refused(4, *add[:-1], '{"who":"a","amount":4}', "--id", "one", saying="another event")
+        self.work()
+        self.assertEqual({"a": (2, 6)}, self.totals())
+
+    def test_what_it_cannot_do_is_refused_with_a_sentence(self):
+        self.data.mkdir()
+        self.ok("init", env={"EVERFOLD_JOURNAL": f"sqlite:{self.data}/control.db"})
+        self.refused(3, "projection", "ls", saying="there is no stream EVENTS")
+        self.begin()
+        self.ok(*"type set paid --publish yes".split())
+        self.refused(2, "publisher", "add", "p", "--to", "file:/tmp/x", saying="nothing is queued")
+        self.refused(2, "event", "show", "e1", saying="cannot be asked for an id")
+        lines = "".join(json.dumps({"stream": "account.a", "type": "paid", "data": {}}) + "\n"
+                        for _ in range(2))
+        self.refused(2, "event", "import", "-", stdin=lines, saying="one message at a time")
+        self.options = "?subjects=x"
+        self.refused(2, "status", saying="it has subject, creds, ca")
+
+    def test_doctor_and_status_say_whose_the_events_are(self):
+        self.begin()
+        self.broker.publish([ours(1)])
+        self.assertIn("not checked", self.ok("doctor", "--deep").out)
+        shown = self.ok("status").out
+        self.assertIn("acknowledges before it syncs", shown)
+        self.assertNotIn("streams", shown)
+
+    def test_a_stream_that_throws_away_what_was_read_is_refused(self):
+        self.broker.make_stream("tenant.>", retention="workqueue")
+        self.refused(2, "init", saying='needs retention "limits"')
+
+    # --- failure -----------------------------------------------------------------------------
+
+    def test_a_message_that_is_no_event_stops_its_tenant_or_is_skipped_and_recorded(self):
+        self.begin()
+        self.broker.publish([ours(1), ("tenant.acme.aggregate.account.a", b"not json", {}), ours(2),
+                             ours(3, tenant="globex"), ("tenant.acme.aggregate.a%61.b", b"{}", {})])
+        answer = self.work()
+        self.assertIn("its program cannot digest an event", answer.err)
+        self.assertEqual({"a": (1, 1)}, self.totals())
+        self.assertEqual({"a": (1, 1)}, self.totals("globex")) # which does not wait
+        (behind,) = [s for s in self.shown()["scopes"] if s["tenant"] == "acme"]
+        self.assertEqual("unreadable", behind["error_code"])
+        self.assertIn("position 2 is no event", behind["error"])
+        self.ok("projection", "deploy", self.dir / "totals.fold", "--on-error", "skip", "--reason",
+                "the till is broken")
+        end = time.monotonic() + 20
+        while self.totals() != {"a": (2, 2)} and time.monotonic() < end:
+            self.work()
+            time.sleep(0.1)
+        self.assertEqual({"a": (2, 2)}, self.totals())
+
+    def test_a_broker_restored_from_an_older_copy_is_noticed(self):
+        self.begin()
+        self.broker.publish([ours(n) for n in range(10)])
+        self.work()
+        self.broker.kill()
+        shutil.copytree(self.broker.folder, self.dir / "copy")
+        self.broker.start()
+        self.broker.publish([ours(n) for n in range(10, 15)])
+        worker = self.start("work", "--no-leasing", "--silent")
+        self.settled(15)
+        self.broker.kill()
+        shutil.rmtree(self.broker.folder)
+        os.rename(self.dir / "copy", self.broker.folder)
+        self.broker.start()
+        # It grows past the cursor, with other events at the places of those that were lost.
+        self.broker.publish([ours(n) for n in range(20, 30)])
+        end = time.monotonic() + 20
+        while self.shown()["state"] != "failed" and time.monotonic() < end:
+            time.sleep(0.1)
+        worker.send_signal(signal.SIGTERM)
+        worker.communicate()
+        answer = self.work() # and it stays so
+        self.assertEqual("failed", self.shown()["state"])
+        self.assertEqual({"a": (15, 15)}, self.totals())
+        failures = self.ok("projection", "show", "totals").out
+        self.assertIn("rebuild the projection", failures + answer.err)
+        self.ok("projection", "rebuild", "totals", "--in-place", "--wait")
+        self.settled(20)
+        self.assertEqual({"a": (20, 20)}, self.totals())
+
+    def test_acknowledgements_that_are_lost_change_nothing(self):
+        proxy = DeafProxy(self.broker.port)
+        self.addCleanup(proxy.close)
+        self.port, self.options = proxy.port, "?in_flight=100&batch=30&ack_wait=1"
+        self.begin()
+        self.broker.publish([ours(n, who=f"w{n % 7}") for n in range(400)])
+        worker = self.start("work", "--no-leasing", "--silent")
+        self.settled(400)
+        time.sleep(1.5) # what is not acknowledged is delivered again
+        self.broker.publish([ours(n, who=f"w{n % 7}") for n in range(400, 500)])
+        self.settled(500)
+        worker.send_signal(signal.SIGTERM)
+        worker.communicate()
+        self.assertGreater(proxy.lost, 0)
+        self.assertEqual(500, sum(count for count, _ in self.totals().values()))
+
+    # --- kills -------------------------------------------------------------------------------
+
+    def owner(self):
+        """The worker that reads for the projection."""
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            leases = self.ok("lease", "ls", "-o", "json").json()
+            owners = [l["owner"] for l in leases if l["kind"] == "scope" and l["live"]]
+            pids = {w["id"]: w["pid"] for w in self.ok("worker", "ls", "-o", "json").json()}
+            if owners and owners[0] in pids:
+                return pids[owners[0]]
+            time.sleep(0.05)
+        self.fail("nobody reads")
+
+    def test_broker_and_replicas_are_killed_and_paused_and_the_totals_are_exact(self):
+        self.options = "?batch=20"
+        self.begin()
+        workers = {}
+        for _ in range(3):
+            worker = self.start("work", "--silent", env={"EVERFOLD_WORKER_LEASE_TTL": "1s"})
+            workers[worker.pid] = worker
+        self.broker.publish([ours(n, who=f"w{n % 5}") for n in range(300)])
+        paused = workers.pop(self.owner())
+        self.broker.kill()
+        time.sleep(0.2) # it must not sleep in a commit: the others would wait for its lock
+        paused.send_signal(signal.SIGSTOP) # with a lease, and perhaps a batch in hand
+        self.broker.start()
+        self.broker.publish([ours(n, who=f"w{n % 5}") for n in range(300, 600)])
+        self.settled(600) # by another one
+        dead = workers.pop(self.owner())
+        self.broker.publish([ours(n, who=f"w{n % 5}") for n in range(600, 900)])
+        dead.send_signal(signal.SIGKILL)
+        paused.send_signal(signal.SIGCONT) # it goes on as if nothing had been
+        self.broker.publish([ours(n, who=f"w{n % 5}") for n in range(900, 1200)])
+        self.settled(1200)
+        for worker in (paused, *workers.values()):
+            worker.send_signal(signal.SIGTERM)
+        for worker in (paused, dead, *workers.values()):
+            worker.communicate()
+        self.assertEqual({f"w{n}": (240, 240) for n in range(5)}, self.totals())
+
+    # --- generations -------------------------------------------------------------------------
+
+    def test_rebuild_versions_switch_and_seed(self):
+        self.begin()
+        self.broker.publish([ours(n, who=f"w{n % 3}", amount=n) for n in range(30)])
+        self.broker.delete(7)
+        self.work()
+        before = self.totals()
+        digest = self.settled(30)["digest"]
+        self.ok("projection", "verify", "totals")
+        self.ok("projection", "rebuild", "totals", "--wait")
+        self.assertEqual(digest, self.settled(30)["digest"])
+        self.deploy(version=2, factor=10)
+        self.work()
+        self.assertEqual(before, self.totals()) # queries go to version 1 still
+        self.ok("projection", "switch", "totals", "--version", "2")
+        self.assertEqual({k: (c, 10 * s) for k, (c, s) in before.items()}, self.totals())
+        self.ok("projection", "rollback", "totals")
+        self.assertEqual(before, self.totals())
+        exported = self.ok("view", "export", "totals", "--tenant", "acme").out
+        (self.dir / "seed.ndjson").write_text(exported)
+        self.broker.publish([ours(100, who="w0", amount=5)])
+        self.ok("view", "seed", "totals", self.dir / "seed.ndjson", "--position", "30", "--tenant",
+                "acme")
+        self.work()
+        shown = self.ok("projection", "ls", "-o", "json").json()
+        self.assertEqual([31] * len(shown), [p["position"] for p in shown], shown)
+        self.assertEqual([0] * len(shown), [p["unaccounted"] for p in shown], shown)
+        self.assertEqual(before["w0"][1] + 5, self.totals()["w0"][1])
