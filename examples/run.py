@@ -4,6 +4,7 @@
 usage: run.py front_door PROGRAM EVERFOLD
        run.py own_transaction PROGRAM EVERFOLD
        run.py c_projection PROGRAM EVERFOLD
+       run.py jetstream SCRIPT EVERFOLD
        run.py installed EVERFOLD MESON BUILD FRONT_DOOR.c OWN_TRANSACTION.c C_PROJECTION.c \\
               shared|static -- CC…
 
@@ -36,6 +37,16 @@ stream: 1 order.placed {"customer":"ada","amount":120}
 stream: 2 order.paid {"amount":120}
 log: 1 order.placed
 log: 2 order.paid
+"""
+
+THREE_TENANTS = """\
+acme: ada 2 for 200, bob 1 for 35
+globex: carl 1 for 99, ada 1 for 7
+initech: eve 1 for 12.5
+position 7 is no event:
+acme: ada 2 for 200, bob 2 for 40
+globex: carl 1 for 99, ada 1 for 7
+initech: eve 1 for 12.5
 """
 
 TRANSFER = """\
@@ -107,6 +118,10 @@ def own_transaction(program, command, env=None):
         check_journal(command, folder, ["money.transferred"])
 
 
+def jetstream(script, command, env=None):
+    same(THREE_TENANTS, run([sys.executable, script, command], env), "three tenants")
+
+
 def c_projection(program, command, env=None):
     """The command line has not got the function: it reads, and leaves the folding alone."""
     with tempfile.TemporaryDirectory() as folder:
@@ -160,4 +175,5 @@ def installed(command, meson, build, front, own, in_c, kind, dashes, *compiler):
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (front_door, own_transaction, c_projection, installed)}[sys.argv[1]](*sys.argv[2:])
+    {f.__name__: f for f in (front_door, own_transaction, c_projection, jetstream,
+                              installed)}[sys.argv[1]](*sys.argv[2:])
