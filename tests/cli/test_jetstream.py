@@ -170,6 +170,7 @@ class Jetstream(Case):
     def test_a_message_that_is_no_event_stops_its_tenant_or_is_skipped_and_recorded(self):
         self.begin()
         self.broker.publish([ours(1), ("tenant.acme.aggregate.account.a", b"not json", {}), ours(2),
+                             ("tenant.initech.aggregate.account.a", b"", {"Status": "404"}),
                              ours(3, tenant="globex"), ("tenant.acme.aggregate.a%61.b", b"{}", {})])
         answer = self.work()
         self.assertIn("its program cannot digest an event", answer.err)

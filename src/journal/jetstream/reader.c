@@ -150,13 +150,13 @@ static ef_status ask(fetch *f, size_t most, bool bounded, ef_error *err)
     return s == NATS_OK ? EF_OK : jet_broker_fail(f->store, s, err);
 }
 
-/* A message without data and with a status: 404 nothing is left, 408 and 409 the request is over
- * (409 also when the next message alone is larger than what may be fetched). */
+/* What is of the broker itself cannot be acknowledged, and has a status: 404 nothing is left, 408
+ * and 409 the request is over (409 also when the next message alone is larger than what may be
+ * fetched). A message may have such a header too. */
 static bool is_status(natsMsg *msg, const char **out)
 {
     *out = NULL;
-    return natsMsg_GetDataLength(msg) == 0 && natsMsgHeader_Get(msg, "Status", out) == NATS_OK &&
-           *out;
+    return !natsMsg_GetReply(msg) && natsMsgHeader_Get(msg, "Status", out) == NATS_OK && *out;
 }
 
 static ef_status take_event(fetch *f, natsMsg *msg, const jet_place *place, ef_error *err)
