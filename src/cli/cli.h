@@ -167,8 +167,8 @@ const char *cli_journal_hint(const cli *c, ef_status status, char *room, size_t 
  * instead, and front.h makes the calls. */
 int cli_journal_need(cli *c, bool read_only);
 ef_str cli_reason(const cli *c);
-/* Keep note of what was done to the journal or a token, by whom and why, for `act ls`; the engine keeps
- * its own. Through a server it does nothing: the server notes what is done through it. */
+/* Keep note of what was done to the journal or a token, by whom and why, for `act ls`; the engine
+ * keeps its own. Through a server it does nothing: the server notes what is done through it. */
 ef_status cli_note(cli *c, const char *act, ef_str what, ef_error *err);
 
 /* --- through a server (connect.c) ------------------------------------------------------------- */

@@ -120,8 +120,8 @@ static ef_status read_lags(ef_engine *e, const ef__generation *a, const ef__gene
     return st;
 }
 
-/* May queries go to it? What the routed one lacks too is no step back. Two that are fed by the queue
- * are equally far: what one of them cannot digest is on record, and no reason to stay. */
+/* May queries go to it? What the routed one lacks too is no step back. Two that are fed by the
+ * queue are equally far: what one of them cannot digest is on record, and no reason to stay. */
 static ef_status check_ready(ef_engine *e, const ef__generation *routed, const ef__generation *to,
                              int64_t lag_max, ef_error *err)
 {

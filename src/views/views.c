@@ -173,10 +173,11 @@ ef_status ef__generation_is_routed(int64_t id, ef_error *err)
 
 ef_status ef__generation_number_taken(ef_str name, int32_t wanted, ef_error *err)
 {
-    return ef_fail(err, EF_CONFLICT,
-                   "generation %d of \"%.*s\" is not the next one: somebody else has made or removed "
-                   "one meanwhile; look again",
-                   (int)wanted, EF_STR_ARG(name));
+    return ef_fail(
+        err, EF_CONFLICT,
+        "generation %d of \"%.*s\" is not the next one: somebody else has made or removed "
+        "one meanwhile; look again",
+        (int)wanted, EF_STR_ARG(name));
 }
 
 ef_status ef__generation_moved(int64_t id, int64_t era, int64_t found, ef_error *err)
