@@ -23,7 +23,7 @@ function state(p) {
 function addAct() {
   return { title: "Add a publisher", verb: "Add", fields: [
     { name: "name", label: "Name", value: "" },
-    { name: "url", label: "To", value: "", hint: "file:PATH, https://HOST/PATH, nats://HOST:PORT/SUBJECT" },
+    { name: "url", label: "To", value: "", hint: "file:PATH, the https address of a webhook, or nats://HOST:PORT/SUBJECT" },
     { name: "types", label: "Types (optional)", value: "", hint: "order.*,cart.checked_out; empty: all that are published" },
     { name: "paused", label: "Paused: queue, but deliver nothing yet", kind: "check" }],
   text: "It gets every event of a published type from now on, at least once, in the order of each stream.",
