@@ -412,8 +412,8 @@ static void draw_help(const cli_panel_view *v, size_t height, ef__buf *out)
         "?          this page, and back",
         "",
         "lag          events that a projection has yet to take",
-        "unaccounted  events that are neither done nor waiting. While events are being folded it "
-        "moves; at rest it is 0, or something is wrong: everfold doctor",
+        ("unaccounted  events that are neither done nor waiting. While events are being folded it "
+         "moves; at rest it is 0, or something is wrong: everfold doctor"),
         "blocked      rows that wait behind a dead one: everfold outbox report",
         "errors       of this process, and open failures: everfold projection failures NAME",
     };
