@@ -241,7 +241,10 @@ static enum MHD_Result answer_fixed(void *cls, struct MHD_Connection *connection
     (void)version;
     (void)upload;
     (void)upload_size;
-    (void)context;
+    if (!*context) { /* an answer at the first call would end the connection */
+        *context = connection;
+        return MHD_YES;
+    }
     return MHD_queue_response(connection, 200, cls);
 }
 
