@@ -18,6 +18,7 @@ from oracle import Ledger, Oracle, Workload, need
 
 STREAMS, BATCH, THREADS, WRITERS = 40, 4, 2, 3
 LOG_BYTES_MAX = 64 << 20
+HELD_MS = 400  # sixteen leases are taken one after the other, each with its own sync
 NEVER = 10**7  # events of one writer: more than it will get to
 
 
@@ -167,16 +168,16 @@ def stopped_holder(worker, root, rounds):
     oracle, refused = Oracle([work], takes=True), 0
     oracle.check(place.database, Ledger(place.ledger))
     for _ in range(rounds):
-        holder = subprocess.Popen(place.command("hold", 20, 150, ledger=place.ledger + "-holder"),
+        holder = subprocess.Popen(place.command("hold", 20, HELD_MS, ledger=place.ledger + "-holder"),
                                   stdout=subprocess.PIPE, text=True, env=environment())
         wait_stopped(holder)
-        place.must("take", 1, 20, 150, 20000)
+        place.must("take", 1, 20, HELD_MS, 20000)
         holder.send_signal(signal.SIGCONT)
         output, _ = holder.communicate(timeout=60)
         need("mark lease_lost\n" in output, "a stale mark was not refused: %s", output)
         refused += int(output.split("stale_refused ")[1].split()[0])
         oracle.check(place.database, Ledger(place.ledger))
-        time.sleep(0.16)  # the taker's own lease has to run out before the next holder
+        time.sleep(HELD_MS / 1000 + 0.01)  # the taker's own lease has to run out before the next holder
     need(refused >= rounds, "only %d refusals were counted", refused)
     return "%d stale writes refused, none done" % refused
 
