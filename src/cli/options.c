@@ -167,6 +167,22 @@ static ef_status parse_options(cli *c, int argc, char **argv, char *hint, size_t
     return EF_OK;
 }
 
+/* The one command whose verb the word is, as "event append" for "append"; NULL: none, or many. */
+static const char *command_of_verb(const char *word)
+{
+    const char *found = NULL;
+
+    for (size_t i = 0; cli_commands[i]; i++) {
+        const char *verb = strchr(cli_commands[i]->name, ' ');
+        if (!verb || cli_commands[i]->hidden || strcmp(verb + 1, word) != 0)
+            continue;
+        if (found)
+            return NULL;
+        found = cli_commands[i]->name;
+    }
+    return found;
+}
+
 static ef_status unknown_command(const char *group, const char *word, char *hint, size_t hint_size,
                                  ef_error *err)
 {
@@ -180,7 +196,9 @@ static ef_status unknown_command(const char *group, const char *word, char *hint
         if (verb && !cli_commands[i]->hidden && !strchr(verb, ' '))
             names[count++] = verb;
     }
-    const char *near = ef__suggest(ef_str_from(word), names, count);
+    const char *near = group ? NULL : command_of_verb(word);
+    if (!near)
+        near = ef__suggest(ef_str_from(word), names, count);
     const char *space = group ? " " : "";
     group = group ? group : "";
     if (near)

@@ -46,6 +46,8 @@ class Words(Case):
     def test_an_unknown_command_suggests_the_nearest(self):
         self.refused(2, "stauts", saying="did you mean: everfold status")
         self.refused(2, "event", "apend", saying="did you mean: everfold event append")
+        self.refused(2, "deploy", "x.fold", saying="did you mean: everfold projection deploy")
+        self.refused(2, "ls", saying="see: everfold --help")
         self.refused(2, "help", "nothing", saying="there is no command 'nothing'")
 
     def test_an_unknown_option_suggests_the_nearest(self):
