@@ -295,7 +295,12 @@ ef_status ef__grace_step(ef_engine *e, const ef__generation_list *list, ef_tick 
     return st;
 }
 
-/* Also one that was retired and not removed, for the process ended between. */
+/* One of those that are to go; also one that was retired and not removed, for a process ended. */
+static bool may_go(const ef__generation *g, const ef_route *route)
+{
+    return !g->routed && (fits(g, route) || g->state == EF__GENERATION_RETIRED);
+}
+
 static ef_status retire(ef_engine *e, const ef__generation *g, ef_error *err)
 {
     bool is_out = g->state == EF__GENERATION_RETIRED, more = true;
@@ -322,24 +327,21 @@ ef_status ef_projection_retire(ef_engine *e, const ef_route *route, int64_t *out
             st = ef_fail(err, EF_CONFLICT,
                          "queries for \"%.*s\" go to generation %d: switch to another first",
                          EF_STR_ARG(route->projection), (int)list.items[i].number);
-    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
-        const ef__generation *g = &list.items[i];
-        bool goes = fits(g, route) || (g->state == EF__GENERATION_RETIRED && !g->routed);
-        if (!goes || g->routed)
-            continue;
-        st = retire(e, g, err);
-        count += st == EF_OK;
-    }
+    for (size_t i = 0; st == EF_OK && i < list.count; i++)
+        count += may_go(&list.items[i], route);
     if (st == EF_OK && count == 0)
         st = routed_of(&list) && fits(routed_of(&list), route)
                  ? ef_fail(err, EF_CONFLICT,
                            "queries for \"%.*s\" go to version %d: switch to another first",
                            EF_STR_ARG(route->projection), (int)route->version)
                  : not_there(route, err);
-    if (st == EF_OK)
+    if (st == EF_OK) /* noted first, as in deploy.c: a record too many, and not one too few */
         st = ef__engine_note(e, "retire", route->projection, route->who, route->reason, err);
+    for (size_t i = 0; st == EF_OK && i < list.count; i++)
+        if (may_go(&list.items[i], route))
+            st = retire(e, &list.items[i], err);
     if (out_count)
-        *out_count = count;
+        *out_count = st == EF_OK ? count : 0;
     ef__generation_list_release(&list);
     return st;
 }

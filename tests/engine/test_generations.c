@@ -526,6 +526,44 @@ static void what_a_process_left_of_a_retired_one_goes_by_itself(void **state)
     fixture_close(f);
 }
 
+static ef_status refuse_state(ef_views *views, int64_t id, int64_t era, ef__generation_state state,
+                              ef_error *err)
+{
+    (void)views;
+    (void)id;
+    (void)era;
+    (void)state;
+    return ef_fail(err, EF_IO, "the disk is out");
+}
+
+/* Whatever comes of it: a record too many, and not one too few. */
+static void who_retires_is_on_record_before_anything_goes(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_act_list acts = {0};
+    ef__views_ops refusing;
+    const ef__views_ops *ops;
+
+    (void)state;
+    start(f);
+    deploy(f, SUMS_2);
+    drain(f);
+    OK(route(f, "switch", 2, 0));
+    ops = f->engine->views->ops;
+    refusing = *ops;
+    refusing.generation_set_state = refuse_state;
+    f->engine->views->ops = &refusing;
+    REFUSED(EF_IO, route(f, "retire", 1, 0));
+    f->engine->views->ops = ops;
+    CHECK(build_of(f, "sums", 1).there);
+    OK(ef_act_ls(f->journal, &(ef_act_query){.act = EF_STR("retire"), .limit = 10}, &acts,
+                 &f->err));
+    CHECK_INT(1, acts.count);
+    CHECK_STR("ana", acts.items[0].who);
+    ef_act_list_release(&acts);
+    fixture_close(f);
+}
+
 static void what_queries_have_left_is_retired_after_a_grace_time(void **state)
 {
     fixture fx, *f = &fx;
@@ -612,6 +650,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_switch_goes_to_what_is_live_and_back),
         cmocka_unit_test(what_is_routed_is_not_retired_and_what_is_retired_is_gone),
         cmocka_unit_test(what_a_process_left_of_a_retired_one_goes_by_itself),
+        cmocka_unit_test(who_retires_is_on_record_before_anything_goes),
         cmocka_unit_test(what_queries_have_left_is_retired_after_a_grace_time),
         cmocka_unit_test(a_diff_shows_both_sides),
     };
