@@ -80,7 +80,7 @@ ef_status ef_client_view_explain(ef_client *client, ef_str projection, ef_str te
                                  size_t limit, ef_batch *out, ef_error *err);
 ef_status ef_client_view_at(ef_client *client, ef_str projection, ef_str tenant, ef_str id,
                             int64_t position, ef_view_list *out, ef_error *err);
-/* Read page by page: as_of is the first page's. EF_UNSUPPORTED for all tenants at once. */
+/* Read page by page: as_of is the first page's. */
 ef_status ef_client_view_export(ef_client *client, ef_str projection, ef_str tenant,
                                 bool any_tenant, bool (*each)(void *context, const ef_view *view),
                                 void *context, int64_t *out_as_of, ef_error *err);
@@ -167,6 +167,38 @@ ef_status ef_client_worker_ls(ef_client *client, ef_worker_list *out, ef_error *
 ef_status ef_client_partition_ls(ef_client *client, ef_partition_list *out, ef_error *err);
 ef_status ef_client_partition_sync(ef_client *client, const ef_partition_change *change,
                                    ef_partition_changed *out, ef_error *err);
+
+/* --- API tokens: scope admin, and a token of all tenants ---------------------------------------
+ */
+
+typedef struct ef_client_token {
+    ef_str id;
+    ef_str scopes; /* "append,read" */
+    bool bound;    /* to `tenant` */
+    ef_str tenant;
+    ef_str note;
+    ef_str state; /* "live", "expired", "revoked" */
+    int64_t created_us;
+    int64_t expires_us; /* 0: never */
+    int64_t revoked_us; /* 0: not */
+    ef_str text;        /* what its owner shows; told when it is made, and "" ever after */
+} ef_client_token;
+
+typedef struct ef_client_token_list {
+    const ef_client_token *items;
+    size_t count;
+    struct ef__batch_room *room;
+} ef_client_token_list;
+
+void ef_client_token_list_release(ef_client_token_list *list);
+
+/* Of `token` scopes, bound, tenant and note are looked at; it ends after `expires_s`, 0: never. */
+ef_status ef_client_token_create(ef_client *client, const ef_client_token *token, int64_t expires_s,
+                                 ef_client_token_list *out, ef_error *err);
+ef_status ef_client_token_ls(ef_client *client, ef_client_token_list *out, ef_error *err);
+/* Again changes nothing. EF_NOT_FOUND */
+ef_status ef_client_token_revoke(ef_client *client, ef_str id, ef_str reason,
+                                 ef_client_token_list *out, ef_error *err);
 
 #ifdef __cplusplus
 }

@@ -49,11 +49,12 @@ ef_status ef_view_get(ef_engine *engine, ef_str projection, ef_str tenant, ef_st
 typedef struct ef_view_query {
     ef_str projection;
     ef_str tenant;
-    ef_str where;  /* an expression over the view's fields; "" all */
-    ef_str sort;   /* "total,-name"; "" by view id */
-    ef_str fields; /* "total,name"; "" all */
-    size_t limit;  /* 0 means 100; at most 10,000 */
-    ef_str after;  /* cursor */
+    bool any_tenant; /* of all tenants instead; no index helps then */
+    ef_str where;    /* an expression over the view's fields; "" all */
+    ef_str sort;     /* "total,-name"; "" by view id, of all tenants by tenant and view id */
+    ef_str fields;   /* "total,name"; "" all */
+    size_t limit;    /* 0 means 100; at most 10,000 */
+    ef_str after;    /* cursor */
     bool count_only;
     bool explain;
     ef_freshness freshness;

@@ -1,9 +1,12 @@
 /*
  * cmd_doctor.c - everfold doctor: what is wrong, and the command that puts it right.
  *
- * Checks run from the outside in, and one that makes the next meaningless ends the list.
+ * Checks run from the outside in, and one that makes the next meaningless ends the list. Through a
+ * server it tells what the server knows; to read every event and every view is for the machine that
+ * has them.
  */
 #include "commands.h"
+#include "front.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -249,7 +252,7 @@ static void check_outbox(diagnosis *d)
     ef_outbox_query all = {.any_tenant = true};
     ef_outbox_summary s = {0};
 
-    if (ef_outbox_summarise(d->c->journal, &all, &s, &err) != EF_OK)
+    if (cli_outbox_summarise(d->c, &all, &s, &err) != EF_OK)
         report(d, FAIL, "outbox", NULL, "%s", err.text);
     else if (s.dead > 0)
         report(d, WARN, "outbox",
@@ -376,7 +379,7 @@ static void check_projections(diagnosis *d)
     ef_str failing = {NULL, 0}, off = {NULL, 0};
     char fix[512];
 
-    if (ef_projection_ls(d->c->engine, EF_STR(""), &list, &err) != EF_OK) {
+    if (cli_projection_ls(d->c, EF_STR(""), &list, &err) != EF_OK) {
         report(d, FAIL, "projections", NULL, "%s", err.text);
         return;
     }
@@ -402,8 +405,45 @@ static void check_projections(diagnosis *d)
     ef_projection_list_release(&list);
 }
 
+/* --- through a server ----------------------------------------------------------------------------
+ */
+
+/* The clock is the server's affair; this machine's says nothing of it. */
+static void check_server(diagnosis *d)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_store_facts facts;
+
+    if (cli_facts(d->c, &facts, &err) != EF_OK) {
+        report(d, FAIL, "server",
+               err.status == EF_BUSY ? "start it: everfold serve; or name another: --server URL"
+                                     : NULL,
+               "%s", err.text);
+        return;
+    }
+    report(d, OK, "server", NULL, "%s answers", d->c->journal_shown);
+    check_library(d, &facts);
+    check_sizes(d, &facts);
+    check_outbox(d);
+    report(d, OK, "events", NULL,
+           "not checked through a server; where the data is: everfold doctor --deep");
+    check_projections(d);
+}
+
 /* --- the command ---------------------------------------------------------------------------------
  */
+
+static void check_here(diagnosis *d)
+{
+    check_directory(d);
+    if (!open_store(d))
+        return;
+    check_store(d);
+    if (!open_views(d))
+        return;
+    check_views(d);
+    check_projections(d);
+}
 
 /* Believing the store gives up what it lacks, so a person says so first. */
 static bool may_accept(cli *c)
@@ -424,21 +464,20 @@ static int run_doctor(cli *c)
 {
     ef__buf checks = EF__BUF_INIT(1024 * 1024);
     diagnosis d = {.c = c, .w = EF__JSON_WRITER(&checks)};
+    int rc = c->settings_error.status == EF_OK ? cli_connect(c) : 0;
 
+    if (rc != 0)
+        return rc;
+    if (c->client && (cli_has(c, "deep") || cli_has(c, "accept-head")))
+        return cli_usage(c, "--deep and --accept-head are for the machine that has the data");
     if (cli_has(c, "accept-head") && !may_accept(c))
         return cli_usage(c,
                          "--accept-head was not confirmed: nothing was changed (--yes confirms)");
     ef__json_open(&d.w, '[');
-    if (check_settings(&d)) {
-        check_directory(&d);
-        if (open_store(&d)) {
-            check_store(&d);
-            if (open_views(&d)) {
-                check_views(&d);
-                check_projections(&d);
-            }
-        }
-    }
+    if (check_settings(&d) && c->client)
+        check_server(&d);
+    else if (!d.failed)
+        check_here(&d);
     ef__json_close(&d.w, ']');
     if (c->format != CLI_TABLE) {
         ef__buf_printf(&c->out, "{\"healthy\":%s,\"checks\":", d.failed ? "false" : "true");
@@ -461,9 +500,10 @@ const cli_command cli_cmd_doctor = {
     .name = "doctor",
     .summary = "say what is wrong, and the command that puts it right",
     .options = options,
-    .more = "Exit 6 when something failed. Warnings alone are exit 0.",
+    .more =
+        "Exit 6 when something failed. Warnings alone are exit 0. With --server it tells what the\n"
+        "server knows; every event and view are read where the data is only.",
     .example = "everfold doctor --deep",
     .run = run_doctor,
-    .local = true,
     .settings_later = true,
 };

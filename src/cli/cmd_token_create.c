@@ -4,25 +4,24 @@
  * The secret is printed here and kept nowhere: the file has its hash.
  */
 #include "commands.h"
+#include "token.h"
 
 #include "../base/utf8.h"
-#include "../server/token.h"
 
 #include <stdio.h>
 
-static ef_status take_options(const cli *c, ef__token *out, int64_t now_us, ef_error *err)
+static ef_status take_options(const cli *c, ef__token *out, int64_t *out_expires_ms, ef_error *err)
 {
     const char *scope = cli_value(c, "scope"), *note = cli_value(c, "note");
     ef_str tenant = cli_tenant(c);
-    int64_t expires_ms = 0;
     ef_status st = scope ? ef__scopes_parse(ef_str_from(scope), &out->scopes, err)
                          : ef_fail(err, EF_BAD_INPUT,
                                    "--scope is missing; there are append, read, work, operate, "
                                    "admin");
 
     if (st == EF_OK)
-        st = cli_duration(c, "expires", &expires_ms, err);
-    if (st == EF_OK && cli_has(c, "expires") && expires_ms == 0)
+        st = cli_duration(c, "expires", out_expires_ms, err);
+    if (st == EF_OK && cli_has(c, "expires") && *out_expires_ms == 0)
         st = ef_fail(err, EF_BAD_INPUT, "--expires is 0: the token would never be of use");
     if (st == EF_OK && note &&
         (strlen(note) >= sizeof(out->note) || !ef__utf8_valid(ef_str_from(note))))
@@ -33,21 +32,14 @@ static ef_status take_options(const cli *c, ef__token *out, int64_t now_us, ef_e
                      sizeof(out->tenant) - 1);
     if (st != EF_OK)
         return st;
-    out->expires_us = expires_ms ? now_us + expires_ms * 1000 : 0;
     out->bound = cli_tenant_given(c);
     (void)snprintf(out->tenant, sizeof(out->tenant), "%.*s", EF_STR_ARG(tenant));
     (void)snprintf(out->note, sizeof(out->note), "%s", note ? note : "");
     return EF_OK;
 }
 
-static ef_status add(ef__token_list *list, void *context, ef_error *err)
+static void print(cli *c, const ef__token *token, const char *text)
 {
-    return ef__token_list_add(list, context, err);
-}
-
-static void print(cli *c, const ef__token *token, const char *text, int64_t now_us)
-{
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
     char scopes[EF__SCOPES_TEXT_MAX];
 
     if (c->format == CLI_TABLE) {
@@ -60,35 +52,26 @@ static void print(cli *c, const ef__token *token, const char *text, int64_t now_
         ef__buf_printf(&c->out, "%s\n", text);
         return;
     }
-    ef__json_open(&w, '{');
-    ef__token_members(&w, token, now_us);
-    ef__json_key(&w, "token");
-    ef__json_str(&w, ef_str_from(text));
-    ef__json_close(&w, '}');
+    cli_token_write(c, token, text);
     ef__buf_add_char(&c->out, '\n');
 }
 
 static int run_create(cli *c)
 {
-    const ef_clock *clock = ef_clock_system();
-    int64_t now_us = clock->wall_us(clock->context);
     ef_error err = EF_ERROR_INIT;
     ef__token token = {0};
-    char path[PATH_MAX], text[EF__TOKEN_TEXT_MAX];
-    ef_status st = take_options(c, &token, now_us, &err);
+    char text[EF__TOKEN_TEXT_MAX];
+    int64_t expires_ms = 0;
+    ef_status st = take_options(c, &token, &expires_ms, &err);
+    int rc = st == EF_OK ? cli_connect(c) : 0;
 
+    if (rc != 0)
+        return rc;
     if (st == EF_OK)
-        st = cli_tokens_path(c, path, &err);
-    if (st == EF_OK)
-        st = ef__token_make(&token, now_us, text, &err);
-    /* Where both stores are on a server init has made none. */
-    if (st == EF_OK && cli_url_on_server(c->journal_url) && cli_url_on_server(c->views_url))
-        st = cli_data_make(c, &err);
-    if (st == EF_OK)
-        st = ef__tokens_change(path, add, &token, &err);
+        st = cli_token_create(c, &token, expires_ms, text, &err);
     if (st != EF_OK)
         return cli_fail(c, &err, st == EF_NOT_FOUND ? "run: everfold init" : NULL);
-    print(c, &token, text, now_us);
+    print(c, &token, text);
     return 0;
 }
 
@@ -110,5 +93,4 @@ const cli_command cli_cmd_token_create = {
             "second. The first token ends the time in which this machine needs none.",
     .example = "everfold token create --scope append,read --expires 90d --note shop",
     .run = run_create,
-    .local = true,
 };

@@ -2,26 +2,22 @@
  * cmd_token_ls.c - everfold token ls
  */
 #include "commands.h"
+#include "token.h"
 
-#include "../server/token.h"
-
-static void print_json(cli *c, const ef__token_list *tokens, int64_t now_us)
+static void print_json(cli *c, const ef__token_list *tokens)
 {
     cli_list list = {.lines = c->format == CLI_NDJSON};
 
     for (size_t i = 0; i < tokens->count; i++) {
-        ef__json_writer w = EF__JSON_WRITER(&c->out);
         cli_list_next(c, &list);
-        ef__json_open(&w, '{');
-        ef__token_members(&w, &tokens->items[i], now_us);
-        ef__json_close(&w, '}');
+        cli_token_write(c, &tokens->items[i], NULL);
         if (!cli_list_item_end(c, &list))
             return;
     }
     cli_list_end(c, &list);
 }
 
-static void print_table(cli *c, const ef__token_list *tokens, int64_t now_us)
+static void print_table(cli *c, const ef__token_list *tokens)
 {
     static const char *const heads[] = {"ID",      "SCOPES",  "TENANT", "STATE",
                                         "CREATED", "EXPIRES", "NOTE"};
@@ -36,7 +32,7 @@ static void print_table(cli *c, const ef__token_list *tokens, int64_t now_us)
         cli_table_text(&table, !token->bound      ? EF_STR("-")
                                : token->tenant[0] ? ef_str_from(token->tenant)
                                                   : EF_STR("\"\""));
-        cli_table_text(&table, ef_str_from(ef__token_state(token, now_us)));
+        cli_table_text(&table, ef_str_from(ef__token_state(token, cli_now_us())));
         cli_table_time(&table, token->created_us);
         if (token->expires_us)
             cli_table_time(&table, token->expires_us);
@@ -50,23 +46,22 @@ static void print_table(cli *c, const ef__token_list *tokens, int64_t now_us)
 
 static int run_ls(cli *c)
 {
-    const ef_clock *clock = ef_clock_system();
-    int64_t now_us = clock->wall_us(clock->context);
     ef_error err = EF_ERROR_INIT;
     ef__token_list tokens = {NULL, 0};
-    char path[PATH_MAX];
-    ef_status st = cli_tokens_path(c, path, &err);
+    int rc = cli_connect(c);
 
-    if (st == EF_OK)
-        st = ef__tokens_read(path, &tokens, &err);
-    if (st != EF_OK)
+    if (rc != 0)
+        return rc;
+    if (cli_token_ls(c, &tokens, &err) != EF_OK) {
+        ef__token_list_release(&tokens);
         return cli_fail(c, &err, NULL);
+    }
     if (c->format != CLI_TABLE)
-        print_json(c, &tokens, now_us);
+        print_json(c, &tokens);
     else if (tokens.count == 0)
         cli_say(c, "no token is made; make one: everfold token create --scope admin");
     else
-        print_table(c, &tokens, now_us);
+        print_table(c, &tokens);
     ef__token_list_release(&tokens);
     return 0;
 }
@@ -76,5 +71,4 @@ const cli_command cli_cmd_token_ls = {
     .summary = "the API tokens, without their secrets",
     .example = "everfold token ls",
     .run = run_ls,
-    .local = true,
 };

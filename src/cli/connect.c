@@ -56,6 +56,13 @@ static ef_status open_client(cli *c, const char *url, ef_error *err)
     return st;
 }
 
+static bool names_stores(const cli *c)
+{
+    return cli_setting(c, "data").origin == EF__ORIGIN_FLAG ||
+           cli_setting(c, "journal").origin == EF__ORIGIN_FLAG ||
+           cli_setting(c, "views").origin == EF__ORIGIN_FLAG;
+}
+
 int cli_connect(cli *c)
 {
     ef__setting_view server = cli_setting(c, "server");
@@ -64,10 +71,10 @@ int cli_connect(cli *c)
 
     if (server.value.len == 0 || c->command->local || c->client)
         return 0;
-    if (server.origin == EF__ORIGIN_FLAG && (cli_setting(c, "data").origin == EF__ORIGIN_FLAG ||
-                                             cli_setting(c, "journal").origin == EF__ORIGIN_FLAG ||
-                                             cli_setting(c, "views").origin == EF__ORIGIN_FLAG))
+    if (names_stores(c) && server.origin == EF__ORIGIN_FLAG)
         return cli_usage(c, "--server excludes --data, --journal and --views");
+    if (names_stores(c))
+        return 0; /* what is said here and now counts more than the environment and the file */
     (void)snprintf(url, sizeof(url), "%.*s", EF_STR_ARG(server.value));
     if (open_client(c, url, &err) != EF_OK)
         return cli_fail(c, &err, NULL);

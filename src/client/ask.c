@@ -10,6 +10,7 @@
 
 #include <curl/curl.h>
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -38,16 +39,25 @@ static bool starts(const char *text, const char *with)
     return strncasecmp(text, with, strlen(with)) == 0;
 }
 
-/* "http://127.0.0.1:7450" and the like. */
+/* "http://127.0.0.1:7450" and the like. The whole name counts: localhost.example.org is elsewhere,
+ * and so is 127.example.org. */
 static bool is_here(const char *url)
 {
-    static const char *const names[] = {"localhost", "127.", "[::1]"};
+    static const char *const names[] = {"localhost", "[::1]"};
     const char *host = strstr(url, "://");
+    size_t length = host ? strcspn(host + 3, host[3] == '[' ? "]/" : ":/") : 0;
+    struct in_addr address;
+    char name[64];
 
-    for (size_t i = 0; host && i < sizeof(names) / sizeof(names[0]); i++)
-        if (starts(host + 3, names[i]))
+    if (length > 0 && host[3 + length] == ']')
+        length++;
+    if (length == 0 || length >= sizeof(name))
+        return false;
+    (void)snprintf(name, sizeof(name), "%.*s", (int)length, host + 3);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcasecmp(name, names[i]) == 0)
             return true;
-    return false;
+    return inet_pton(AF_INET, name, &address) == 1 && ntohl(address.s_addr) >> 24 == 127;
 }
 
 static ef_status check_url(const ef_client_options *o, ef_error *err)

@@ -97,6 +97,7 @@ ef_status ef_client_view_find(ef_client *client, const ef_view_query *query, ef_
     ef_status st = ef__room_ready(&out->room, err);
 
     begin(&call, query->projection, EF_STR(""));
+    ef__ask_flag(&call, "all_tenants", query->any_tenant);
     ef__ask_text(&call, "where", query->where);
     ef__ask_text(&call, "sort", query->sort);
     ef__ask_text(&call, "fields", query->fields);
@@ -149,13 +150,13 @@ ef_status ef_client_view_export(ef_client *client, ef_str projection, ef_str ten
                                 void *context, int64_t *out_as_of, ef_error *err)
 {
     ef_view_list page = {0}, before = {0};
-    ef_view_query query = {.projection = projection, .tenant = tenant, .limit = EXPORT_PAGE};
+    ef_view_query query = {.projection = projection,
+                           .tenant = any_tenant ? EF_STR("") : tenant,
+                           .any_tenant = any_tenant,
+                           .limit = EXPORT_PAGE};
     bool go_on = true, first = true;
     ef_status st = EF_OK;
 
-    if (any_tenant)
-        return ef_fail(err, EF_UNSUPPORTED,
-                       "views of all tenants at once are not given by a server");
     while (st == EF_OK && go_on) {
         st = ef_client_view_find(client, &query, &page, err);
         if (st == EF_OK && first && out_as_of)

@@ -240,7 +240,7 @@ static ef_status take_rows(const ef__generation *g, const ef_view_query *query,
         const ef__query_row *row = &result->rows[i];
         items[out->count++] = (ef_view){.view_type = name,
                                         .version = g->version,
-                                        .tenant = tenant,
+                                        .tenant = query->any_tenant ? row->tenant : tenant,
                                         .view_id = row->id,
                                         .last_event_sequence = row->last_position,
                                         .data = row->data};
@@ -275,13 +275,14 @@ ef_status ef_view_find(ef_engine *e, const ef_view_query *query, ef_view_list *o
     if (st == EF_OK)
         st = compile_question(&q, query, err);
     if (st == EF_OK)
-        st = fresh_generation(e, query->projection, &query->tenant, &query->freshness, true, &route,
-                              err);
+        st = fresh_generation(e, query->projection, query->any_tenant ? NULL : &query->tenant,
+                              &query->freshness, true, &route, err);
     if (st == EF_OK) {
         g = route->generation;
         out->as_of = route->as_of;
         q.query = (ef__query){.generation = g->id,
                               .tenant = query->tenant,
+                              .any_tenant = query->any_tenant,
                               .index_paths = g->index_paths,
                               .filter = q.where,
                               .sorts = q.order,

@@ -167,6 +167,15 @@ ef_status ef__request_bool(ef__request *r, const char *name, bool *out, ef_error
     return EF_OK;
 }
 
+ef_status ef__request_all_tenants(ef__request *r, bool *out, ef_error *err)
+{
+    ef_status st = ef__request_bool(r, "all_tenants", out, err);
+
+    if (st == EF_OK && *out && !r->any_tenant)
+        st = ef_fail(err, EF_BAD_INPUT, "all_tenants is not for a request of one tenant");
+    return st;
+}
+
 static int64_t unit_ms(const char *unit)
 {
     if (unit[0] == '\0' || strcmp(unit, "ms") == 0)

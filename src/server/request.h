@@ -76,6 +76,8 @@ bool ef__request_given(ef__request *r, const char *name);
 ef_status ef__request_int(ef__request *r, const char *name, int64_t min, int64_t max, int64_t *out,
                           ef_error *err);
 ef_status ef__request_bool(ef__request *r, const char *name, bool *out, ef_error *err);
+/* `all_tenants`: EF_BAD_INPUT where the token or X-Tenant-Id names one. */
+ef_status ef__request_all_tenants(ef__request *r, bool *out, ef_error *err);
 /* 500ms, 10s, 5m; a bare number is milliseconds. */
 ef_status ef__request_duration(ef__request *r, const char *name, int64_t max_ms, int64_t *out_ms,
                                ef_error *err);

@@ -102,9 +102,7 @@ static ef_status read_log_query(ef__request *r, ef_log_query *query, ef_error *e
     if (st == EF_OK)
         st = ef__request_int(r, "limit", 1, EF_READ_LIMIT_MAX, &limit, err);
     if (st == EF_OK)
-        st = ef__request_bool(r, "all_tenants", &all, err);
-    if (st == EF_OK && all && !r->any_tenant)
-        st = ef_fail(err, EF_BAD_INPUT, "all_tenants is not for a request of one tenant");
+        st = ef__request_all_tenants(r, &all, err);
     query->limit = (size_t)limit;
     query->any_tenant = all;
     return st;

@@ -215,6 +215,8 @@ static ef_status find_views(ef__request *r, ef_error *err)
 
     q.limit = (size_t)limit;
     if (st == EF_OK)
+        st = ef__request_all_tenants(r, &q.any_tenant, err);
+    if (st == EF_OK)
         st = ef__request_bool(r, "count", &q.count_only, err);
     if (st == EF_OK)
         st = ef__request_bool(r, "explain", &q.explain, err);
@@ -246,8 +248,8 @@ const ef__route ef__routes_views[] = {
      "at_least:string current:boolean wait:duration position:integer", NULL, "View", 0},
     {"GET", "/v1/views/{projection}", EF__SCOPE_READ, 0, find_views, "findViews",
      "views by filter, sort and page",
-     "where:string sort:string limit:integer after:string fields:string count:boolean "
-     "explain:boolean at_least:string current:boolean wait:duration",
+     "where:string sort:string limit:integer after:string fields:string all_tenants:boolean "
+     "count:boolean explain:boolean at_least:string current:boolean wait:duration",
      NULL, "Views", 0},
     {0},
 };

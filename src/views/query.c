@@ -48,7 +48,9 @@ int ef__query_place_compare(const ef__query *query, const ef__query_place *a,
         if (order != 0)
             return query->sorts[i].descending ? -order : order;
     }
-    order = ef__str_compare(a->id, b->id);
+    order = query->any_tenant ? ef__str_compare(a->tenant, b->tenant) : 0;
+    if (order == 0)
+        order = ef__str_compare(a->id, b->id);
     return query->sort_count > 0 && query->sorts[0].descending ? -order : order;
 }
 
@@ -110,7 +112,7 @@ static ef_status make_place(run *r, const ef__view *view, ef__query_place *out)
     bool cut;
     ef_status st = EF_OK;
 
-    *out = (ef__query_place){.id = view->id};
+    *out = (ef__query_place){.tenant = view->tenant, .id = view->id};
     for (size_t i = 0; st == EF_OK && i < r->query->sort_count; i++) {
         st = ef__match_value(r->match, r->query->sorts[i].by, &v, r->err);
         ef__buf_reset(&r->keys[i]);
@@ -137,6 +139,9 @@ static size_t found_bytes(const run *r, const ef__view *view, const ef__query_pl
 {
     size_t bytes = sizeof(found) + view->id.len + 1 + view->data.len + 1;
 
+    if (r->query->any_tenant)
+        bytes += view->tenant.len + 1;
+
     for (size_t i = 0; i < r->query->sort_count; i++)
         bytes += place->keys[i].len + 1;
     return bytes;
@@ -155,8 +160,8 @@ static found *found_make(const run *r, const ef__view *view, const ef__query_pla
     f->bytes = bytes;
     f->view.id = put(&at, view->id);
     f->view.data = put(&at, view->data);
-    f->view.tenant = (ef_str){0};
-    f->place = (ef__query_place){.id = f->view.id};
+    f->view.tenant = r->query->any_tenant ? put(&at, view->tenant) : (ef_str){0};
+    f->place = (ef__query_place){.tenant = f->view.tenant, .id = f->view.id};
     for (size_t i = 0; i < r->query->sort_count; i++)
         f->place.keys[i] = put(&at, place->keys[i]);
     return f;
@@ -216,7 +221,7 @@ static ef_status test(run *r, ef_str key, const ef__view *view, bool *out_holds,
     ef_status st = EF_OK;
 
     *out_holds = true;
-    *out = (ef__query_place){.id = view->id, .keys = {key}};
+    *out = (ef__query_place){.tenant = view->tenant, .id = view->id, .keys = {key}};
     if (!covered || !placed)
         st = look_into(r, view);
     if (st == EF_OK && !covered)
@@ -249,6 +254,7 @@ static ef_status scan(run *r, ef_views *views)
     const ef__query_plan *plan = &r->plan;
     ef__view_scan s = {.generation = r->query->generation,
                        .tenant = r->query->tenant,
+                       .any_tenant = r->query->any_tenant,
                        .index = plan->index,
                        .has_low = plan->has_low,
                        .has_high = plan->has_high,
@@ -262,6 +268,7 @@ static ef_status scan(run *r, ef_views *views)
     if (r->has_cursor && plan->in_order && !r->query->count) {
         s.has_after = true;
         s.after_key = r->query->sort_count ? r->cursor.keys[0] : s.low;
+        s.after_tenant = r->cursor.tenant;
         s.after_id = r->cursor.id;
     }
     st = views->ops->view_scan(views, &s, look_at, r, r->err);
@@ -291,19 +298,26 @@ static ef_status print_fields(run *r, const ef__view *view, ef__buf *out)
     return st == EF_OK && out->failed ? ef__room_full(r->err) : st;
 }
 
+/* What was found in order is in the answer's memory already. */
+static ef_str kept(const run *r, ef__arena *arena, ef_str text)
+{
+    return r->plan.in_order ? text : ef__arena_copy(arena, text);
+}
+
 static ef_status fill_row(run *r, const found *f, ef__buf *scratch, ef__arena *arena,
                           ef__query_row *out)
 {
-    ef_str id = f->view.id, data = f->view.data;
+    ef_str data;
     ef_status st = EF_OK;
 
     if (r->query->field_count > 0) {
         st = print_fields(r, &f->view, scratch);
         data = ef__arena_copy(arena, ef__buf_str(scratch));
-    } else if (!r->plan.in_order) {
-        data = ef__arena_copy(arena, data);
+    } else {
+        data = kept(r, arena, f->view.data);
     }
-    *out = (ef__query_row){.id = r->plan.in_order ? id : ef__arena_copy(arena, id),
+    *out = (ef__query_row){.tenant = kept(r, arena, f->view.tenant),
+                           .id = kept(r, arena, f->view.id),
                            .data = data,
                            .last_position = f->view.last_position,
                            .last_seq = f->view.last_seq,

@@ -1,11 +1,12 @@
 /*
- * query.h - questions to the views of one tenant: filter, sort, page, choose fields, count.
+ * query.h - questions to the views of one tenant, or of all: filter, sort, page, choose fields,
+ * count.
  *
  * Answers are the same on every back end and by every plan: a back end only finds candidates, in a
  * range of ids or of a declared index; whether a view matches is always asked of the filter itself
- * (fold/match.h). Views are ordered by the sort keys, then by id; by id alone when there is none.
- * The id goes in the direction of the first sort key. Values that agree in the first EF__KEY_BYTES
- * of their keys sort alike.
+ * (fold/match.h). Views are ordered by the sort keys, then by id (of all tenants: by tenant and
+ * id); by these alone when there is none. They go in the direction of the first sort key. Values
+ * that agree in the first EF__KEY_BYTES of their keys sort alike.
  */
 #ifndef EF_VIEWS_QUERY_H
 #define EF_VIEWS_QUERY_H
@@ -27,6 +28,7 @@ typedef struct ef__query_sort {
 typedef struct ef__query {
     int64_t generation;
     ef_str tenant;
+    bool any_tenant;          /* of all tenants instead: every view is looked at, no index helps */
     ef_str index_paths;       /* of the generation */
     const ef__filter *filter; /* NULL for all views */
     const ef__query_sort *sorts;
@@ -40,6 +42,7 @@ typedef struct ef__query {
 } ef__query;
 
 typedef struct ef__query_row {
+    ef_str tenant; /* with any_tenant */
     ef_str id;
     ef_str data; /* canonical JSON */
     int64_t last_position;

@@ -1,7 +1,8 @@
 /*
  * query_cursor.c - cursors of queries, as base64url of:
  *
- *     sum of the question and the rest (8 bytes)  then for each sort key, and the id:
+ *     sum of the question and the rest (8 bytes)  then for each sort key, the tenant where all are
+ *     asked for, and the id:
  *     length (4 bytes, big-endian)  bytes
  *
  * The sum is no secret: it catches cut, mistyped and foreign text, and a cursor of another
@@ -22,6 +23,7 @@ static uint64_t question_sum(const ef__query *query, ef_str rest)
     ef_str filter = query->filter ? ef__filter_source(query->filter) : (ef_str){"", 0};
     uint64_t sum = ef__xxh3(filter, ef__xxh3(query->tenant, (uint64_t)query->generation));
 
+    sum += query->any_tenant;
     for (size_t i = 0; i < query->sort_count; i++)
         sum = ef__xxh3(ef__filter_source(query->sorts[i].by), sum + query->sorts[i].descending);
     return ef__xxh3(rest, sum);
@@ -68,6 +70,8 @@ bool ef__query_cursor_print(const ef__query *query, const ef__query_place *place
     ef__buf_add(&bytes, sum, sizeof sum);
     for (size_t i = 0; i < query->sort_count; i++)
         add_text(&bytes, place->keys[i]);
+    if (query->any_tenant)
+        add_text(&bytes, place->tenant);
     add_text(&bytes, place->id);
     *out = (ef_str){0};
     if (!bytes.failed) {
@@ -134,6 +138,8 @@ ef_status ef__query_cursor_read(const ef__query *query, ef__arena *arena, ef__qu
     good = rest.len > 0 && get_number(bytes.ptr, SUM_BYTES) == question_sum(query, rest);
     for (size_t i = 0; good && i < query->sort_count; i++)
         good = take_text(&rest, &out->keys[i]);
+    if (query->any_tenant)
+        good = good && take_text(&rest, &out->tenant);
     good = good && take_text(&rest, &out->id) && rest.len == 0;
     return good ? EF_OK
                 : ef_fail(err, EF_BAD_INPUT,

@@ -253,7 +253,7 @@ ef_status ef__query_plan_make(const ef__query *query, ef__query_plan *out, ef_er
     p->arena = (ef__arena)EF__ARENA_INIT(1024 * 1024);
     for (int32_t i = 0; i <= BY_ID; i++)
         p->ranges[i].low = p->ranges[i].high = (ef__buf)EF__BUF_INIT(BOUND_MAX);
-    if (!query->no_index) {
+    if (!query->no_index && !query->any_tenant) {
         split_paths(p);
         if (query->filter)
             read_conditions(p, query->filter->expr);
@@ -307,7 +307,8 @@ static void explain_sort(const ef__query *query, const ef__query_plan *plan, ef_
     for (size_t i = 0; i < query->sort_count; i++)
         ef__buf_printf(out, "%.*s%s, ", EF_STR_ARG(ef__filter_source(query->sorts[i].by)),
                        query->sorts[i].descending ? " downwards" : "");
-    ef__buf_printf(out, "%sview_id, keeping the first %zu\n", query->sort_count ? "then " : "",
+    ef__buf_printf(out, "%s%sview_id, keeping the first %zu\n", query->sort_count ? "then " : "",
+                   query->any_tenant ? "tenant, " : "",
                    query->limit ? query->limit : (size_t)EF__QUERY_LIMIT_DEFAULT);
 }
 
@@ -324,7 +325,8 @@ ef_status ef__query_explain(const ef__query *query, ef__buf *out, ef_error *err)
     else if (plan.has_low || plan.has_high)
         ef__buf_printf(out, "looked at: view ids, %s\n", extent(&plan));
     else
-        ef__buf_add_text(out, "looked at: every view of the tenant, no index helps\n");
+        ef__buf_printf(out, "looked at: every view%s, no index helps\n",
+                       query->any_tenant ? "" : " of the tenant");
     ef__buf_printf(out, "filtered:  %.*s\n", EF_STR_ARG(filter));
     explain_sort(query, &plan, out);
     if (query->count)

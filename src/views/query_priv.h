@@ -24,6 +24,7 @@ void ef__query_plan_release(ef__query_plan *plan);
 /* Where a view stands in the answer. */
 typedef struct ef__query_place {
     ef_str keys[EF__QUERY_SORTS_MAX];
+    ef_str tenant; /* looked at with any_tenant only */
     ef_str id;
 } ef__query_place;
 

@@ -73,7 +73,8 @@ class Alike(Case):
             "view query customers --where total>8 --sort -total --limit 2",
             "view query customers --fields total --explain", "view query customers --count",
             "view explain customers c-1", "view explain customers c-1 --limit 1",
-            "view at customers c-1 --position 6", "view export customers", "outbox report --status failed",
+            "view at customers c-1 --position 6", "view export customers",
+            "view export customers --all-tenants", "outbox report --status failed",
             "outbox report --lane strict --tenant other", "act ls", "gaps detect", "run ls", "run ls --open",
             f"run show {self.ran}", f"run watch {self.ran}", "lease ls", "lease ls --kind partition",
             "worker ls", "partition ls", "replay --dry-run", "replay --validate --projection strict",
@@ -166,13 +167,29 @@ class Alike(Case):
         follower.communicate(timeout=20)
 
     def test_what_does_not_go_through_a_server(self):
-        for command in ("doctor", "work --once", "init", "token ls", "serve"):
+        for command in ("work --once", "init", "serve"):
             done = run(*command.split(), "--server", self.server.url)
             self.assertEqual(2, done.returncode)
             self.assertIn("does not go through a server", done.stderr)
         done = run("status", "--server", self.server.url, "--data", str(self.server.data))
         self.assertEqual(2, done.returncode)
         self.assertIn("--server excludes --data", done.stderr)
+        done = run("status", "--data", str(self.server.data), env={"EVERFOLD_SERVER": "http://127.0.0.1:1"})
+        self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_a_doctor_tells_what_the_server_knows(self):
+        here = json.loads(run("doctor", "-o", "json", "--data", str(self.server.data)).stdout)
+        done = run("doctor", "-o", "json", "--server", self.server.url)
+        self.assertEqual(0, done.returncode, done.stderr)
+        there = {x["check"]: x for x in json.loads(done.stdout)["checks"]}
+        for check in here["checks"]:
+            if check["check"] in ("schema", "library", "durability", "outbox", "projections"):
+                self.assertEqual(check, there[check["check"]])
+        self.assertIn("not checked", there["events"]["detail"])
+        for flag in ("--deep", "--accept-head"):
+            self.assertEqual(2, run("doctor", flag, "--server", self.server.url).returncode)
+        done = run("doctor", "-o", "json", "--server", "http://127.0.0.1:1")
+        self.assertEqual((6, "fail"), (done.returncode, json.loads(done.stdout)["checks"][-1]["state"]))
 
     def test_a_server_that_is_not_there(self):
         done = run("status", env={"EVERFOLD_SERVER": "http://127.0.0.1:1"})
@@ -200,7 +217,42 @@ class Tokens(Case):
         self.assertEqual(3, status("--token-file", str(server.dir / "none")).returncode)
         done = run("projection", "pause", "x", "--server", server.url, env={"EVERFOLD_TOKEN": token})
         self.assertEqual((2, True), (done.returncode, "scope operate" in done.stderr), done.stderr)
-        done = run("status", "--server", "http://192.0.2.1:7450", env={"EVERFOLD_TOKEN": token})
-        self.assertEqual((2, True), (done.returncode, "by https only" in done.stderr), done.stderr)
+        for elsewhere in ("192.0.2.1:7450", "localhost.example.org", "127.example.org", "[::2]:7450", "127.1"):
+            done = run("status", "--server", "http://" + elsewhere, env={"EVERFOLD_TOKEN": token})
+            self.assertEqual((2, True), (done.returncode, "by https only" in done.stderr), done.stderr)
         shown = run("config", "show", "--data", str(server.data), env={"EVERFOLD_TOKEN": token})
         self.assertEqual((0, False), (shown.returncode, token in shown.stdout), shown.stderr)
+
+    def test_tokens_are_made_listed_and_ended_there(self):
+        server = Server()
+        self.addCleanup(server.stop)
+
+        def token(*arguments, key=None):
+            return run("token", *arguments, "--server", server.url, "-o", "json",
+                       env={"EVERFOLD_TOKEN": key} if key else None)
+        admin = json.loads(token("create", "--scope", "admin", "--note", "first").stdout)
+        bound = json.loads(token("create", "--scope", "append,read", "--tenant", "t", "--expires", "90s",
+                                 key=admin["token"]).stdout)
+        self.assertEqual((["append", "read"], "t", "live"), (bound["scopes"], bound["tenant"], bound["state"]))
+        self.assertEqual(200, server.ask("GET", "/v1/events", token=bound["token"]).status)
+        listed = token("ls", key=admin["token"])
+        self.assertEqual(run("token", "ls", "--data", str(server.data), "-o", "json").stdout, listed.stdout)
+        self.assertEqual([admin["id"], bound["id"]], [x["id"] for x in json.loads(listed.stdout)])
+
+        for arguments, key, code, saying in (
+                (("ls",), None, 2, "token"), (("ls",), bound["token"], 2, "scope admin"),
+                (("create", "--scope", "admin"), bound["token"], 2, "scope admin"),
+                (("create", "--scope", "all"), admin["token"], 2, "no scope"),
+                (("create", "--scope", "read", "--expires", "99999999h"), admin["token"], 2, "--expires"),
+                (("revoke", "nobody"), admin["token"], 3, "nobody"),
+                (("revoke", admin["id"]), bound["token"], 2, "scope admin")):
+            done = token(*arguments, key=key)
+            self.assertEqual((code, True), (done.returncode, saying in done.stderr), (arguments, done.stderr))
+        self.assertEqual(listed.stdout, token("ls", key=admin["token"]).stdout)
+
+        ended = json.loads(token("revoke", bound["id"], "--reason", "enough", key=admin["token"]).stdout)
+        self.assertEqual("revoked", ended["state"])
+        self.assertEqual(401, server.ask("GET", "/v1/events", token=bound["token"]).status)
+        acts = server.ask("GET", "/v1/audit?limit=1", token=admin["token"]).json()
+        self.assertEqual(("token_revoke", bound["id"], "enough"),
+                         tuple(acts[0][k] for k in ("act", "lane", "reason")))

@@ -193,6 +193,8 @@ class Matrix(Case):
             self.refused(403, "bad_input", self.ask("POST", path, {}, token=self.bound))
         self.refused(403, "bad_input", self.ask("PUT", "/v1/projections/customers", CUSTOMERS,
                                                 token=self.bound))
+        for path in ("/v1/events", "/v1/views/customers"):
+            self.refused(400, "bad_input", self.ask("GET", path + "?all_tenants", token=self.bound))
 
     def test_a_token_that_is_made_or_revoked_is_known_within_a_second(self):
         made = make_token(self.data, "--scope", "read")

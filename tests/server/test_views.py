@@ -73,3 +73,6 @@ class Views(Case):
         self.assertEqual(404, self.get("/v1/views/customers/tina", X_Tenant_Id="t2").status)
         self.assertEqual(404, self.get("/v1/views/customers/tina").status)
         self.assertEqual(404, self.get("/v1/streams/t/events", X_Tenant_Id="t2").status)
+        all_of_them = self.get("/v1/views/customers?all_tenants&sort=-total").json()["items"]
+        self.assertIn(("t1", "tina"), [(v["tenant"], v["view_id"]) for v in all_of_them])
+        self.refused(400, "bad_input", self.get("/v1/views/customers?all_tenants", X_Tenant_Id="t1"))

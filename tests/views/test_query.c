@@ -109,6 +109,48 @@ CONTRACT(a_filter_chooses_views_of_one_tenant)
     ef__filter_close(filter);
 }
 
+CONTRACT(views_of_all_tenants_come_by_tenant_and_id_page_by_page)
+{
+    fixture *t = *state;
+    ef__filter *filter = compiled(t, "b == \"x\""), *a = compiled(t, "a");
+    ef__query_sort sorts[1] = {{a, true}};
+    ef__query_result page = EF__QUERY_RESULT_INIT;
+    ef__query query = {
+        .generation = with_people(t), .any_tenant = true, .index_paths = str(PATHS), .limit = 2};
+
+    put_data(t, query.generation, "another", "ada", "{\"a\":10,\"b\":\"x\"}");
+    OK(ef__query_run(t->views, &query, &page, &t->err));
+    CHECK_TEXT("ada bob +", ids_of(t, &page));
+    query.cursor = ef__arena_copy(&t->arena, page.cursor);
+    OK(ef__query_run(t->views, &query, &page, &t->err));
+    CHECK_TEXT("cid dan +", ids_of(t, &page));
+    query.cursor = ef__arena_copy(&t->arena, page.cursor);
+    OK(ef__query_run(t->views, &query, &page, &t->err));
+    CHECK_TEXT("ada eve ", ids_of(t, &page));
+    CHECK_STR("another", page.rows[0].tenant);
+    CHECK_STR("other", page.rows[1].tenant);
+
+    query.any_tenant = false;
+    CHECK_STATUS(EF_BAD_INPUT, ef__query_run(t->views, &query, &page, &t->err), NULL);
+
+    query = (ef__query){.generation = query.generation,
+                        .any_tenant = true,
+                        .index_paths = str(PATHS),
+                        .filter = filter,
+                        .sorts = sorts,
+                        .sort_count = 1,
+                        .limit = 4};
+    OK(ef__query_run(t->views, &query, &page, &t->err));
+    CHECK_TEXT("eve ada ada dan +", ids_of(t, &page));
+    CHECK_STR("another", page.rows[1].tenant);
+    CHECK_STR("", page.rows[2].tenant);
+    query.cursor = ef__arena_copy(&t->arena, page.cursor);
+    CHECK_TEXT("cid ", ask(t, &query));
+    ef__query_result_release(&page);
+    ef__filter_close(filter);
+    ef__filter_close(a);
+}
+
 CONTRACT(views_are_sorted_with_what_is_missing_first)
 {
     fixture *t = *state;
@@ -491,6 +533,7 @@ TEST(every_plan_on_every_back_end_gives_the_same_answer)
 }
 
 CONTRACT_MAIN(CASE(a_filter_chooses_views_of_one_tenant),
+              CASE(views_of_all_tenants_come_by_tenant_and_id_page_by_page),
               CASE(views_are_sorted_with_what_is_missing_first),
               CASE(an_index_spares_looking_at_the_rest), CASE(fields_show_what_was_asked_for),
               CASE(a_cursor_of_another_query_is_refused),
