@@ -270,19 +270,15 @@ void cli_demo_close(cli_demo *d)
 
 void cli_demo_say(const cli *c, const char *url)
 {
-    ef_str data = cli_setting(c, "data").value;
     const char *name = c->program;
 
     cli_say(c, "The shop is open: look at %s/ in a browser, and try, in another terminal:", url);
-    cli_say(c, "  export EVERFOLD_DATA=%.*s", EF_STR_ARG(data));
-    if (cli_url_on_server(c->journal_url))
-        cli_say(c, "  export EVERFOLD_JOURNAL=%s EVERFOLD_VIEWS=%s", c->journal_shown,
-                c->views_shown);
+    cli_say(c, "  export EVERFOLD_SERVER=%s", url);
     cli_say(c,
             "  %s view query customer_orders --sort -total --fields orders,total,status --limit 5",
             name);
     cli_say(c, "  %s outbox report --status failed      # what no program could digest", name);
     cli_say(c, "  %s top                                # the whole, live", name);
     cli_say(c, "  %s projection verify customer_orders  # fold it all anew, and compare", name);
-    cli_say(c, "  curl -N %s/v1/subscribe/views/customer_orders", url);
+    cli_say(c, "  curl -N $EVERFOLD_SERVER/v1/subscribe/views/customer_orders");
 }

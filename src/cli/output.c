@@ -67,11 +67,25 @@ static void write_sentence(ef__buf *out, const ef_error *err, const char *hint)
     }
 }
 
+/* Whoever has forgotten that the environment or the settings name a server is told so. */
+static const char *server_hint(const cli *c)
+{
+    ef__setting_view server = cli_setting(c, "server");
+
+    return server.origin == EF__ORIGIN_ENVIRONMENT
+               ? "EVERFOLD_SERVER names it; for a data directory: --data DIR, or unset it"
+           : server.origin == EF__ORIGIN_FILE
+               ? "the settings file names it; for a data directory: --data DIR"
+               : NULL;
+}
+
 int cli_fail(const cli *c, const ef_error *err, const char *hint)
 {
     ef__buf out = EF__BUF_INIT(64 * 1024);
     ef__json_writer w = EF__JSON_WRITER(&out);
 
+    if (!hint && c->client && err->status == EF_BUSY)
+        hint = server_hint(c);
     if (c->format == CLI_TABLE)
         write_sentence(&out, err, hint);
     else

@@ -1,8 +1,9 @@
 /*
  * routes_health.c - is it alive, is it ready, what is it.
  *
- * Alive: this process answers. Ready: the stores can be read, whoever works here gets on, the disk
- * has room. Health is progress: a worker that runs and gets nowhere is not ready.
+ * Alive: this process answers. Ready: the stores can be read, what is in them adds up, whoever
+ * works here gets on, the disk has room. Health is progress: a worker that runs and gets nowhere is
+ * not ready.
  */
 #include "request.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#define CHECKS 5
 #define POSTS_MAX 64
 #define LOOKS_MAX 5
 #define LOOK_AGAIN_NS (20 * 1000000)
@@ -72,7 +74,38 @@ static ef_status count_unaccounted(const ef__server *server, size_t *out_generat
     return st;
 }
 
-static void check_views(const ef__server *server, check *out)
+static size_t read_posts(const ef__server *server, ef_post posts[POSTS_MAX])
+{
+    size_t count = server->options.supervisor
+                       ? ef_supervisor_posts(server->options.supervisor, posts, POSTS_MAX)
+                       : 0;
+
+    return count < POSTS_MAX ? count : POSTS_MAX;
+}
+
+/* Whoever reads compares hashes, so that a store which is not as it was written is noticed by those
+ * who work on it; to read all of it here would take as long as it is large. */
+static void check_integrity(const ef__server *server, int64_t unaccounted, check *out)
+{
+    ef_post posts[POSTS_MAX];
+    size_t count = read_posts(server, posts);
+    bool damaged = false;
+
+    for (size_t i = 0; i < count; i++)
+        damaged = damaged || posts[i].last_error.status == EF_DAMAGED;
+    out->name = "integrity";
+    out->ok = !damaged && unaccounted == 0;
+    if (damaged)
+        (void)snprintf(out->detail, sizeof(out->detail), "%s: everfold doctor --deep",
+                       ef_status_words(EF_DAMAGED));
+    else if (unaccounted != 0)
+        (void)snprintf(out->detail, sizeof(out->detail),
+                       "%" PRId64 " events are unaccounted for: everfold gaps detect", unaccounted);
+    else
+        (void)snprintf(out->detail, sizeof(out->detail), "every event is accounted for");
+}
+
+static void check_views(const ef__server *server, check *out, check *integrity)
 {
     ef_error err = EF_ERROR_INIT;
     size_t generations = 0;
@@ -80,14 +113,12 @@ static void check_views(const ef__server *server, check *out)
     ef_status st = count_unaccounted(server, &generations, &unaccounted, &err);
 
     out->name = "views";
-    out->ok = st == EF_OK && unaccounted == 0;
-    if (st != EF_OK)
-        (void)snprintf(out->detail, sizeof(out->detail), "%s", ef_status_words(err.status));
-    else if (unaccounted != 0)
-        (void)snprintf(out->detail, sizeof(out->detail),
-                       "%" PRId64 " events are unaccounted for: everfold gaps detect", unaccounted);
-    else
+    out->ok = st == EF_OK;
+    if (st == EF_OK)
         (void)snprintf(out->detail, sizeof(out->detail), "%zu generations", generations);
+    else
+        (void)snprintf(out->detail, sizeof(out->detail), "%s", ef_status_words(err.status));
+    check_integrity(server, st == EF_OK ? unaccounted : 0, integrity);
 }
 
 static void check_disk(const ef__server *server, check *out)
@@ -108,9 +139,7 @@ static void check_disk(const ef__server *server, check *out)
 static void check_posts(const ef__server *server, check *out)
 {
     ef_post posts[POSTS_MAX];
-    size_t count = server->options.supervisor
-                       ? ef_supervisor_posts(server->options.supervisor, posts, POSTS_MAX)
-                       : 0;
+    size_t count = read_posts(server, posts);
 
     out->name = "progress";
     out->ok = true;
@@ -118,7 +147,7 @@ static void check_posts(const ef__server *server, check *out)
         (void)snprintf(out->detail, sizeof(out->detail), "%zu posts get on", count);
     else
         (void)snprintf(out->detail, sizeof(out->detail), "nobody works in this process");
-    for (size_t i = 0; i < count && i < POSTS_MAX; i++)
+    for (size_t i = 0; i < count; i++)
         if (posts[i].stalled_us > STALLED_US) {
             out->ok = false;
             (void)snprintf(out->detail, sizeof(out->detail),
@@ -130,7 +159,7 @@ static void check_posts(const ef__server *server, check *out)
 
 static ef_status readyz(ef__request *r, ef_error *err)
 {
-    check checks[4];
+    check checks[CHECKS];
     bool verbose = false, ready = true;
     ef_status st = ef__request_bool(r, "verbose", &verbose, err);
 
@@ -139,11 +168,11 @@ static ef_status readyz(ef__request *r, ef_error *err)
     if (st != EF_OK)
         return st;
     check_journal(r->server, &checks[0]);
-    check_views(r->server, &checks[1]);
-    check_posts(r->server, &checks[2]);
-    check_disk(r->server, &checks[3]);
+    check_views(r->server, &checks[1], &checks[2]);
+    check_posts(r->server, &checks[3]);
+    check_disk(r->server, &checks[4]);
     r->type = "text/plain; charset=utf-8";
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < CHECKS; i++) {
         ready = ready && checks[i].ok;
         if (verbose)
             ef__buf_printf(&r->out, "[%c] %s: %s\n", checks[i].ok ? '+' : '-', checks[i].name,

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import support
 from support import CUSTOMERS, Case, Server, make_token, wait_until
@@ -53,8 +54,10 @@ class Alike(Case):
         """The answer through the server, which is the one on the directory; asked again when something
         has moved between the two."""
         for _ in range(4):
-            here = run(*arguments, "--data", str(self.server.data), stdin=stdin)
-            there = run(*arguments, "--server", self.server.url, stdin=stdin)
+            with ThreadPoolExecutor(2) as pool:
+                one = pool.submit(run, *arguments, "--data", str(self.server.data), stdin=stdin)
+                there = run(*arguments, "--server", self.server.url, stdin=stdin)
+                here = one.result()
             said = [(x.returncode, masked(x.stdout), masked(x.stderr)) for x in (here, there)]
             if said[0] == said[1]:
                 break
@@ -194,6 +197,7 @@ class Alike(Case):
     def test_a_server_that_is_not_there(self):
         done = run("status", env={"EVERFOLD_SERVER": "http://127.0.0.1:1"})
         self.assertEqual((5, True), (done.returncode, "cannot be reached" in done.stderr), done.stderr)
+        self.assertIn("EVERFOLD_SERVER names it", done.stderr)
         for url in ("nonsense", "ftp://x", "http://", "http://user@127.0.0.1:1"):
             self.assertEqual(2, run("status", "--server", url).returncode, url)
 

@@ -1,5 +1,8 @@
 """What an operator does over HTTP: programs, poison events, rebuilds, runs; and looks at."""
-from support import CUSTOMERS, Case, wait_until
+import contextlib
+import sqlite3
+
+from support import CUSTOMERS, Case, Server, wait_until
 
 POISON = """projection strict version {}
   view data.customer
@@ -88,6 +91,20 @@ class Operate(Case):
         self.assertEqual(b"ok\n", self.get("/livez").body)
         ready = self.get("/readyz?verbose")
         self.assertEqual(200, ready.status, ready.body)
-        for check in (b"[+] journal", b"[+] views", b"[+] progress", b"[+] disk"):
+        for check in (b"[+] journal", b"[+] views", b"[+] integrity", b"[+] progress", b"[+] disk"):
             self.assertIn(check, ready.body)
         self.assertEqual("sqlite", self.get("/version").json()["journal"])
+
+    def test_a_journal_that_was_changed_is_not_ready(self):
+        server = Server()
+        self.addCleanup(server.stop)
+        server.ask("POST", "/v1/streams/s/events", {"type": "order.placed", "data": {"customer": "as it was"}})
+        with contextlib.closing(sqlite3.connect(server.data / "journal.db", timeout=20)) as db:
+            for (name,) in db.execute("select name from sqlite_master where type = 'trigger'").fetchall():
+                db.execute(f"drop trigger {name}")
+            db.execute("update event set data = replace(data, 'was', 'is')")
+            db.commit()
+        server.ask("PUT", "/v1/projections/customers", CUSTOMERS)
+        ready = wait_until(lambda: (x := server.ask("GET", "/readyz?verbose")).status == 503 and x)
+        self.assertIn(b"[-] integrity", ready.body)
+        self.assertNotIn(b"as it", ready.body)
