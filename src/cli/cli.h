@@ -147,6 +147,11 @@ void cli_usage_line(ef__buf *out, const cli_command *command);
 
 bool cli_url_on_server(const char *url); /* and not in files of this machine */
 ef_status cli_settings_load(cli *c, ef_error *err);
+/* File, environment and flags as they are now, into a table of its own, which is the caller's to
+ * close whatever comes of it. */
+ef_status cli_settings_read(cli *c, ef__settings **out, ef_error *err);
+/* From now on log from this level on: "info". */
+void cli_log_level(cli *c, ef_str level);
 /* As if --data had been given. */
 ef_status cli_data_use(cli *c, const char *directory, ef_error *err);
 /* The value as it takes effect, and the place it came from. */

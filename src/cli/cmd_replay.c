@@ -72,7 +72,6 @@ typedef struct looking {
 static void warn(void *context, ef_str projection, const ef_event *event, ef_str message)
 {
     looking *l = context;
-    ef__json_writer *w = &l->writer;
 
     if (l->failed++ >= l->cap && l->cap > 0)
         return;
@@ -86,20 +85,7 @@ static void warn(void *context, ef_str projection, const ef_event *event, ef_str
         ef__buf_add_char(&l->c->out, '\n');
         return;
     }
-    ef__json_open(w, '{');
-    ef__json_key(w, "projection");
-    ef__json_str(w, projection);
-    ef__json_key(w, "tenant");
-    ef__json_str(w, event->tenant);
-    ef__json_key(w, "stream");
-    ef__json_str(w, event->stream);
-    ef__json_key(w, "seq");
-    ef__json_int(w, event->seq);
-    ef__json_key(w, "position");
-    ef__json_int(w, event->position);
-    ef__json_key(w, "message");
-    ef__json_str(w, message);
-    ef__json_close(w, '}');
+    ef__replay_warning_write(&l->writer, projection, event, message);
 }
 
 static void print_counts(looking *l, const ef_replayed *r, bool validate)

@@ -39,6 +39,7 @@ typedef struct serving {
     char otlp[PATH_MAX];
     int listen_fd; /* a service manager's; 0: none */
     int64_t watchdog_us, beat_us, status_us;
+    int64_t drain_ms;
     pulse pulses[POSTS_MAX];
 } serving;
 
@@ -166,6 +167,11 @@ static const char *otlp_url(char room[PATH_MAX])
     return room;
 }
 
+static bool wants_access_log(const cli *c, const ef__settings *settings)
+{
+    return cli_has(c, "access-log") || ef__settings_bool(settings, "server.access_log");
+}
+
 static ef_status start_server(serving *s, ef_error *err)
 {
     cli *c = s->c;
@@ -192,8 +198,8 @@ static ef_status start_server(serving *s, ef_error *err)
                               .connections_max = ef__settings_int(set, "server.connections"),
                               .body_bytes_max = ef__settings_int(set, "server.body"),
                               .request_ms = ef__settings_int(set, "server.request"),
-                              .access_log = cli_has(c, "access-log") ||
-                                            ef__settings_bool(set, "server.access_log"),
+                              .heartbeat_ms = ef__settings_int(set, "server.heartbeat"),
+                              .access_log = wants_access_log(c, set),
                               .otlp_url = otlp_url(s->otlp),
                               .otlp_headers = getenv("OTEL_EXPORTER_OTLP_HEADERS"),
                               .otlp_service = getenv("OTEL_SERVICE_NAME"),
@@ -251,16 +257,51 @@ static void tell_status(serving *s)
     ef_projection_list_release(&list);
 }
 
+/* --- reading settings again ----------------------------------------------------------------------
+ */
+
+static bool is_taken_live(const char *key)
+{
+    return strcmp(key, "log.level") == 0 || strcmp(key, "server.access_log") == 0 ||
+           strcmp(key, "server.drain") == 0;
+}
+
+/* What cannot be changed under way is told, lest somebody believes that it was. A flag stays as it
+ * is. */
+static void take_settings(serving *s, const ef__settings *fresh)
+{
+    cli *c = s->c;
+
+    cli_log_level(c, ef__settings_text(fresh, "log.level"));
+    ef__server_log_access(s->server, wants_access_log(c, fresh));
+    s->drain_ms = ef__settings_int(fresh, "server.drain");
+    for (size_t i = 0; i < ef__settings_count(fresh); i++) {
+        ef__setting_view was = ef__settings_at(c->settings, i), is = ef__settings_at(fresh, i);
+        if (was.origin != EF__ORIGIN_FLAG && !is_taken_live(is.spec->key) &&
+            !ef_str_equal(was.value, is.value))
+            cli_warn(c, "everfold: %s has changed, which takes a restart", is.spec->key);
+    }
+}
+
+/* All or nothing: what is wrong in one of them leaves the others as they were. */
 static void reload(serving *s)
 {
     ef_error err = EF_ERROR_INIT;
+    ef__settings *fresh = NULL;
+    ef_status st;
 
     reload_asked = 0;
     cli_notify_reloading();
-    if (ef__server_reload(s->server, &err) == EF_OK)
-        cli_say(s->c, "everfold: certificate and tokens are read again");
-    else
+    st = cli_settings_read(s->c, &fresh, &err);
+    if (st == EF_OK)
+        st = ef__server_reload(s->server, &err);
+    if (st == EF_OK) {
+        take_settings(s, fresh);
+        cli_say(s->c, "everfold: settings, certificate and tokens are read again");
+    } else {
         cli_warn(s->c, "everfold: not reloaded, the old ones stay: %s", err.text);
+    }
+    ef__settings_close(fresh);
     cli_notify("READY=1\nSTATUS=serves at %s", ef__server_url(s->server));
 }
 
@@ -315,6 +356,7 @@ static int run_serve(cli *c)
     bool made = false;
     ef_status st;
 
+    s.drain_ms = ef__settings_int(c->settings, "server.drain");
     raise_limits();
     (void)signal(SIGPIPE, SIG_IGN);
     (void)sigaction(SIGHUP, &(struct sigaction){.sa_handler = note_reload}, NULL);
@@ -333,7 +375,7 @@ static int run_serve(cli *c)
     if (st == EF_OK)
         serve_on(&s);
     cli_demo_close(s.demo);
-    ef__server_stop(s.server, ef__settings_int(c->settings, "server.drain"));
+    ef__server_stop(s.server, s.drain_ms);
     ef_supervisor_stop(s.supervisor);
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
@@ -358,10 +400,12 @@ const cli_command cli_cmd_serve = {
     .name = "serve",
     .summary = "API and workers in one process, until interrupted",
     .options = options,
-    .more = "Without any token made it serves this machine only, and says so. An interrupt lets\n"
-            "requests in hand finish; a second one ends it at once. SIGHUP reads certificate and\n"
-            "tokens again. Under systemd it takes a socket that is handed over, tells when it is\n"
-            "ready, and feeds the watchdog for as long as its workers get on.",
+    .more =
+        "Without any token made it serves this machine only, and says so. An interrupt lets\n"
+        "requests in hand finish; a second one ends it at once. SIGHUP reads certificate,\n"
+        "tokens, log.level, server.access_log and server.drain again. Under systemd it takes a\n"
+        "socket that is handed over, tells when it is ready, and feeds the watchdog for as long\n"
+        "as its workers get on.",
     .example = "everfold serve --listen 127.0.0.1:7450",
     .run = run_serve,
     .local = true,

@@ -54,8 +54,9 @@ void cli_notify_reloading(void)
     struct timespec now = {0};
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    cli_notify("RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reading certificate and tokens again",
-               (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    cli_notify(
+        "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reading settings, certificate and tokens again",
+        (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
 }
 
 /* A number of the environment that is meant for this process; 0: there is none. */

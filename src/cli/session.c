@@ -78,6 +78,8 @@ static const ef__setting_spec specs[] = {
      "the largest body of a request"},
     {"server.request", EF__SETTING_DURATION, "60s", 100, 3600 * 1000, NULL, NULL,
      "a request has to come, and its answer to be taken, within this"},
+    {"server.heartbeat", EF__SETTING_DURATION, "15s", 1000, 3600 * 1000, NULL, NULL,
+     "a subscription without news is told so as often, for proxies that close what is silent"},
     {"server.drain", EF__SETTING_DURATION, "10s", 0, 3600 * 1000, NULL, NULL,
      "how long requests in hand may take when the server stops"},
     {"server.access_log", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "log every request"},
@@ -114,7 +116,7 @@ static const char *early_value(const cli *c, const char *option, const char *var
     return value && value[0] != '\0' ? value : otherwise;
 }
 
-static ef_status load_file(cli *c, ef_error *err)
+static ef_status load_file(cli *c, ef__settings *into, ef_error *err)
 {
     const char *named = early_value(c, "config", "EVERFOLD_CONFIG", NULL);
     const char *data = early_value(c, "data", "EVERFOLD_DATA", DATA_DEFAULT);
@@ -130,22 +132,32 @@ static ef_status load_file(cli *c, ef_error *err)
         c->settings_file[0] = '\0';
         return EF_OK;
     }
-    return ef__settings_load_file(c->settings, c->settings_file, err);
+    return ef__settings_load_file(into, c->settings_file, err);
 }
 
-static ef_status load_flags(cli *c, ef_error *err)
+static ef_status load_flags(const cli *c, ef__settings *into, ef_error *err)
 {
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && cli_common_options[i].name; i++)
         if (c->commons[i] && cli_common_options[i].setting)
-            st = ef__settings_set_flag(c->settings, cli_common_options[i].setting, c->commons[i],
-                                       err);
+            st = ef__settings_set_flag(into, cli_common_options[i].setting, c->commons[i], err);
     const cli_option *own = c->command->options;
     for (size_t i = 0; st == EF_OK && own && own[i].name; i++)
         if (c->values[i] && own[i].setting)
-            st = ef__settings_set_flag(c->settings, own[i].setting, c->values[i], err);
+            st = ef__settings_set_flag(into, own[i].setting, c->values[i], err);
     return st;
+}
+
+ef_status cli_settings_read(cli *c, ef__settings **out, ef_error *err)
+{
+    ef_status st = cli_settings_table_open(out, err);
+
+    if (st == EF_OK)
+        st = load_file(c, *out, err);
+    if (st == EF_OK)
+        st = ef__settings_load_environment(*out, environ, err);
+    return st == EF_OK ? load_flags(c, *out, err) : st;
 }
 
 static void write_log(void *context, ef_log_level level, const char *message,
@@ -160,19 +172,25 @@ static void write_log(void *context, ef_log_level level, const char *message,
     (void)fwrite(line, 1, n, stderr);
 }
 
-static void apply_settings(cli *c)
+/* Other threads may be logging by now. */
+void cli_log_level(cli *c, ef_str level)
 {
     static const char *const levels[] = {"debug", "info", "warn", "error"};
+
+    for (size_t i = 0; i < 4; i++)
+        if (ef_str_equal(level, ef_str_from(levels[i])))
+            __atomic_store_n(&c->log.level_min, (ef_log_level)i, __ATOMIC_RELAXED);
+}
+
+static void apply_settings(cli *c)
+{
     ef_str output = ef__settings_text(c->settings, "output");
-    ef_str level = ef__settings_text(c->settings, "log.level");
 
     c->format = ef_str_equal(output, EF_STR("json"))     ? CLI_JSON
                 : ef_str_equal(output, EF_STR("ndjson")) ? CLI_NDJSON
                                                          : CLI_TABLE;
     c->log = (ef_log){EF_LOG_WARN, write_log, c};
-    for (size_t i = 0; i < 4; i++)
-        if (ef_str_equal(level, ef_str_from(levels[i])))
-            c->log.level_min = (ef_log_level)i;
+    cli_log_level(c, ef__settings_text(c->settings, "log.level"));
     c->log_style = ef_str_equal(ef__settings_text(c->settings, "log.format"), EF_STR("json"))
                        ? EF_LOG_JSON
                        : EF_LOG_TEXT;
@@ -252,14 +270,8 @@ static ef_status store_urls(cli *c, ef_error *err)
 
 ef_status cli_settings_load(cli *c, ef_error *err)
 {
-    ef_status st = cli_settings_table_open(&c->settings, err);
+    ef_status st = cli_settings_read(c, &c->settings, err);
 
-    if (st == EF_OK)
-        st = load_file(c, err);
-    if (st == EF_OK)
-        st = ef__settings_load_environment(c->settings, environ, err);
-    if (st == EF_OK)
-        st = load_flags(c, err);
     if (st != EF_OK)
         return st;
     apply_settings(c);

@@ -241,7 +241,7 @@ static void log_access(const ef__request *r)
 {
     const ef__server *server = r->server;
 
-    if (!server->options.access_log)
+    if (!__atomic_load_n(&server->options.access_log, __ATOMIC_RELAXED))
         return;
     ef__log(server->options.log, EF_LOG_INFO, "request", EF_LOG_TEXT_FIELD("method", r->method),
             EF_LOG_TEXT_FIELD("path", r->path),

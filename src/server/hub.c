@@ -14,13 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define READ_LIMIT 500                /* events a topic reads at once */
-#define PENDING_BYTES_MAX (1u << 20)  /* that wait for one follower */
-#define FRAMES_BYTES_MAX (80u << 20)  /* of one read: the largest events, with room to spare */
-#define HEARTBEAT_US (15 * 1000000ll) /* so that a reader who is gone is noticed */
-#define LOOK_US 1000000ll             /* whether tokens still stand */
-#define BEHIND_MS 10                  /* a projection is behind: look again after this */
-#define VAINLY_MAX 100                /* it does not come: look as when idle */
+#define READ_LIMIT 500               /* events a topic reads at once */
+#define PENDING_BYTES_MAX (1u << 20) /* that wait for one follower */
+#define PENDING_BYTES_FEW (1u << 16) /* whoever has no more than that may be given any amount */
+#define FRAMES_BYTES_MAX (80u << 20) /* of one read: the largest events, with room to spare */
+#define TAKING_US 1000000ll          /* whoever took nothing for so long is not waited for */
+#define LOOK_US 1000000ll            /* whether tokens still stand */
+#define BEHIND_MS 10                 /* a projection is behind: look again after this */
+#define VAINLY_MAX 100               /* it does not come: look as when idle */
 #define IDLE_MS 1000
 
 /* What several followers are sent, once. */
@@ -43,10 +44,11 @@ struct ef__follower {
     int64_t users; /* atomic: the hub, and the request */
     pthread_mutex_t lock;
     link *first, *last;
-    size_t read;    /* of the first chunk */
-    size_t pending; /* bytes that wait */
-    bool gone;      /* the reader has left */
-    bool over;      /* nothing more comes */
+    size_t read;     /* of the first chunk */
+    size_t pending;  /* bytes that wait */
+    int64_t took_us; /* when it last took something, or began to have something to take */
+    bool gone;       /* the reader has left */
+    bool over;       /* nothing more comes */
     bool parked;
     ef__follower_reader reader;
 };
@@ -117,13 +119,15 @@ static void wake(ef__follower *f)
 }
 
 /* Hand it a chunk. False: it is gone, or too slow, and the hub lets it go. */
-static bool follower_give(ef__follower *f, chunk *c)
+static bool follower_give(ef__follower *f, chunk *c, int64_t now_us)
 {
     link *l = calloc(1, sizeof *l);
     bool stays;
 
     pthread_mutex_lock(&f->lock);
-    stays = l && !f->gone && f->pending + c->len <= PENDING_BYTES_MAX + (f->pending ? 0 : c->len);
+    f->took_us = f->pending ? f->took_us : now_us;
+    stays = l && !f->gone &&
+            (f->pending < PENDING_BYTES_FEW || f->pending + c->len <= PENDING_BYTES_MAX);
     if (stays) {
         __atomic_add_fetch(&c->users, 1, __ATOMIC_ACQ_REL);
         l->chunk = c;
@@ -140,6 +144,17 @@ static bool follower_give(ef__follower *f, chunk *c)
     wake(f);
     pthread_mutex_unlock(&f->lock);
     return stays;
+}
+
+/* Does a good deal wait for it, and does it get on with that? */
+static bool follower_is_taking(ef__follower *f, int64_t now_us)
+{
+    bool taking;
+
+    pthread_mutex_lock(&f->lock);
+    taking = f->pending >= PENDING_BYTES_FEW && !f->gone && now_us - f->took_us < TAKING_US;
+    pthread_mutex_unlock(&f->lock);
+    return taking;
 }
 
 static void follower_end(ef__follower *f)
@@ -168,6 +183,7 @@ int64_t ef__follower_read(ef__follower *f, char *out, size_t max)
                take = max - (size_t)n < left ? max - (size_t)n : left;
         memcpy(out + n, l->chunk->bytes + f->read, take);
         n += (int64_t)take;
+        f->took_us = ef__server_mono(f->reader.server);
         f->read += take;
         f->pending -= take;
         if (f->read == l->chunk->len) {
@@ -266,13 +282,15 @@ static void tidy(struct ef__hub *hub)
     }
 }
 
-static void topic_give(struct ef__hub *hub, topic *t, ef_str text)
+/* To all of them, or only to those who have not enough to take as it is. */
+static void topic_give(struct ef__hub *hub, topic *t, ef_str text, bool to_all)
 {
     chunk *c = chunk_of(text);
+    int64_t now_us = ef__server_mono(hub->server);
 
     for (ef__follower **at = &t->followers; c && *at;) {
         ef__follower *f = *at;
-        if (follower_give(f, c)) {
+        if ((!to_all && follower_is_taking(f, now_us)) || follower_give(f, c, now_us)) {
             at = &f->next;
             continue;
         }
@@ -372,7 +390,7 @@ static void topic_step(struct ef__hub *hub, topic *t, bool *out_more)
     if (st == EF_OK && !frames.failed) {
         *out_more = *out_more || t->vainly == 0;
         t->place = place;
-        topic_give(hub, t, ef__buf_str(&frames));
+        topic_give(hub, t, ef__buf_str(&frames), true);
     } else {
         /* A store that is not at hand comes back; a projection that was retired, or a place that
          * never was, does not, and its followers notice when they come again. */
@@ -407,15 +425,16 @@ static void look_at_tokens(struct ef__hub *hub)
         }
 }
 
+/* So that a reader who is gone is noticed, and nobody between takes silence for an end. */
 static void beat(struct ef__hub *hub)
 {
     int64_t now_us = ef__server_mono(hub->server);
 
-    if (now_us - hub->beat_us < HEARTBEAT_US)
+    if (now_us - hub->beat_us < hub->server->options.heartbeat_ms * 1000)
         return;
     hub->beat_us = now_us;
     for (topic *t = hub->topics; t; t = t->next)
-        topic_give(hub, t, EF_STR(": still here\n\n"));
+        topic_give(hub, t, EF_STR(": still here\n\n"), false);
 }
 
 /* Sleep until the journal grows; the lock is not held, so that others can join. */
@@ -442,6 +461,14 @@ static void rest(struct ef__hub *hub, int64_t head, int64_t ms)
     pthread_mutex_lock(&hub->lock);
 }
 
+/* Whoever is alone with its topic is read for as fast as it takes: that holds up nobody else. In
+ * company one that is too slow is let go instead. */
+static bool waits_for_reader(const struct ef__hub *hub, const topic *t)
+{
+    return t->followers && !t->followers->next &&
+           follower_is_taking(t->followers, ef__server_mono(hub->server));
+}
+
 static void *follow(void *context)
 {
     struct ef__hub *hub = context;
@@ -453,6 +480,10 @@ static void *follow(void *context)
         seat_fresh(hub);
         (void)ef_journal_head(hub->server->options.journal, &head, NULL);
         for (topic *t = hub->topics; t; t = t->next) {
+            if (waits_for_reader(hub, t)) {
+                behind = true;
+                continue;
+            }
             if (t->place.position < head.position || t->behind || t->place.waiting_count > 0)
                 topic_step(hub, t, &more);
             behind = behind || (t->behind && t->vainly < VAINLY_MAX);

@@ -203,24 +203,9 @@ typedef struct looking {
 static void write_warning(void *context, ef_str projection, const ef_event *event, ef_str message)
 {
     looking *l = context;
-    ef__json_writer *w = &l->writer;
 
-    if (l->shown++ >= l->limit)
-        return;
-    ef__json_open(w, '{');
-    ef__json_key(w, "projection");
-    ef__json_str(w, projection);
-    ef__json_key(w, "tenant");
-    ef__json_str(w, event->tenant);
-    ef__json_key(w, "stream");
-    ef__json_str(w, event->stream);
-    ef__json_key(w, "seq");
-    ef__json_int(w, event->seq);
-    ef__json_key(w, "position");
-    ef__json_int(w, event->position);
-    ef__json_key(w, "message");
-    ef__json_str(w, message);
-    ef__json_close(w, '}');
+    if (l->shown++ < l->limit)
+        ef__replay_warning_write(&l->writer, projection, event, message);
 }
 
 /* Nothing is changed; with validate all is folded in memory, which takes its time. */

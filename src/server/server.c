@@ -36,6 +36,8 @@ static void fill_in(ef__server_options *o)
         o->body_bytes_max = 16 << 20;
     if (o->request_ms == 0)
         o->request_ms = 60000;
+    if (o->heartbeat_ms == 0)
+        o->heartbeat_ms = 15000;
     if (!o->mode)
         o->mode = "";
     if (!o->url)
@@ -87,6 +89,11 @@ bool ef__server_has_tokens(const ef__server *server)
 }
 
 /* The certificate first: when it cannot be had, nothing has changed. */
+void ef__server_log_access(ef__server *server, bool wanted)
+{
+    __atomic_store_n(&server->options.access_log, wanted, __ATOMIC_RELAXED);
+}
+
 ef_status ef__server_reload(ef__server *server, ef_error *err)
 {
     ef_status st = ef__tls_reload(server, err);

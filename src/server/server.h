@@ -31,9 +31,10 @@ typedef struct ef__server_options {
     int64_t connections_max; /* 4,096 */
     int64_t body_bytes_max;  /* of a request; 16 MiB */
     int64_t request_ms;      /* a whole request has to come within this; 60,000 */
+    int64_t heartbeat_ms;    /* followers without news are told so as often; 15,000 */
     const ef_clock *clock;
     const ef_log *log;
-    bool access_log; /* a line for each request */
+    bool access_log; /* a line for each request, as long as nothing else is said */
     const char
         *otlp_url; /* where spans of requests go: http://HOST:4318/v1/traces; NULL: nowhere */
     const char *otlp_headers; /* "key=value,…" for it; may be NULL */
@@ -56,6 +57,9 @@ bool ef__server_has_tokens(const ef__server *server);
 
 /* Read certificate, key and tokens again. On failure the old ones stay. */
 ef_status ef__server_reload(ef__server *server, ef_error *err);
+
+/* Whether each request gets a line in the log, from now on. */
+void ef__server_log_access(ef__server *server, bool wanted);
 
 /* Take no new request, answer those that are here within `drain_ms`, end. NULL is fine. */
 void ef__server_stop(ef__server *server, int64_t drain_ms);

@@ -55,6 +55,25 @@ void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of)
     ef__json_close(w, '}');
 }
 
+void ef__replay_warning_write(ef__json_writer *w, ef_str projection, const ef_event *event,
+                              ef_str message)
+{
+    ef__json_open(w, '{');
+    ef__json_key(w, "projection");
+    ef__json_str(w, projection);
+    ef__json_key(w, "tenant");
+    ef__json_str(w, event->tenant);
+    ef__json_key(w, "stream");
+    ef__json_str(w, event->stream);
+    ef__json_key(w, "seq");
+    ef__json_int(w, event->seq);
+    ef__json_key(w, "position");
+    ef__json_int(w, event->position);
+    ef__json_key(w, "message");
+    ef__json_str(w, message);
+    ef__json_close(w, '}');
+}
+
 void ef__summary_write(ef__json_writer *w, const ef_outbox_summary *summary)
 {
     ef__json_open(w, '{');

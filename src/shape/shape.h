@@ -127,6 +127,9 @@ void ef__problem_write(ef__json_writer *w, const ef_error *err, int http, const 
 void ef__projection_write(ef__json_writer *w, const ef_projection *projection);
 /* A view as of a position. */
 void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of);
+/* An event that a replay would fail on, and why. */
+void ef__replay_warning_write(ef__json_writer *w, ef_str projection, const ef_event *event,
+                              ef_str message);
 /* The "summary" of the outbox. */
 void ef__summary_write(ef__json_writer *w, const ef_outbox_summary *summary);
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 from pathlib import Path
 
 import support
@@ -60,6 +61,26 @@ class Manager(unittest.TestCase):
         self.process.send_signal(signal.SIGTERM)
         wait_until(lambda: self.hears("STOPPING=1"))
         self.assertEqual(0, self.process.wait(60))
+
+    def test_settings_that_can_change_under_way_are_read_again(self):
+        self.start(*self.serve())
+        wait_until(lambda: self.hears("READY=1"))
+        url = self.hears("STATUS=serves at ")[0].split()[-1]
+
+        def log():
+            return (self.at / "log").read_text()
+
+        def reload(text, saying):
+            (self.at / "data" / "everfold.conf").write_text(text)
+            self.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: saying in log())
+        reload("server.access_log = true\nlog.level = loud\n", "not reloaded, the old ones stay: ")
+        urllib.request.urlopen(url + "/livez?first", timeout=20).close()
+        reload("server.access_log = true\nlog.level = info\nserver.body = 1m\n",
+               "server.body has changed, which takes a restart")
+        urllib.request.urlopen(url + "/livez", timeout=20).close()
+        wait_until(lambda: "operation=livez" in log())
+        self.assertEqual(1, log().count("operation=livez"))
 
     def test_a_watchdog_of_another_process_is_not_fed(self):
         self.start(*self.serve(), WATCHDOG_USEC="400000", WATCHDOG_PID="1")

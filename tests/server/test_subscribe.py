@@ -1,6 +1,9 @@
 """Server-sent events: live, resumed, and ended by a stop."""
 import json
+import re
+import socket
 import threading
+import time
 
 from support import CUSTOMERS, Case, Server, everfold, make_token, wait_until
 
@@ -12,7 +15,7 @@ class Follower:
         self.connection = server.connect(timeout=30)
         self.connection.request("GET", path, headers=headers or {})
         self.response = self.connection.getresponse()
-        self.frames, self.ended, self.last_id = [], False, None
+        self.frames, self.ended, self.last_id, self.beats = [], False, None, 0
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
 
@@ -22,6 +25,7 @@ class Follower:
             for line in self.response:
                 line = line.decode().rstrip("\n")
                 if line.startswith(":"):
+                    self.beats += 1
                     continue
                 if line:
                     key, value = line.split(": ", 1)
@@ -50,6 +54,10 @@ on value.added
 
 
 class Subscribe(Case):
+    @classmethod
+    def make_server(cls):
+        return Server(env={"EVERFOLD_SERVER_HEARTBEAT": "1s"})
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -88,6 +96,52 @@ class Subscribe(Case):
         self.refused(404, "not_found", self.get("/v1/subscribe/views/nobody"))
         self.refused(400, "bad_input", self.get("/v1/subscribe/events?after=-1"))
         self.refused(400, "bad_input", self.get("/v1/subscribe/events", Last_Event_ID="x"))
+
+    def test_a_follower_without_news_is_told_so(self):
+        quiet = Follower(self.server, "/v1/subscribe/events", {"X-Tenant-Id": "quiet"})
+        wait_until(lambda: quiet.beats > 2)
+        self.assertEqual(([], False), (quiet.frames, quiet.ended))
+
+    def lazy(self, tenant):
+        """A follower of all events that takes next to nothing from the network by itself."""
+        s = socket.socket()
+        self.addCleanup(s.close)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.settimeout(20)
+        s.connect((self.server.host, self.server.port))
+        s.sendall(f"GET /v1/subscribe/events?after=0 HTTP/1.0\r\nHost: {self.server.host}\r\n"
+                  f"X-Tenant-Id: {tenant}\r\n\r\n".encode())
+        return s
+
+    def test_one_that_does_not_read_is_let_go_and_goes_on_where_it_was(self):
+        others = Follower(self.server, "/v1/subscribe/events?after=0", {"X-Tenant-Id": "large"})
+        lazy = self.lazy("large")
+        for i in range(60):
+            self.ask("POST", "/v1/streams/large/events", {"type": "t", "data": {"i": i, "text": "x" * 200000}},
+                     headers={"X-Tenant-Id": "large"})
+        wait_until(lambda: len(others.frames) == 60)
+        got = b"".join(iter(lambda: lazy.recv(1 << 20), b""))
+        whole = re.findall(rb"id: (\d+)\ndata: (.*)\n\n", got)
+        told = [json.loads(data)["data"]["i"] for _, data in whole]
+        self.assertEqual(list(range(len(told))), told)
+        self.assertTrue(0 < len(told) < 60, len(told))
+        back = Follower(self.server, "/v1/subscribe/events",
+                        {"X-Tenant-Id": "large", "Last-Event-ID": whole[-1][0].decode()})
+        wait_until(lambda: len(back.frames) == 60 - len(told))
+        self.assertEqual(list(range(len(told), 60)), [x[2]["data"]["i"] for x in back.frames])
+
+    def test_whoever_is_far_behind_catches_up_on_one_connection(self):
+        for _ in range(5):
+            self.ask("POST", "/v1/streams/far/events",
+                     [{"type": "t", "data": {"text": "x" * 2000}} for _ in range(1000)],
+                     headers={"X-Tenant-Id": "far"})
+        lazy, frames, edge = self.lazy("far"), 0, b""
+        while frames < 5000:
+            time.sleep(0.0005)
+            piece = lazy.recv(1 << 16)
+            self.assertTrue(piece, f"it was let go after {frames} events")
+            frames += (edge + piece).count(b"\nid: ")
+            edge = (edge + piece)[-4:]  # one that is cut is counted with the next piece
 
     def test_other_tenants_are_not_heard(self):
         f = Follower(self.server, "/v1/subscribe/events", {"X-Tenant-Id": "here"})
