@@ -152,6 +152,24 @@ CONTRACT(ids_belong_to_their_tenant)
     CHECK_INT(2, head_of(t));
 }
 
+CONTRACT(an_id_that_was_made_is_known_when_it_is_given)
+{
+    contract *t = *state;
+    ef_new_event event = with_id("order-1", "");
+    ef_place made = append_event(t, event), again;
+
+    event.id = str(made.id);
+    again = append_event(t, event);
+    CHECK(again.duplicate);
+    CHECK_INT(made.position, again.position);
+    event.stream = str("order-2");
+    REFUSED(EF_ID_CONFLICT, try_append(t, event, NULL));
+    event.tenant = str("acme");
+    CHECK(!append_event(t, event).duplicate);
+    CHECK(append_event(t, event).duplicate);
+    CHECK_INT(2, head_of(t));
+}
+
 CONTRACT(an_id_that_was_refused_may_be_used_afterwards)
 {
     contract *t = *state;
@@ -183,5 +201,6 @@ CONTRACT_MAIN(CASE(the_same_event_again_has_its_first_place),
               CASE(the_same_id_twice_in_one_batch_with_other_content_writes_nothing),
               CASE(an_id_with_other_content_is_a_conflict_and_nothing_is_written),
               CASE(a_time_that_was_given_is_content_and_one_that_was_not_is_not),
-              CASE(ids_belong_to_their_tenant), CASE(an_id_that_was_refused_may_be_used_afterwards),
+              CASE(ids_belong_to_their_tenant), CASE(an_id_that_was_made_is_known_when_it_is_given),
+              CASE(an_id_that_was_refused_may_be_used_afterwards),
               CASE(an_alias_set_later_leaves_duplicates_duplicates))

@@ -126,6 +126,17 @@ class Append(Case):
         self.refused('id_conflict', self.psql(append_sql('another', event)))
         self.assertEqual(1, len(self.log()))
 
+    def test_an_id_that_the_library_made_is_known_to_sql(self):
+        made = json.loads(self.ok(self.run_it('event', 'append', 's', '--type', 'a', '--data', '{"n": 1}', '-o',
+                                              'json')).out)['id']
+        event = '{"type":"a","id":"%s","data":{"n": 1}}' % made
+        self.assertEqual([made, '1', '1', 't'], self.ok(self.psql(append_sql('s', event))).rows()[0])
+        self.refused('id_conflict', self.psql(append_sql('s', event.replace('"a"', '"b"'))))
+        self.refused('id_conflict', self.psql(append_sql('another', event)))
+        self.assertEqual(1, len(self.log()))
+        self.assertEqual([made, '1', '', 'f'],
+                         self.ok(self.psql(append_sql('s', event, tenant='acme'))).rows()[0])
+
     def refused(self, code, answer):
         self.assertNotEqual(0, answer.code)
         self.assertIn('DETAIL:  ' + code, answer.err)

@@ -121,17 +121,20 @@ static void decide(group *g)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
+/* Of those that were given: one that we made is found by its event. */
 static ef_status send_ids(const group *g, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_params params = {0};
     ef__pg_array tenants, ids, numbers;
-    ef_status st;
+    ef_status st = EF_OK;
 
     ef__pg_array_init(&tenants, EF__PG_TEXT);
     ef__pg_array_init(&ids, EF__PG_TEXT);
     ef__pg_array_init(&numbers, EF__PG_INT);
     for (size_t i = 0; i < g->accepted_count; i++) {
         const ef_new_event *event = &g->accepted[i].item->arrival->event;
+        if (g->accepted[i].item->arrival->id_made)
+            continue;
         ef__pg_array_str(&tenants, event->tenant);
         ef__pg_array_str(&ids, event->id);
         ef__pg_array_int(&numbers, g->accepted[i].stream);
@@ -140,7 +143,8 @@ static ef_status send_ids(const group *g, ef__pg_conn *conn, ef_error *err)
     ef__pg_add_array(&params, &tenants);
     ef__pg_add_array(&params, &ids);
     ef__pg_add_array(&params, &numbers);
-    st = ef__pg_send(conn, PJ_ID_INSERT, &params, err);
+    if (ids.count)
+        st = ef__pg_send(conn, PJ_ID_INSERT, &params, err);
     ef__pg_array_release(&tenants);
     ef__pg_array_release(&ids);
     ef__pg_array_release(&numbers);
@@ -191,7 +195,7 @@ static ef_status send_events(group *g, ef__pg_conn *conn, ef_error *err)
                           .data = from->data,
                           .meta = from->meta};
         st = pg_rows_add(&rows, &g->end, g->accepted[i].stream, g->accepted[i].item->type + 1,
-                         &event, queue, err);
+                         &event, g->accepted[i].item->arrival->id_made, queue, err);
         g->accepted[i].position = event.position;
         if (st == EF_OK && (i + 1) % SENT_AT_ONCE == 0)
             st = pg_rows_send(&rows, &g->end, conn, err);

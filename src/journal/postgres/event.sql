@@ -20,15 +20,23 @@ RETURNING s.id, s.seq;
 UPDATE everfold.stream s SET seq = u.seq FROM unnest($1, $2) AS u(id, seq) WHERE s.id = u.id;
 
 -- name: id_find
+-- Given ids, and those that we made: a UUIDv7 may be one.
 -- binds: 1 tenants, 2 ids
 SELECT u.n, i.stream, i.seq
   FROM unnest($1, $2) WITH ORDINALITY AS u(tenant, id, n)
-  JOIN everfold.event_id i ON i.tenant = u.tenant AND i.id = u.id;
+  JOIN everfold.event_id i ON i.tenant = u.tenant AND i.id = u.id
+UNION ALL
+SELECT u.n, e.stream, e.seq
+  FROM unnest($1, $2) WITH ORDINALITY AS u(tenant, id, n)
+  JOIN everfold.event e ON e.made AND e.id = u.id
+  JOIN everfold.stream s ON s.id = e.stream AND s.tenant = u.tenant
+ WHERE octet_length(u.id) = 36 AND substr(u.id, 15, 1) = '7';
 
 -- Of what is written for every event, numbers come in one array, some for each event, and hashes in
 -- one string: taking them apart by their place costs the server far less than an array each.
 
 -- name: id_insert
+-- Of ids that were given.
 -- binds: 1 tenants, 2 ids, 3 numbers: stream, seq
 INSERT INTO everfold.event_id(tenant, id, stream, seq)
 SELECT u.tenant, u.id, $3[(u.n * 2 - 1)::integer], $3[(u.n * 2)::integer]
@@ -66,14 +74,14 @@ SELECT a.stream, a.seq, a.type, a.schema, a.time, a.id, a.data, a.meta, a.queued
   FROM taken a JOIN everfold.stream s ON s.id = a.stream ORDER BY a.number;
 
 -- name: event_insert
--- binds: 1 first position, 2 numbers: stream, seq, number of the type's name, schema, time, sum,
+-- binds: 1 first position, 2 numbers: stream, seq, number of the type's name, schema, time, sum, made,
 -- binds: 3 names of types, 4 recorded, 5 ids, 6 data, 7 meta, 8 hashes
 INSERT INTO everfold.event(position, stream, seq, type, schema, time, recorded, id, data, meta, sum,
-                           hash)
-SELECT $1 + u.n - 1, $2[(u.n * 6 - 5)::integer], $2[(u.n * 6 - 4)::integer],
-       k.ids[$2[(u.n * 6 - 3)::integer]], $2[(u.n * 6 - 2)::integer], $2[(u.n * 6 - 1)::integer],
-       $4, u.id, u.data, u.meta, $2[(u.n * 6)::integer],
-       substr($8, ((u.n - 1) * 32 + 1)::integer, 32)
+                           hash, made)
+SELECT $1 + u.n - 1, $2[(u.n * 7 - 6)::integer], $2[(u.n * 7 - 5)::integer],
+       k.ids[$2[(u.n * 7 - 4)::integer]], $2[(u.n * 7 - 3)::integer], $2[(u.n * 7 - 2)::integer],
+       $4, u.id, u.data, u.meta, $2[(u.n * 7 - 1)::integer],
+       substr($8, ((u.n - 1) * 32 + 1)::integer, 32), $2[(u.n * 7)::integer] <> 0
   FROM (SELECT array_agg(t.id ORDER BY y.n) AS ids
           FROM unnest($3) WITH ORDINALITY AS y(name, n)
           LEFT JOIN everfold.event_type t ON t.name = y.name) k,
@@ -116,7 +124,11 @@ SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.sch
 SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.schema, l.time,
        l.recorded, l.data, l.meta, l.sum, l.hash
   FROM everfold.event_id i JOIN everfold.log l ON l.stream_id = i.stream AND l.seq = i.seq
- WHERE i.tenant = $1 AND i.id = $2;
+ WHERE i.tenant = $1 AND i.id = $2
+UNION ALL
+SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.schema, l.time,
+       l.recorded, l.data, l.meta, l.sum, l.hash
+  FROM everfold.log l WHERE l.made AND l.id = $2 AND l.tenant = $1;
 
 -- name: event_of_stream
 -- A stream's events in order. What is too much for one answer comes without its data.
@@ -211,14 +223,15 @@ SELECT t.name, t.intent, t.publish, coalesce(a.name, '')
  WHERE $1 = '' OR t.name = $1 ORDER BY t.name;
 
 -- name: event_verify
--- The log in order, with what hangs on an event: the one before it in its stream, and its id.
+-- The log in order, with what hangs on an event: the one before it in its stream, and its id where
+-- it was given.
 -- binds: 1 after, 2 limit
 SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.schema, l.time,
        l.recorded, l.data, l.meta, l.sum, l.hash,
        l.seq = 1 OR EXISTS (SELECT FROM everfold.event b WHERE b.stream = l.stream_id
                                AND b.seq = l.seq - 1 AND b.position < l.position),
-       EXISTS (SELECT FROM everfold.event_id i WHERE i.tenant = l.tenant AND i.id = l.id
-                  AND i.stream = l.stream_id AND i.seq = l.seq)
+       l.made OR EXISTS (SELECT FROM everfold.event_id i WHERE i.tenant = l.tenant AND i.id = l.id
+                            AND i.stream = l.stream_id AND i.seq = l.seq)
   FROM everfold.log l WHERE l.position > $1 ORDER BY l.position LIMIT $2;
 
 -- name: verify_rest

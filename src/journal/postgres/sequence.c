@@ -62,7 +62,7 @@ static void add_numbers(ef__pg_array *array, const int64_t *numbers, size_t coun
 }
 
 ef_status pg_rows_add(pg_rows *rows, pg_end *end, int64_t stream, int32_t type, ef_event *event,
-                      bool queue, ef_error *err)
+                      bool made, bool queue, ef_error *err)
 {
     uint64_t sum;
 
@@ -74,9 +74,10 @@ ef_status pg_rows_add(pg_rows *rows, pg_end *end, int64_t stream, int32_t type, 
     rows->first = rows->first ? rows->first : event->position;
     end->position++;
     memcpy(end->hash, event->hash, sizeof end->hash);
-    add_numbers(&rows->numbers,
-                (int64_t[]){stream, event->seq, type, event->schema, event->time_us, (int64_t)sum},
-                6);
+    add_numbers(
+        &rows->numbers,
+        (int64_t[]){stream, event->seq, type, event->schema, event->time_us, (int64_t)sum, made},
+        7);
     ef__pg_array_str(&rows->ids, event->id);
     ef__pg_array_str(&rows->data, event->data);
     ef__pg_array_str(&rows->meta, event->meta);
@@ -157,7 +158,7 @@ static ef_status add_arrivals(ef__pg_conn *conn, const PGresult *result, pg_end 
     for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
         ef_event event = arrival_event(result, i);
         st = pg_rows_add(&rows, end, ef__pg_int(result, i, 0),
-                         number_type(result, i, numbers, &rows.types), &event,
+                         number_type(result, i, numbers, &rows.types), &event, false,
                          ef__pg_bool(result, i, 8), err);
     }
     /* An application's transaction makes no types: it would keep them locked for as long as it is

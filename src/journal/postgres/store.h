@@ -116,9 +116,9 @@ typedef struct pg_rows {
 void pg_rows_init(pg_rows *rows);
 void pg_rows_release(pg_rows *rows);
 /* Give the next position to `event`: everything of it but position, recorded_us and hash is set.
- * `type` is the number of its type's name in `types`, from 1. */
+ * `type` is the number of its type's name in `types`, from 1; `made`: its id is nowhere else. */
 ef_status pg_rows_add(pg_rows *rows, pg_end *end, int64_t stream, int32_t type, ef_event *event,
-                      bool queue, ef_error *err);
+                      bool made, bool queue, ef_error *err);
 /* Send the statements that write them, and empty `rows` but for the types. The server begins with
  * them at once. Whoever has sent the last of them sends PJ_NOTIFY. */
 ef_status pg_rows_send(pg_rows *rows, const pg_end *end, ef__pg_conn *conn, ef_error *err);
