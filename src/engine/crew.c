@@ -5,7 +5,8 @@
  *
  * Nothing here waits for a lease. What another worker holds is asked for again when it runs out, or
  * at the next beat, and a beat is never less than RETRY_MS after the one before it. While something
- * changes hands the next beat comes after WANT_MS: what was given back should not lie idle.
+ * changes hands the next beat comes after WANT_MS: what was given back should not lie idle, and who
+ * takes partitions may not be the only one who has just come.
  */
 #include "crew.h"
 
@@ -20,7 +21,7 @@
 #include <unistd.h>
 
 #define RETRY_MS 50          /* between two beats at the least: nobody spins */
-#define WANT_MS 500          /* another one has what we should have, and will give it back */
+#define WANT_MS 500          /* something changes hands, or another has yet to give it back */
 #define PURGE_MS 300000      /* stale workers are looked for this often, over all processes … */
 #define PURGE_OLDER_MS 60000 /* … and go when their heartbeat has been over for this long */
 #define SINGLE_WORKER "single worker"
@@ -88,6 +89,7 @@ typedef struct beat {
     int64_t asked_us; /* monotonic, before the leases were asked for */
     int64_t soon_us;  /* something runs out so long after that: a lease or somebody's heartbeat */
     bool wants;       /* another worker has something that we should have */
+    bool moved;       /* a partition has come to us, or gone */
 } beat;
 
 static void note_end(beat *b, int64_t in_us)
@@ -209,6 +211,7 @@ static void learn(ef__crew *crew, const ef_lease_call *call, beat *b, ef_tick *t
         note_end(b, call->left_ms * 1000);
         b->wants = true;
     }
+    b->moved = b->moved || hold->token != had;
     if (call->verb == EF_LEASE_RELEASE && call->status == EF_OK) {
         tick->released_count++;
         ef__count_transfer(crew->engine, EF__TRANSFER_RELEASED);
@@ -310,7 +313,7 @@ static void schedule(ef__crew *crew, beat *b)
 {
     int64_t in_us, usual_us = cadence_us(crew);
 
-    if (comes_soon(crew, b))
+    if (comes_soon(crew, b) || (b->moved && !crew->single))
         note_end(b, WANT_MS * 1000);
     in_us = b->soon_us < RETRY_MS * 1000 ? RETRY_MS * 1000 : b->soon_us;
     crew->beaten_us = crew->renewed_us = b->asked_us;

@@ -3,10 +3,12 @@
  *
  * The live workers share the partitions by a stable modulo. A worker leases what it should have,
  * gives back what it should not, and works on nothing that it does not hold. Heartbeat and renewal
- * keep one cadence, a third of the lease: between two beats nothing is read or written here. A
- * heartbeat is twice as long as a lease, and who is silent for half of it is late and has no share:
- * so what a dead worker held, or was about to take, is taken over when its leases run out. When the
- * store's clock is set back, whoever has not beaten by the new time within a lease is dead too.
+ * keep one cadence, a third of the lease: between two beats nothing is read or written here. While
+ * partitions change hands they come sooner, so that workers that start at once share within a
+ * second. A heartbeat is twice as long as a lease, and who is silent for half of it is late and has
+ * no share: so what a dead worker held, or was about to take, is taken over when its leases run
+ * out. When the store's clock is set back, whoever has not beaten by the new time within a lease is
+ * dead too.
  *
  * The store's clock decides how long a lease lives. Our own may only make us stop sooner: a lease
  * counts as gone here when its length has passed since we asked for it.

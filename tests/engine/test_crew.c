@@ -245,6 +245,8 @@ TEST(a_beat_is_one_commit_and_between_beats_there_is_none)
     open_team(&t);
     hire(&t, 0);
     (void)tick(&t, 0);
+    pass_time(&t, SECOND);
+    CHECK(tick(&t, 0).renewed_heartbeat); /* has somebody come at the same time? */
     if (strcmp(g_backend, "sqlite") == 0) {
         before = commits(&t, 0);
         pass_time(&t, 3 * SECOND);
@@ -342,6 +344,26 @@ TEST(a_worker_that_joins_gets_its_share_within_two_beats)
     work_for(&t, 7);
     CHECK_INT(2, held_by(&t, "w0", NULL));
     CHECK_INT(2, held_by(&t, "w1", NULL));
+    close_team(&t);
+}
+
+TEST(workers_that_start_at_once_share_within_a_second)
+{
+    team t;
+
+    open_team(&t);
+    for (int i = 0; i < PARTITIONS; i++) {
+        hire(&t, i);
+        (void)tick(&t, i);
+    }
+    CHECK_INT(PARTITIONS, held_by(&t, "w0", NULL)); /* who is first finds nobody else */
+    for (int step = 0; step < 20; step++) {
+        pass_time(&t, SECOND / 20);
+        for (int i = 0; i < PARTITIONS; i++)
+            (void)tick(&t, i);
+    }
+    for (int i = 0; i < PARTITIONS; i++)
+        CHECK_INT(1, held_by(&t, (const char[]){'w', (char)('0' + i), '\0'}, NULL));
     close_team(&t);
 }
 
@@ -980,6 +1002,7 @@ int main(int argc, char **argv)
         TEST_CASE(a_worker_that_slept_past_its_leases_takes_them_anew),
         TEST_CASE(a_worker_that_was_purged_joins_again),
         TEST_CASE(a_worker_that_joins_gets_its_share_within_two_beats),
+        TEST_CASE(workers_that_start_at_once_share_within_a_second),
         TEST_CASE(what_is_no_longer_a_target_is_given_back),
         TEST_CASE(what_changes_hands_is_with_nobody_for_half_a_second_at_most),
         TEST_CASE(what_is_never_given_back_is_asked_for_at_the_usual_pace),
