@@ -3,7 +3,8 @@
  *
  * The best we know of that does the same durable work: arrays in binary, statements prepared once,
  * what can be sent together sent together. An append is one statement, a drain two trips. Nothing
- * is checked, nothing is sealed, no id is kept, and nobody else is thought of.
+ * is checked, nothing is sealed, and nobody else is thought of. With ids=0 no id is kept; with
+ * ids=1 every event has one that is unique, as an outbox needs it whose consumers drop duplicates.
  */
 #include "bench_support.h"
 
@@ -16,7 +17,7 @@
 #define FILL_BATCH 5000
 
 static const char usage[] =
-    "usage: floor_postgres append [n=100000] [batch=100] [streams=1000]\n"
+    "usage: floor_postgres append [n=100000] [batch=100] [streams=1000] [ids=0]\n"
     "       floor_postgres drain [n=100000] [batch=1000] [streams=1000]\n"
     "\n"
     "BENCH_POSTGRES is the URL of an empty database. Prints one line of JSON; the latencies are "
@@ -38,6 +39,15 @@ static const char append_sql[] =
     " SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[])"
     " RETURNING position) INSERT INTO outbox SELECT position FROM e";
 
+/* With ids: they rise with time, as the library's do. */
+static const char id_schema[] =
+    "ALTER TABLE event ADD COLUMN id text COLLATE \"C\" NOT NULL UNIQUE";
+
+static const char append_id_sql[] =
+    "WITH e AS (INSERT INTO event(stream, seq, type, data, meta, id) SELECT * FROM"
+    " unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[])"
+    " RETURNING position) INSERT INTO outbox SELECT position FROM e";
+
 static const char take_sql[] =
     "WITH d AS (DELETE FROM outbox WHERE position IN (SELECT position FROM outbox"
     " ORDER BY position LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING position)"
@@ -50,9 +60,11 @@ static const char put_sql[] =
     " WHERE v.seq < excluded.seq";
 
 typedef struct floor_run {
-    int64_t n, batch, streams, secs, seed;
+    int64_t n, batch, streams, secs, seed, ids;
     PGconn *pg;
     bench_picker picker;
+    bench_rng id_rng;
+    uint64_t id_last_ns;
     int64_t *seqs;
     int64_t done;
 } floor_run;
@@ -120,7 +132,10 @@ static void open_floor(floor_run *run)
     if (PQstatus(run->pg) != CONNECTION_OK)
         bench_die("%s", PQerrorMessage(run->pg));
     execute(run, schema);
-    prepare(run, "append", append_sql);
+    if (run->ids)
+        execute(run, id_schema);
+    run->id_rng.state = ~(uint64_t)run->seed;
+    prepare(run, "append", run->ids ? append_id_sql : append_sql);
     prepare(run, "take", take_sql);
     prepare(run, "put", put_sql);
     run->picker = (bench_picker){.rng = {(uint64_t)run->seed}, .streams = (uint64_t)run->streams};
@@ -138,13 +153,14 @@ static void close_floor(floor_run *run)
 
 static void append_batch(floor_run *run, int64_t count)
 {
-    ef__pg_array columns[5];
+    ef__pg_array columns[6];
+    int width = run->ids ? 6 : 5;
     ef__pg_params params = {0};
 
-    for (int c = 0; c < 5; c++)
+    for (int c = 0; c < width; c++)
         ef__pg_array_init(&columns[c], c == 1 ? EF__PG_INT : EF__PG_TEXT);
     for (int64_t i = 0; i < count; i++) {
-        char name[BENCH_STREAM_BYTES], data[BENCH_PAYLOAD_BYTES];
+        char name[BENCH_STREAM_BYTES], data[BENCH_PAYLOAD_BYTES], id[BENCH_ID_BYTES];
         uint64_t stream = bench_pick(&run->picker);
         ef__pg_array_str(&columns[0], (ef_str){name, bench_stream_name(name, stream)});
         ef__pg_array_int(&columns[1], ++run->seqs[stream]);
@@ -152,12 +168,15 @@ static void append_batch(floor_run *run, int64_t count)
         ef__pg_array_str(&columns[3],
                          (ef_str){data, bench_payload(data, stream, (uint64_t)++run->done)});
         ef__pg_array_str(&columns[4], EF_STR(BENCH_META));
+        if (run->ids)
+            ef__pg_array_str(&columns[5],
+                             (ef_str){id, bench_id_ordered(id, &run->id_rng, &run->id_last_ns)});
     }
-    for (int c = 0; c < 5; c++)
+    for (int c = 0; c < width; c++)
         ef__pg_add_array(&params, &columns[c]);
     send(run, "append", &params);
     sync_and_take(run, 1);
-    for (int c = 0; c < 5; c++)
+    for (int c = 0; c < width; c++)
         ef__pg_array_release(&columns[c]);
 }
 
@@ -263,8 +282,8 @@ static void measure(floor_run *run, bool drain)
     else
         floor_append(run, &latency);
     secs = bench_secs_since(start);
-    (void)snprintf(name, sizeof name, "%s batch=%" PRId64 " streams=%" PRId64,
-                   drain ? "drain" : "append", run->batch, run->streams);
+    (void)snprintf(name, sizeof name, "%s batch=%" PRId64 " streams=%" PRId64 "%s",
+                   drain ? "drain" : "append", run->batch, run->streams, run->ids ? " ids=1" : "");
     bench_report("floor_postgres", name, (uint64_t)run->done, secs, &latency);
     bench_latency_release(&latency);
     close_floor(run);
@@ -279,6 +298,7 @@ int main(int argc, char **argv)
     bench_setting settings[] = {{.key = "n", .number = &run.n},
                                 {.key = "batch", .number = &run.batch},
                                 {.key = "streams", .number = &run.streams},
+                                {.key = "ids", .number = &run.ids},
                                 {.key = "secs", .number = &run.secs},
                                 {.key = "seed", .number = &run.seed}};
 

@@ -270,3 +270,29 @@ ef_outbox_summary summary(contract *t)
     ef_row_list_release(&found.oldest);
     return found;
 }
+
+void set_lane(contract *t, const char *name, ef_lane_kind kind, bool enabled, const char *types)
+{
+    ef_lane lane = {.name = str(name), .kind = kind, .enabled = enabled, .types = str(types)};
+
+    OK(ef_lane_set(t->journal, &lane, &t->err));
+}
+
+void set_publish(contract *t, const char *type)
+{
+    ef_type published = {.name = str(type), .publish = true};
+
+    OK(ef_type_set(t->journal, &published, &t->err));
+}
+
+size_t queued_in(contract *t, const char *lane)
+{
+    ef_outbox_query query = {.lane = str(lane), .any_tenant = true, .limit = 1000};
+    ef_row_list list = {0};
+    size_t count;
+
+    OK(ef_outbox_ls(t->journal, &query, &list, &t->err));
+    count = list.count;
+    ef_row_list_release(&list);
+    return count;
+}

@@ -77,6 +77,9 @@ void mark_taken(contract *t, const char *lane, ef_holding *held, size_t count,
 /* Take and mark everything of lane "*", with one exception in `lane`. */
 void fail_event(contract *t, const char *lane, int64_t position, ef_row_status status,
                 int32_t attempts, int64_t due_us, const char *error);
-ef_outbox_summary summary(contract *t); /* all tenants, all lanes; its row is not kept */
+void set_lane(contract *t, const char *name, ef_lane_kind kind, bool enabled, const char *types);
+void set_publish(contract *t, const char *type);
+size_t queued_in(contract *t, const char *lane); /* rows, of all tenants */
+ef_outbox_summary summary(contract *t);          /* all tenants, all lanes; its row is not kept */
 
 #endif

@@ -1,36 +1,9 @@
 /*
- * The outbox at work: lanes, taking, marking, suspects, stale owners, exceptions in their order.
+ * The outbox at work: taking, marking, suspects, stale owners, exceptions in their order.
  */
 #include "contract.h"
 
 #include <stdlib.h>
-
-static void set_lane(contract *t, const char *name, ef_lane_kind kind, bool enabled,
-                     const char *types)
-{
-    ef_lane lane = {.name = str(name), .kind = kind, .enabled = enabled, .types = str(types)};
-
-    OK(ef_lane_set(t->journal, &lane, &t->err));
-}
-
-static void set_publish(contract *t, const char *type)
-{
-    ef_type published = {.name = str(type), .publish = true};
-
-    OK(ef_type_set(t->journal, &published, &t->err));
-}
-
-static size_t queued_in(contract *t, const char *lane)
-{
-    ef_outbox_query query = {.lane = str(lane), .any_tenant = true, .limit = 1000};
-    ef_row_list list = {0};
-    size_t count;
-
-    OK(ef_outbox_ls(t->journal, &query, &list, &t->err));
-    count = list.count;
-    ef_row_list_release(&list);
-    return count;
-}
 
 static size_t lane_count(contract *t)
 {
@@ -77,111 +50,6 @@ static taken take_due(contract *t, const char *lane, const ef_holding *held, siz
         found.positions = found.positions * 10 + batch.items[i].event->position;
     ef_taken_batch_release(&batch);
     return found;
-}
-
-/* --- lanes ------------------------------------------------------------------------------------ */
-
-CONTRACT(the_apply_lane_is_always_there)
-{
-    contract *t = *state;
-    ef_lane_list list = {0};
-    ef_lane bad = {.name = str("*"), .kind = EF_LANE_KIND_PUBLISHER, .enabled = true};
-
-    OK(ef_lane_ls(t->journal, &list, &t->err));
-    CHECK_INT(1, list.count);
-    CHECK_STR("*", list.items[0].name);
-    CHECK_INT(EF_LANE_KIND_APPLY, list.items[0].kind);
-    CHECK(list.items[0].enabled);
-    REFUSED(EF_BAD_INPUT, ef_lane_set(t->journal, &bad, &t->err));
-    bad = (ef_lane){.name = str("mail"), .kind = EF_LANE_KIND_APPLY, .enabled = true};
-    REFUSED(EF_BAD_INPUT, ef_lane_set(t->journal, &bad, &t->err));
-    ef_lane_list_release(&list);
-}
-
-CONTRACT(lanes_are_set_and_listed)
-{
-    contract *t = *state;
-    ef_lane_list list = {0};
-
-    set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, true, "order.*, cart.filled");
-    set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, false, "order.*");
-    set_lane(t, "orders", EF_LANE_KIND_PROJECTION, true, "");
-    OK(ef_lane_ls(t->journal, &list, &t->err));
-    CHECK_INT(3, list.count);
-    CHECK_STR("mail", list.items[1].name);
-    CHECK_INT(EF_LANE_KIND_PUBLISHER, list.items[1].kind);
-    CHECK(!list.items[1].enabled);
-    CHECK_STR("order.*", list.items[1].types);
-    CHECK_STR("orders", list.items[2].name);
-    ef_lane_list_release(&list);
-}
-
-CONTRACT(a_publisher_gets_the_types_that_are_published_and_match)
-{
-    contract *t = *state;
-
-    set_publish(t, "order.placed");
-    set_publish(t, "cart.filled");
-    set_lane(t, "all", EF_LANE_KIND_PUBLISHER, true, "");
-    set_lane(t, "orders", EF_LANE_KIND_PUBLISHER, true, "order.*,invoice.sent");
-    set_lane(t, "off", EF_LANE_KIND_PUBLISHER, false, "");
-    set_lane(t, "view", EF_LANE_KIND_PROJECTION, true, "");
-    append(t, "a", "order.placed");
-    append(t, "a", "order.secret");
-    append(t, "a", "cart.filled");
-    CHECK_INT(3, queued_in(t, "*"));
-    CHECK_INT(2, queued_in(t, "all"));
-    CHECK_INT(1, queued_in(t, "orders"));
-    CHECK_INT(0, queued_in(t, "off"));
-    CHECK_INT(0, queued_in(t, "view"));
-}
-
-/* Whoever takes it reads the canonical name, so that is the one that counts. */
-CONTRACT(an_event_of_an_alias_is_published_as_its_canonical_type)
-{
-    contract *t = *state;
-    ef_type alias = {.name = str("OrderPlaced"), .alias_of = str("order.placed")};
-
-    set_publish(t, "order.placed");
-    OK(ef_type_set(t->journal, &alias, &t->err));
-    set_lane(t, "orders", EF_LANE_KIND_PUBLISHER, true, "order.*");
-    append(t, "a", "OrderPlaced");
-    CHECK_INT(1, queued_in(t, "orders"));
-}
-
-CONTRACT(a_lane_is_queued_for_only_while_it_is_enabled)
-{
-    contract *t = *state;
-
-    set_publish(t, "t");
-    append(t, "a", "t");
-    set_lane(t, "p", EF_LANE_KIND_PUBLISHER, true, "");
-    append(t, "a", "t");
-    set_lane(t, "p", EF_LANE_KIND_PUBLISHER, false, "");
-    append(t, "a", "t");
-    CHECK_INT(1, queued_in(t, "p"));
-    CHECK_INT(3, queued_in(t, "*"));
-}
-
-CONTRACT(nothing_is_queued_with_the_outbox_off)
-{
-    contract *t = *state;
-
-    t->options.outbox_off = true;
-    reopen(t);
-    append(t, "a", "t");
-    CHECK_INT(0, summary(t).pending);
-}
-
-CONTRACT(a_duplicate_is_not_queued_again)
-{
-    contract *t = *state;
-    ef_new_event event = event_of("a", "t");
-
-    event.id = str("id-1");
-    append_event(t, event);
-    append_event(t, event);
-    CHECK_INT(1, queued_in(t, "*"));
 }
 
 /* --- taking and marking ----------------------------------------------------------------------- */
@@ -684,11 +552,6 @@ CONTRACT(the_outbox_survives_opening_again)
 }
 
 CONTRACT_MAIN(
-    CASE(the_apply_lane_is_always_there), CASE(lanes_are_set_and_listed),
-    CASE(a_publisher_gets_the_types_that_are_published_and_match),
-    CASE(an_event_of_an_alias_is_published_as_its_canonical_type),
-    CASE(a_lane_is_queued_for_only_while_it_is_enabled),
-    CASE(nothing_is_queued_with_the_outbox_off), CASE(a_duplicate_is_not_queued_again),
     CASE(rows_are_taken_in_the_order_of_positions_over_all_partitions_held),
     CASE(only_rows_of_partitions_held_are_taken), CASE(a_taken_row_carries_its_event),
     CASE(large_events_come_in_as_many_batches_as_they_need),
