@@ -23,6 +23,7 @@ static const kind kinds[] = {
 #endif
 #ifdef EF_HAVE_NATS
     {"nats://", ef__bus_nats_check, ef__bus_nats_open},
+    {"tls://", ef__bus_nats_check, ef__bus_nats_open},
 #endif
 };
 
@@ -40,7 +41,8 @@ static ef_status find_kind(ef_str url, const kind **out, ef_error *err)
             *out = &kinds[i];
             return EF_OK;
         }
-    if (begins(url, "http://") || begins(url, "https://") || begins(url, "nats://"))
+    if (begins(url, "http://") || begins(url, "https://") || begins(url, "nats://") ||
+        begins(url, "tls://"))
         return ef_fail(err, EF_UNSUPPORTED, "'%.*s': this build has no such sink", EF_STR_ARG(url));
     return ef_fail(err, EF_BAD_INPUT,
                    "'%.*s' is no address to publish to: file:PATH, https://HOST/PATH or "

@@ -40,7 +40,8 @@ static ef_publisher with_defaults(const ef_publisher *given)
     if (!p.retry_ms)
         p.retry_ms = RETRY_MS;
     if (!p.retain_ms)
-        p.retain_ms = begins(p.url, "nats:") ? NATS_RETAIN_MS : EF_RETAIN_NONE;
+        p.retain_ms =
+            begins(p.url, "nats:") || begins(p.url, "tls:") ? NATS_RETAIN_MS : EF_RETAIN_NONE;
     if (!p.timeout_ms)
         p.timeout_ms = EF__BUS_TIMEOUT_MS;
     if (!p.file_count)

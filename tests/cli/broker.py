@@ -2,23 +2,29 @@
 import json
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 import time
 
 
 class Broker:
-    """nats-server with JetStream in a folder, and a client of a few lines."""
+    """nats-server with JetStream in a folder, and a client of a few lines. `authority`: it speaks TLS, and wants
+    to be told a user ("me") and a password ("pw")."""
 
-    def __init__(self, folder):
-        self.folder, self.process = folder, None
+    def __init__(self, folder, authority=None):
+        self.folder, self.process, self.authority = folder, None, authority
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
 
     def start(self):
+        config = self.folder.with_suffix(".conf")
+        config.write_text("" if not self.authority else
+                          f'tls {{ cert_file: "{self.authority.cert}", key_file: "{self.authority.key}" }}\n'
+                          'authorization { user: me, password: pw }\n')
         self.process = subprocess.Popen(
-            ["nats-server", "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd",
+            ["nats-server", "-c", str(config), "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd",
              str(self.folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         end = time.monotonic() + 20
         while time.monotonic() < end:
@@ -33,13 +39,23 @@ class Broker:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def connect(self):
+        s = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        with s.makefile("rb", buffering=0) as greeting:
+            greeting.readline()
+        if self.authority:
+            context = ssl.create_default_context(cafile=self.authority.ca)
+            context.check_hostname = False
+            s = context.wrap_socket(s)
+        s.sendall(b'CONNECT {"verbose":false,"headers":true,"no_responders":true' +
+                  (b',"user":"me","pass":"pw"' if self.authority else b"") + b"}\r\n")
+        return s
+
     def ask(self, subject, question):
         body = json.dumps(question).encode() if question != {} else b""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as s:
+        with self.connect() as s:
             stream = s.makefile("rwb")
-            stream.readline()
-            stream.write(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
-                         b"SUB reply.here 1\r\n" +
+            stream.write(b"SUB reply.here 1\r\n" +
                          f"PUB {subject} reply.here {len(body)}\r\n".encode() + body + b"\r\n")
             stream.flush()
             while True:
@@ -69,11 +85,9 @@ class Broker:
 
     def publish(self, messages):
         """Each is a subject, a body and headers; all are acknowledged when this returns."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as s:
+        with self.connect() as s:
             stream = s.makefile("rwb")
-            stream.readline()
-            stream.write(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
-                         b"SUB acks.here 1\r\n")
+            stream.write(b"SUB acks.here 1\r\n")
             for subject, body, headers in messages:
                 body = body if isinstance(body, bytes) else json.dumps(body).encode()
                 head = ("NATS/1.0\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) +
@@ -101,17 +115,20 @@ class Broker:
             elif line[0] in ("HMSG", "-ERR"):
                 raise OSError(" ".join(line))
 
+    def last(self):
+        return self.ask("$JS.API.STREAM.INFO.EVENTS", {})["state"]["last_seq"]
+
     def messages(self):
-        last = self.ask("$JS.API.STREAM.INFO.EVENTS", {})["state"]["last_seq"]
         return [self.ask("$JS.API.STREAM.MSG.GET.EVENTS", {"seq": n})["message"]
-                for n in range(1, last + 1)]
+                for n in range(1, self.last() + 1)]
 
 
 class DeafProxy:
-    """Between a client and the broker: what acknowledges a message is lost on the way."""
+    """Between a client and the broker: what acknowledges a message is lost on the way. A client's word that it has
+    had one always is; the broker's, that it has stored one, for as long as `mute` says so."""
 
-    def __init__(self, port):
-        self.to, self.lost = port, 0
+    def __init__(self, port, mute=False):
+        self.to, self.lost, self.mute = port, 0, mute
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -129,11 +146,18 @@ class DeafProxy:
             threading.Thread(target=self.back, args=(server, client), daemon=True).start()
             threading.Thread(target=self.there, args=(client, server), daemon=True).start()
 
-    @staticmethod
-    def back(server, client):
+    def back(self, server, client):
+        lines = server.makefile("rb")
         try:
-            while data := server.recv(65536):
-                client.sendall(data)
+            while line := lines.readline():
+                words = line.split()
+                body = b""
+                if words and words[0] in (b"MSG", b"HMSG"):
+                    body = lines.read(int(words[-1]) + 2)
+                if self.mute and body.startswith(b'{"stream":'):
+                    self.lost += 1
+                else:
+                    client.sendall(line + body)
         except OSError:
             pass
         client.close()
@@ -153,3 +177,23 @@ class DeafProxy:
         except OSError:
             pass
         server.close()
+
+
+class Authority:
+    """A CA of one's own, and a certificate of it for `host`."""
+
+    def __init__(self, folder, host):
+        folder.mkdir()
+        self.ca, self.cert, self.key = (folder / name for name in ("ca.pem", "cert.pem", "key.pem"))
+        ca_key, request, names = folder / "ca.key", folder / "request", folder / "names"
+        names.write_text(f"subjectAltName={host}\n")
+        make = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+        self.openssl(*make, "-x509", "-days", "2", "-subj", "/CN=test", "-keyout", ca_key, "-out",
+                     self.ca)
+        self.openssl(*make, "-subj", "/CN=broker", "-keyout", self.key, "-out", request)
+        self.openssl("x509", "-req", "-days", "2", "-in", request, "-CA", self.ca, "-CAkey", ca_key,
+                     "-CAcreateserial", "-extfile", names, "-out", self.cert)
+
+    @staticmethod
+    def openssl(*words):
+        subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)

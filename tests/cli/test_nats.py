@@ -4,10 +4,12 @@ import json
 import os
 import shutil
 import signal
+import threading
 import time
 
-from broker import Broker
-from support import Case
+from broker import Authority, Broker, DeafProxy
+from receiver import Receiver
+from support import Case, interrupt
 
 
 class Nats(Case):
@@ -19,10 +21,10 @@ class Nats(Case):
         self.broker.start()
         self.addCleanup(lambda: self.broker.process.poll() is None and self.broker.kill())
 
-    def add(self, *words):
+    def add(self, *words, port=None):
         self.ok("publisher", "add", "bus", "--to",
-                f"nats://127.0.0.1:{self.broker.port}/events.{{type}}.{{stream}}", "--timeout",
-                "2s", *words)
+                f"nats://127.0.0.1:{port or self.broker.port}/events.{{type}}.{{stream}}",
+                "--timeout", "2s", *words)
 
     def send(self, streams, each):
         lines = "".join(json.dumps({"stream": f"s.{s}", "type": "sent", "data": {"n": n}}) + "\n"
@@ -32,25 +34,51 @@ class Nats(Case):
     def work(self):
         return self.ok("work", "--drain", "--no-leasing")
 
-    def wait_until_published(self):
-        end = time.monotonic() + 30
+    def waiting(self):
+        return sum(shown[k] for shown in self.ok("publisher", "ls", "-o", "json").json()
+                   for k in ("pending", "processing", "failed", "dead"))
+
+    def wait_until_published(self, work=True):
+        end = time.monotonic() + 40
         while time.monotonic() < end:
-            self.work()
-            shown = self.ok("publisher", "show", "bus", "-o", "json").json()
-            if shown["pending"] + shown["processing"] + shown["failed"] == 0:
+            if work:
+                self.work()
+            if self.waiting() == 0:
                 return
             time.sleep(0.2)
         self.fail("it is not published in time")
 
     def check(self, streams, each):
-        seen = {}
+        """Each event is there, in the order of its stream and, by its id, once."""
+        events = []
         for message in self.broker.messages():
             event = json.loads(base64.b64decode(message["data"]))
             self.assertEqual("events.sent.s%2E" + event["subject"][2:], message["subject"])
-            row = seen.setdefault(event["subject"], [])
-            if event["streamsequence"] not in row:
-                row.append(event["streamsequence"])
+            events.append(event)
+        self.assertEqual(streams * each, len(events))
+        self.check_inbox(events, streams, each)
+
+    def check_inbox(self, events, streams, each):
+        """What a receiver has that drops by its id what it has had: exactly all, in order."""
+        inbox, seen = set(), {}
+        for event in events:
+            if event["id"] not in inbox:
+                inbox.add(event["id"])
+                seen.setdefault(event["subject"], []).append(event["streamsequence"])
         self.assertEqual({f"s.{s}": list(range(1, each + 1)) for s in range(streams)}, seen)
+
+    def wait_for_messages(self, count):
+        end = time.monotonic() + 40
+        while self.broker.last() < count:
+            self.assertLess(time.monotonic(), end, "the broker gets no messages")
+            time.sleep(0.02)
+
+    def put_back(self, copy):
+        """The broker's store is as it was when it was copied."""
+        self.broker.kill()
+        shutil.rmtree(self.broker.folder)
+        os.rename(copy, self.broker.folder)
+        self.broker.start()
 
     def test_events_are_published_once_with_their_ids(self):
         self.broker.make_stream()
@@ -98,11 +126,95 @@ class Nats(Case):
         self.send(3, 10)
         self.wait_until_published()
         self.check(3, 20)
-        self.broker.kill()
-        shutil.rmtree(self.broker.folder)
-        os.rename(self.dir / "copy", self.broker.folder)
-        self.broker.start()
+        self.put_back(self.dir / "copy")
         self.assertLess(len(self.broker.messages()), 60)
         self.send(3, 1) # what is new shows that something is missing
         self.wait_until_published()
         self.check(3, 21)
+
+    def test_acknowledgements_that_are_lost_mark_nothing_and_double_nothing(self):
+        self.broker.make_stream()
+        proxy = DeafProxy(self.broker.port, mute=True)
+        self.addCleanup(proxy.close)
+        self.add("--timeout", "500ms", port=proxy.port)
+        self.send(4, 25)
+        self.work()
+        self.assertEqual(100, proxy.lost)
+        self.assertEqual(100, self.waiting()) # the stream has them all, and nobody was told
+        proxy.mute = False
+        self.wait_until_published()
+        self.check(4, 25)
+
+    def test_every_sink_has_all_of_it_while_the_broker_is_killed_and_put_back_under_load(self):
+        self.broker.make_stream()
+        self.add()
+        receiver = Receiver()
+        self.addCleanup(receiver.end)
+        self.ok("publisher", "add", "hook", "--to", receiver.url, "--allow-private")
+        self.ok("publisher", "add", "file", "--to", "file:out.ndjson")
+        worker = self.start("work", "--no-leasing", "--silent")
+        self.send(4, 10) # before the copy; 12 times 10 in all
+        self.wait_until_published(work=False)
+        self.broker.kill()
+        shutil.copytree(self.broker.folder, self.dir / "copy")
+        self.broker.start()
+        load = threading.Thread(target=lambda: [self.send(4, 10) for _ in range(10)])
+        load.start()
+        self.wait_for_messages(80)
+        self.broker.kill()
+        time.sleep(0.3)
+        self.broker.start()
+        worker.send_signal(signal.SIGKILL)
+        worker.communicate()
+        worker = self.start("work", "--no-leasing", "--silent")
+        self.wait_for_messages(160)
+        self.put_back(self.dir / "copy") # its sequence is at 40 again
+        load.join()
+        self.send(4, 10) # should all have been published before: what is new shows that it is gone
+        self.wait_until_published(work=False)
+        self.assertEqual(0, interrupt(worker).code)
+        self.check(4, 120)
+        self.check_inbox(receiver.events(), 4, 120)
+        lines = (self.dir / "out.ndjson").read_text().splitlines()
+        self.check_inbox([json.loads(line) for line in lines], 4, 120)
+
+
+class Secure(Case):
+    """TLS with an authority of one's own, and a password."""
+
+    def setUp(self):
+        super().setUp()
+        self.init()
+        self.ok("type", "set", "sent", "--publish", "yes")
+        self.write("secret", "me:pw\n")
+
+    def published(self, host, *words, authority=None, secret="secret"):
+        """How many of one event get to a broker whose certificate is for `host`."""
+        own = Authority(self.dir / "authority", host)
+        broker = Broker(self.dir / "broker", own)
+        broker.start()
+        self.addCleanup(lambda: broker.process.poll() is None and broker.kill())
+        broker.make_stream()
+        self.ok("publisher", "add", "bus", "--to",
+                f"tls://127.0.0.1:{broker.port}/events.x?ca={authority or own.ca}",
+                "--secret-file", secret, "--timeout", "2s", *words)
+        self.append("s", "sent")
+        said = self.ok("work", "--drain", "--no-leasing").err
+        return len(broker.messages()), said
+
+    def test_a_broker_that_shows_its_certificate_and_takes_the_password_is_published_to(self):
+        self.assertEqual(1, self.published("IP:127.0.0.1")[0])
+
+    def test_one_whose_certificate_is_for_another_host_is_not(self):
+        count, said = self.published("DNS:elsewhere.example")
+        self.assertEqual(0, count)
+        self.assertIn("sink is not at hand", said)
+
+    def test_one_whose_authority_nobody_knows_is_not(self):
+        stranger = Authority(self.dir / "stranger", "IP:127.0.0.1")
+        self.assertEqual(0, self.published("IP:127.0.0.1", authority=stranger.ca)[0])
+
+    def test_a_wrong_password_publishes_nothing_and_says_so(self):
+        count, said = self.published("IP:127.0.0.1", secret=self.write("wrong", "me:no"))
+        self.assertEqual(0, count)
+        self.assertIn("Authentication Violation", said)

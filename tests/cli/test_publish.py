@@ -2,78 +2,17 @@
 import base64
 import hashlib
 import hmac
-import http.server
 import json
 import signal
 import threading
 import time
 
+from receiver import Receiver
 from support import Case, interrupt
 
 KEYS = ["name", "url", "types", "partition_by", "retry_ms", "attempts_max", "retain_ms",
         "timeout_ms", "file_bytes", "file_count", "in_flight", "secret", "allow_private", "paused",
         "pending", "processing", "failed", "dead", "blocked", "kept"]
-
-
-class Receiver(http.server.ThreadingHTTPServer):
-    """Keeps what it is sent; `rule(body, headers)` says what it answers with."""
-    daemon_threads = True
-
-    def __init__(self, rule=lambda body, headers: 204):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.rule, self.got, self.tried, self.lock = rule, [], [], threading.Lock()
-        self.ended = threading.Event()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_address[1]}/hook"
-
-    def end(self):
-        self.ended.set()
-        self.shutdown()
-        self.server_close()
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *words):
-        pass
-
-    def do_POST(self):
-        server, body = self.server, self.rfile.read(int(self.headers["Content-Length"]))
-        event = json.loads(body)
-        with server.lock:
-            server.tried.append((event["subject"], event["streamsequence"]))
-        answer = server.rule(event, self.headers)
-        if answer == "hang":
-            server.ended.wait(20)
-            return
-        if answer == "redirect":
-            self.send_response(307)
-            self.send_header("Location", server.url)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        if answer == "endless":
-            with server.lock:
-                server.got.append((event, body, self.headers))
-            self.send_response(200)
-            self.end_headers()
-            try:
-                for _ in range(10000):
-                    self.wfile.write(b"x" * 4096)
-            except OSError:
-                pass
-            self.close_connection = True
-            return
-        if 200 <= answer < 300:
-            with server.lock:
-                server.got.append((event, body, self.headers))
-        self.send_response(answer)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
 
 
 class Publish(Case):
@@ -179,6 +118,45 @@ class Publish(Case):
 
     def written(self):
         return sum(path.stat().st_size for path in self.dir.glob("out.ndjson*"))
+
+    # --- sinks that hang ----------------------------------------------------------------------
+
+    def totals(self):
+        answer = self.ok("view", "query", "counts", "-o", "json").json()
+        return sum(view["data"]["n"] for view in answer["items"])
+
+    def test_sinks_that_hang_answer_slowly_or_endlessly_delay_nobody_else(self):
+        sinks = {answer: self.receiver(lambda event, _, answer=answer: answer)
+                 for answer in ("hang", "drip", "endless")}
+        for name, receiver in sinks.items():
+            self.ok("publisher", "add", name, "--to", receiver.url, "--allow-private", "--timeout",
+                    "30s", "--in-flight", "2")
+        self.add("file:out.ndjson")
+        self.ok("projection", "deploy",
+                self.write("counts.fold", "projection counts version 1\non sent\n  n += 1\n"))
+        worker = self.start("work", "--no-leasing", "--silent")
+        begun = time.monotonic()
+        while not (sinks["hang"].tried and sinks["drip"].tried) and time.monotonic() < begun + 20:
+            self.send(4, 5) # they have begun to hang, and what comes now comes behind that
+            time.sleep(0.1)
+        self.send(4, 25)
+        count = self.ok("publisher", "show", "hang", "-o", "json").json()
+        count = count["pending"] + count["processing"]
+        while time.monotonic() < begun + 25 and not (
+                (self.dir / "out.ndjson").exists() and len(self.lines()) == count and
+                self.totals() == count and len(sinks["endless"].events()) == count):
+            time.sleep(0.05)
+        self.assertLess(time.monotonic(), begun + 25, "somebody waited for a sink that hangs")
+        self.check_order(self.lines(), 4, count // 4)
+        self.check_order(sinks["endless"].events(), 4, count // 4)
+        for name in ("hang", "drip"):
+            shown = self.ok("publisher", "show", name, "-o", "json").json()
+            self.assertEqual((count, 0, 0), (shown["pending"] + shown["processing"],
+                                             shown["failed"], shown["dead"]), name)
+            self.assertLessEqual(len(sinks[name].tried), 2) # as many as --in-flight lets
+        begun = time.monotonic()
+        self.assertEqual(0, interrupt(worker).code)
+        self.assertLess(time.monotonic(), begun + 10, "a stop waited for a sink that hangs")
 
     # --- webhooks -----------------------------------------------------------------------------
 

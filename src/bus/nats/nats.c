@@ -11,7 +11,7 @@
  *
  * The library calls `on_ack` from a thread of its own: what it touches is under `lock`.
  */
-#include "../bus.h"
+#include "address.h"
 
 #include "../../base/cloudevent.h"
 #include "../../base/json.h"
@@ -24,8 +24,6 @@
 #include <nats/nats.h>
 
 #define BATCH_MAX 4000
-#define SUBJECT_MAX 512 /* as it is written in the address */
-#define MADE_MAX 2048   /* and with names in the place of {tenant}, {type}, {stream}, {key} */
 #define REPLY_BYTES (1024u * 1024)
 #define META_ARENA (1024u * 1024)
 #define HEADERS_BYTES 1024 /* they count in what a broker takes */
@@ -38,7 +36,7 @@ typedef struct sent {
 
 typedef struct nats_bus {
     ef__bus base; /* first, so that an ef__bus * is this */
-    char server[512], subject[SUBJECT_MAX];
+    ef__nats_address address;
     natsConnection *connection;
     jsCtx *stream;
     bool used;             /* something was published by `stream` */
@@ -51,101 +49,6 @@ typedef struct nats_bus {
     ef__bus_outcome *outcomes;
     ef__arena *arena;
 } nats_bus;
-
-/* --- the address: nats://HOST[:PORT]/SUBJECT -------------------------------------------------- */
-
-static const char *const names[] = {"{tenant}", "{type}", "{stream}", "{key}", NULL};
-
-static bool is_name_at(const char *at, size_t *out_len)
-{
-    for (size_t i = 0; names[i]; i++) {
-        *out_len = strlen(names[i]);
-        if (strncmp(at, names[i], *out_len) == 0)
-            return true;
-    }
-    return false;
-}
-
-static ef_status check_subject(const char *subject, ef_error *err)
-{
-    size_t len = strlen(subject), skip;
-
-    if (len == 0 || len >= SUBJECT_MAX || subject[0] == '.' || subject[len - 1] == '.' ||
-        strstr(subject, "..") || strncmp(subject, "$JS", 3) == 0)
-        return ef_fail(err, EF_BAD_INPUT, "'%s' is no subject to publish to", subject);
-    for (const char *c = subject; *c; c++) {
-        if (*c == '*' || *c == '>')
-            return ef_fail(err, EF_BAD_INPUT, "'%s': one publishes to a subject, not to a pattern",
-                           subject);
-        if (*c == '{') {
-            if (!is_name_at(c, &skip))
-                return ef_fail(err, EF_BAD_INPUT,
-                               "'%s': {tenant}, {type}, {stream} and {key} can be put in", subject);
-            c += skip - 1;
-        }
-    }
-    return EF_OK;
-}
-
-static ef_status take_address(const ef__bus_options *options, char *server, size_t server_size,
-                              char *subject, ef_error *err)
-{
-    ef_str url = options->url;
-    const char *slash = memchr(url.ptr + 7, '/', url.len - 7);
-    size_t server_len = slash ? (size_t)(slash - url.ptr) : url.len;
-
-    if (!slash || server_len == 7 || server_len >= server_size ||
-        url.len - server_len - 1 >= SUBJECT_MAX)
-        return ef_fail(err, EF_BAD_INPUT, "'%.*s': nats://HOST:PORT/SUBJECT is needed",
-                       EF_STR_ARG(url));
-    if (memchr(url.ptr, '@', server_len))
-        return ef_fail(err, EF_BAD_INPUT,
-                       "the address has a name or password in it, and addresses are shown to "
-                       "people: put USER:PASSWORD or a token into a file (--secret-file)");
-    (void)snprintf(server, server_size, "%.*s", (int)server_len, url.ptr);
-    (void)snprintf(subject, SUBJECT_MAX, "%.*s", (int)(url.len - server_len - 1), slash + 1);
-    return check_subject(subject, err);
-}
-
-ef_status ef__bus_nats_check(const ef__bus_options *options, ef_error *err)
-{
-    char server[512], subject[SUBJECT_MAX];
-
-    return take_address(options, server, sizeof server, subject, err);
-}
-
-/* A name as one token of a subject: what would be more than that, or not printable, as %XX. */
-static void add_token(ef__buf *out, ef_str name)
-{
-    for (size_t i = 0; i < name.len; i++) {
-        unsigned char c = (unsigned char)name.ptr[i];
-        if (c > ' ' && c < 0x7f && !strchr(".*>%", c))
-            ef__buf_add_char(out, (char)c);
-        else
-            ef__buf_printf(out, "%%%02X", c);
-    }
-    if (name.len == 0)
-        ef__buf_add_char(out, '_');
-}
-
-static bool make_subject(const nats_bus *n, const ef__bus_message *m, ef__buf *out)
-{
-    const ef_str values[] = {m->event->tenant, m->event->type, m->event->stream, m->key};
-    size_t len;
-
-    ef__buf_reset(out);
-    for (const char *c = n->subject; *c; c++) {
-        if (*c != '{' || !is_name_at(c, &len)) {
-            ef__buf_add_char(out, *c);
-            continue;
-        }
-        for (size_t i = 0; names[i]; i++)
-            if (strncmp(c, names[i], len) == 0 && strlen(names[i]) == len)
-                add_token(out, values[i]);
-        c += len - 1;
-    }
-    return !out->failed;
-}
 
 /* --- acknowledgements ------------------------------------------------------------------------- */
 
@@ -203,7 +106,7 @@ static void disconnect(nats_bus *n)
 
 static ef_status broker_fail(const nats_bus *n, natsStatus status, ef_error *err)
 {
-    return ef_fail(err, EF_BUSY, "%s: %s", n->server, natsStatus_GetText(status));
+    return ef_fail(err, EF_BUSY, "%s: %s", n->address.server, natsStatus_GetText(status));
 }
 
 static natsStatus set_credentials(const nats_bus *n, natsOptions *options)
@@ -224,6 +127,23 @@ static natsStatus set_credentials(const nats_bus *n, natsOptions *options)
     return s;
 }
 
+/* The certificate has to be of the host that the address names. */
+static natsStatus set_security(const nats_bus *n, natsOptions *options)
+{
+    const ef__nats_address *a = &n->address;
+    natsStatus s = NATS_OK;
+
+    if (a->tls)
+        s = natsOptions_SetSecure(options, true);
+    if (s == NATS_OK && a->tls)
+        s = natsOptions_SetExpectedHostname(options, a->host);
+    if (s == NATS_OK && a->ca[0])
+        s = natsOptions_LoadCATrustedCertificates(options, a->ca);
+    if (s == NATS_OK && a->creds[0])
+        s = natsOptions_SetUserCredentialsFromFiles(options, a->creds, NULL);
+    return s == NATS_OK ? set_credentials(n, options) : s;
+}
+
 static natsStatus open_connection(nats_bus *n)
 {
     natsOptions *options = NULL;
@@ -231,7 +151,7 @@ static natsStatus open_connection(nats_bus *n)
     natsStatus s = natsOptions_Create(&options);
 
     if (s == NATS_OK)
-        s = natsOptions_SetURL(options, n->server);
+        s = natsOptions_SetURL(options, n->address.server);
     if (s == NATS_OK)
         s = natsOptions_SetTimeout(options, n->base.options.timeout_ms);
     if (s == NATS_OK)
@@ -240,7 +160,7 @@ static natsStatus open_connection(nats_bus *n)
     if (s == NATS_OK)
         s = natsOptions_SetAllowReconnect(options, false);
     if (s == NATS_OK)
-        s = set_credentials(n, options);
+        s = set_security(n, options);
     if (s == NATS_OK)
         s = natsConnection_Connect(&n->connection, options);
     if (s == NATS_OK)
@@ -270,7 +190,7 @@ static ef_status ask(nats_bus *n, const char *subject, const char *question, ef_
 
     if (s != NATS_OK)
         return s == NATS_NO_RESPONDERS
-                   ? ef_fail(err, EF_BUSY, "%s: JetStream is not enabled", n->server)
+                   ? ef_fail(err, EF_BUSY, "%s: JetStream is not enabled", n->address.server)
                    : broker_fail(n, s, err);
     text = (ef_str){natsMsg_GetData(reply), (size_t)natsMsg_GetDataLength(reply)};
     kept = ef__arena_copy(arena, text);
@@ -278,12 +198,13 @@ static ef_status ask(nats_bus *n, const char *subject, const char *question, ef_
     if (!kept.ptr)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out");
     st = ef__json_parse(kept, REPLY_BYTES, arena, out, err);
-    return st == EF_OK ? st : ef_fail(err, EF_BUSY, "%s answers what is no JSON", n->server);
+    return st == EF_OK ? st
+                       : ef_fail(err, EF_BUSY, "%s answers what is no JSON", n->address.server);
 }
 
 static ef_status find_stream(nats_bus *n, const char *subject, ef__arena *arena, ef_error *err)
 {
-    char question[MADE_MAX + 32];
+    char question[EF__NATS_MADE_MAX + 32];
     ef__json *answer = NULL;
     const ef__json *streams;
     ef_status st;
@@ -295,8 +216,8 @@ static ef_status find_stream(nats_bus *n, const char *subject, ef__arena *arena,
     streams = ef__json_get(answer, "streams");
     if (!streams || !streams->first || streams->first->kind != EF__JSON_STRING ||
         streams->first->text.len >= sizeof n->stream_name)
-        return ef_fail(err, EF_BUSY, "%s: no stream takes subject %s: make one first", n->server,
-                       subject);
+        return ef_fail(err, EF_BUSY, "%s: no stream takes subject %s: make one first",
+                       n->address.server, subject);
     (void)snprintf(n->stream_name, sizeof n->stream_name, "%.*s", EF_STR_ARG(streams->first->text));
     return EF_OK;
 }
@@ -315,7 +236,8 @@ static ef_status read_last_seq(nats_bus *n, ef__arena *arena, uint64_t *out, ef_
         return st;
     last = ef__json_get(ef__json_get(answer, "state"), "last_seq");
     if (!last || ef__json_int64(last, &number) != 0 || number < 0)
-        return ef_fail(err, EF_BUSY, "%s says nothing of stream %s", n->server, n->stream_name);
+        return ef_fail(err, EF_BUSY, "%s says nothing of stream %s", n->address.server,
+                       n->stream_name);
     *out = (uint64_t)number;
     return EF_OK;
 }
@@ -417,7 +339,7 @@ static ef_status make_message(call *c, size_t i, natsMsg **out, ef_error *err)
 
     *out = NULL;
     ef__buf_reset(&c->line);
-    if (!make_subject(c->bus, m, &c->subject) || !ef__bus_write(&c->line, m) ||
+    if (!ef__nats_subject(&c->bus->address, m, &c->subject) || !ef__bus_write(&c->line, m) ||
         !make_id(m->event, &c->id))
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while publishing");
     if ((int64_t)(c->line.len + c->id.len) + HEADERS_BYTES > most) {
@@ -523,10 +445,10 @@ static ef_status nats_deliver(ef__bus *bus, const ef__bus_message *messages, siz
               .count = count,
               .outcomes = outcomes,
               .arena = arena,
-              .subject = EF__BUF_INIT(MADE_MAX),
+              .subject = EF__BUF_INIT(EF__NATS_MADE_MAX),
               .line = EF__BUF_INIT(EF__BUS_LINE_MAX),
               .id = EF__BUF_INIT(4096)};
-    ef_status st = make_subject(n, &messages[0], &c.subject)
+    ef_status st = ef__nats_subject(&n->address, &messages[0], &c.subject)
                        ? get_ready(n, c.subject.ptr, arena, err)
                        : ef_fail(err, EF_NO_MEMORY, "memory ran out while publishing");
 
@@ -591,7 +513,7 @@ ef_status ef__bus_nats_open(const ef__bus_options *options, ef__bus **out, ef_er
     (void)pthread_mutex_init(&n->lock, NULL);
     st = ef__bus_init(&n->base, &nats_ops, options, err);
     if (st == EF_OK)
-        st = take_address(options, n->server, sizeof n->server, n->subject, err);
+        st = ef__nats_address_take(options->url, &n->address, err);
     if (st != EF_OK) {
         nats_close(&n->base);
         return st;

@@ -1,0 +1,173 @@
+/*
+ * address.c - see address.h.
+ */
+#include "address.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- taking it apart -------------------------------------------------------------------------- */
+
+static const char *const names[] = {"{tenant}", "{type}", "{stream}", "{key}", NULL};
+
+static bool is_name_at(const char *at, size_t *out_len)
+{
+    for (size_t i = 0; names[i]; i++) {
+        *out_len = strlen(names[i]);
+        if (strncmp(at, names[i], *out_len) == 0)
+            return true;
+    }
+    return false;
+}
+
+static ef_status check_subject(const char *subject, ef_error *err)
+{
+    size_t len = strlen(subject), skip;
+
+    if (len == 0 || len >= EF__NATS_SUBJECT_MAX || subject[0] == '.' || subject[len - 1] == '.' ||
+        strstr(subject, "..") || strncmp(subject, "$JS", 3) == 0)
+        return ef_fail(err, EF_BAD_INPUT, "'%s' is no subject to publish to", subject);
+    for (const char *c = subject; *c; c++) {
+        if (*c == '*' || *c == '>')
+            return ef_fail(err, EF_BAD_INPUT, "'%s': one publishes to a subject, not to a pattern",
+                           subject);
+        if (*c == '{') {
+            if (!is_name_at(c, &skip))
+                return ef_fail(err, EF_BAD_INPUT,
+                               "'%s': {tenant}, {type}, {stream} and {key} can be put in", subject);
+            c += skip - 1;
+        }
+    }
+    return EF_OK;
+}
+
+static ef_status take_server(ef_str server, ef__nats_address *out, ef_error *err)
+{
+    size_t scheme = out->tls ? 6 : 7; /* tls:// or nats:// */
+    const char *host = server.ptr + scheme;
+    size_t len = server.len - scheme, host_len = len;
+
+    if (memchr(server.ptr, '@', server.len))
+        return ef_fail(err, EF_BAD_INPUT,
+                       "the address has a name or password in it, and addresses are shown to "
+                       "people: put USER:PASSWORD or a token into a file (--secret-file)");
+    if (len && host[0] == '[') { /* of the new kind of addresses, with colons of its own */
+        const char *end = memchr(host, ']', len);
+        host++;
+        host_len = end ? (size_t)(end - host) : 0;
+    } else {
+        const char *colon = memchr(host, ':', len);
+        host_len = colon ? (size_t)(colon - host) : len;
+    }
+    if (host_len == 0 || host_len >= sizeof out->host || server.len >= sizeof out->server)
+        return ef_fail(err, EF_BAD_INPUT, "'%.*s' names no broker: nats://HOST:PORT is needed",
+                       EF_STR_ARG(server));
+    (void)snprintf(out->server, sizeof out->server, "%.*s", EF_STR_ARG(server));
+    (void)snprintf(out->host, sizeof out->host, "%.*s", (int)host_len, host);
+    return EF_OK;
+}
+
+/* A worker may run anywhere: a path means the same everywhere. */
+static ef_status take_file(ef_str key, ef_str value, char out[PATH_MAX], ef_error *err)
+{
+    if (value.len < 2 || value.len >= PATH_MAX || value.ptr[0] != '/')
+        return ef_fail(err, EF_BAD_INPUT, "%.*s is '%.*s': the whole path of a file is needed",
+                       EF_STR_ARG(key), EF_STR_ARG(value));
+    (void)snprintf(out, PATH_MAX, "%.*s", EF_STR_ARG(value));
+    return EF_OK;
+}
+
+static ef_status take_pair(ef_str key, ef_str value, ef__nats_address *out, ef_error *err)
+{
+    if (ef_str_equal(key, EF_STR("creds")))
+        return take_file(key, value, out->creds, err);
+    if (!ef_str_equal(key, EF_STR("ca")))
+        return ef_fail(err, EF_BAD_INPUT, "a NATS address has no '%.*s'; it has ca and creds",
+                       EF_STR_ARG(key));
+    if (!out->tls)
+        return ef_fail(err, EF_BAD_INPUT, "ca is for TLS: tls://HOST:PORT/SUBJECT?ca=FILE");
+    return take_file(key, value, out->ca, err);
+}
+
+static ef_status take_query(ef_str query, ef__nats_address *out, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    while (st == EF_OK && query.len) {
+        const char *end = memchr(query.ptr, '&', query.len);
+        size_t len = end ? (size_t)(end - query.ptr) : query.len;
+        const char *is = memchr(query.ptr, '=', len);
+        size_t key = is ? (size_t)(is - query.ptr) : len;
+        ef_str value = {query.ptr + key + 1, is ? len - key - 1 : 0};
+        st = take_pair((ef_str){query.ptr, key}, value, out, err);
+        len += end != NULL;
+        query = (ef_str){query.ptr + len, query.len - len};
+    }
+    return st;
+}
+
+ef_status ef__nats_address_take(ef_str url, ef__nats_address *out, ef_error *err)
+{
+    const char *query = memchr(url.ptr, '?', url.len);
+    size_t len = query ? (size_t)(query - url.ptr) : url.len, scheme;
+    const char *slash;
+    ef_status st;
+
+    *out = (ef__nats_address){.tls = url.ptr[0] == 't'};
+    scheme = out->tls ? 6 : 7;
+    slash = len > scheme ? memchr(url.ptr + scheme, '/', len - scheme) : NULL;
+    if (!slash || (size_t)(url.ptr + len - slash) > EF__NATS_SUBJECT_MAX)
+        return ef_fail(err, EF_BAD_INPUT, "'%.*s': nats://HOST:PORT/SUBJECT is needed",
+                       EF_STR_ARG(url));
+    st = take_server((ef_str){url.ptr, (size_t)(slash - url.ptr)}, out, err);
+    if (st != EF_OK)
+        return st;
+    (void)snprintf(out->subject, sizeof out->subject, "%.*s", (int)(url.ptr + len - slash - 1),
+                   slash + 1);
+    st = check_subject(out->subject, err);
+    if (st == EF_OK && query)
+        st = take_query((ef_str){query + 1, url.len - len - 1}, out, err);
+    return st;
+}
+
+ef_status ef__bus_nats_check(const ef__bus_options *options, ef_error *err)
+{
+    ef__nats_address address;
+
+    return ef__nats_address_take(options->url, &address, err);
+}
+
+/* --- the subject ------------------------------------------------------------------------------ */
+
+/* A name as one token of a subject: what would be more than that, or not printable, as %XX. */
+static void add_token(ef__buf *out, ef_str name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char c = (unsigned char)name.ptr[i];
+        if (c > ' ' && c < 0x7f && !strchr(".*>%", c))
+            ef__buf_add_char(out, (char)c);
+        else
+            ef__buf_printf(out, "%%%02X", c);
+    }
+    if (name.len == 0)
+        ef__buf_add_char(out, '_');
+}
+
+bool ef__nats_subject(const ef__nats_address *a, const ef__bus_message *m, ef__buf *out)
+{
+    const ef_str values[] = {m->event->tenant, m->event->type, m->event->stream, m->key};
+    size_t len;
+
+    ef__buf_reset(out);
+    for (const char *c = a->subject; *c; c++) {
+        if (*c != '{' || !is_name_at(c, &len)) {
+            ef__buf_add_char(out, *c);
+            continue;
+        }
+        for (size_t i = 0; names[i]; i++)
+            if (strncmp(c, names[i], len) == 0 && strlen(names[i]) == len)
+                add_token(out, values[i]);
+        c += len - 1;
+    }
+    return !out->failed;
+}
