@@ -86,7 +86,8 @@ typedef struct ef_taken {
     ef_str lane;
     int32_t partition;
     int32_t attempts; /* failures so far */
-    bool suspect;     /* it was in hand when an earlier owner vanished */
+    bool suspect;     /* it was in hand when an earlier owner vanished; never of publishers, whose
+                       * rows come in the order of positions whatever happened to them before */
     bool skip;        /* an operator skipped it: move on without applying */
     bool follows;     /* take_due: it waits behind the item before it */
     bool waits;       /* take, publishers: its stream has an exception before it in the lane */

@@ -70,7 +70,6 @@ struct ef__bus_ops {
     const char *name;
     size_t batch_max; /* messages of one call */
     bool grouped;     /* it looks at the groups */
-    bool whole;       /* one worker at a time delivers to it */
     /*
      * Deliver messages; `outcomes` begin as WAITING. Anything but EF_OK: the sink is not at hand,
      * and the call may be made again after a while; outcomes hold all the same. `now_us` is the

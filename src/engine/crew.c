@@ -7,6 +7,10 @@
  * at the next beat, and a beat is never less than RETRY_MS after the one before it. While something
  * changes hands the next beat comes after WANT_MS: what was given back should not lie idle, and who
  * takes partitions may not be the only one who has just come.
+ *
+ * A publisher is one worker's. Where the number of partitions has changed, events of a stream are
+ * queued in two of them, and a sink has no watermark by which it would know that one is early.
+ * Whoever has all of them takes rows in the order of positions, wherever they are.
  */
 #include "crew.h"
 
@@ -25,6 +29,7 @@
 #define PURGE_MS 300000      /* stale workers are looked for this often, over all processes … */
 #define PURGE_OLDER_MS 60000 /* … and go when their heartbeat has been over for this long */
 #define SINGLE_WORKER "single worker"
+#define PUBLISHER_PLACES 64 /* publishers are spread over these, and they over the workers */
 
 static int64_t mono_us(const ef__crew *crew)
 {
@@ -114,6 +119,15 @@ static int64_t patience_us(const ef_worker *worker)
     return (worker->heartbeat_until_us - worker->updated_us) / 2;
 }
 
+/* Of a publisher's partitions: all, if its place is among those that this worker should have. */
+static ef__partition_set all_or_none(const ef__crew *crew, const ef__partition_set *places)
+{
+    int32_t place = ef__partition_of(EF_STR(""), crew->lane, PUBLISHER_PLACES);
+
+    return ef__partition_set_has(places, place) ? ef__placement_share(0, 1, crew->partitions)
+                                                : (ef__partition_set){{0}};
+}
+
 /* One that is late is dead for us, however often its leases have changed hands since: so they pass
  * on when they run out, and do not come and go while its heartbeat is still shown. */
 static ef_status share_partitions(ef__crew *crew, const ef_worker_list *list, beat *b,
@@ -132,10 +146,10 @@ static ef_status share_partitions(ef__crew *crew, const ef_worker_list *list, be
         live[others++] = other->id;
         note_end(b, other->updated_us + patience_us(other) - now_us);
     }
-    b->targets =
-        ef__placement_targets(live, (size_t)others, self, crew->whole ? 1 : crew->partitions);
-    if (crew->whole && ef__partition_set_has(&b->targets, 0))
-        b->targets = ef__placement_share(0, 1, crew->partitions);
+    b->targets = ef__placement_targets(live, (size_t)others, self,
+                                       is_publishers(crew) ? PUBLISHER_PLACES : crew->partitions);
+    if (is_publishers(crew))
+        b->targets = all_or_none(crew, &b->targets);
     crew->active_workers = others + 1;
     free(live);
     return EF_OK;
@@ -387,7 +401,7 @@ size_t ef__crew_holdings(const ef__crew *crew, ef_holding *out)
     for (int32_t p = 0; p < crew->partitions; p++)
         if (crew->holds[p].token && now_us < crew->holds[p].until_us)
             out[count++] = (ef_holding){.partition = p, .token = crew->holds[p].token};
-    return count;
+    return is_publishers(crew) && count < (size_t)crew->partitions ? 0 : count;
 }
 
 /* --- between beats ---------------------------------------------------------------------------- */

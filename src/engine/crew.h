@@ -28,8 +28,7 @@ typedef struct ef__hold {
 typedef struct ef__crew {
     ef_engine *engine;
     ef_str lane;        /* "": partitions of the apply lanes; or of this publisher's, which has no
-                         * heartbeat of its own and shares as the worker's is heard */
-    bool whole;         /* all partitions are one worker's */
+                         * heartbeat of its own: they are all one worker's, or nobody's */
     int32_t partitions; /* as of the last beat */
     ef__hold *holds;    /* one a partition; those beyond the count are not held */
     int32_t hold_count; /* the highest count so far */
@@ -54,7 +53,7 @@ ef_status ef__crew_open(ef__crew *crew, ef_error *err);
 ef_status ef__crew_step(ef__crew *crew, const ef_work_options *options, ef_tick *tick,
                         ef_error *err);
 
-/* What is held now, in `out` (room for crew.partitions); how many. */
+/* What is held now, in `out` (room for crew.partitions); how many. Of a publisher all, or none. */
 size_t ef__crew_holdings(const ef__crew *crew, ef_holding *out);
 
 /*

@@ -69,6 +69,9 @@ typedef struct ef__rest {
     int64_t since_us; /* … which was then; of the clock that never jumps. 0: it has yet to begin */
 } ef__rest;
 
+struct ef__bus;
+struct ef__bus_options;
+
 struct ef_engine {
     ef_engine_options options; /* clock filled in */
     ef_journal *journal;
@@ -106,6 +109,8 @@ struct ef_engine {
     pthread_mutex_t publishing; /* of … */
     struct ef__publishing *publishers; /* … the publishers, by name (publish.h), and … */
     ef_work_options publish_options;   /* … what their threads work by */
+    ef_status (*sink_open)(const struct ef__bus_options *options, struct ef__bus **out,
+                           ef_error *err); /* ef__bus_open; tests have sinks of their own */
     bool ghost;        /* a shadow's: it leaves nothing in the journal, not even a lease */
     bool careful;      /* some of what a process that ended had in hand is still to be tried */
     int64_t failed_us; /* monotonic: when a batch last failed as a whole; 0: never */

@@ -126,11 +126,8 @@ static ef_status open_bus(ef__publishing *p, ef_str progress, ef_error *err)
     options.clock = p->engine->options.clock;
     options.log = p->engine->options.log;
     if (st == EF_OK)
-        st = ef__bus_open(&options, &p->bus, err);
+        st = p->engine->sink_open(&options, &p->bus, err);
     explicit_bzero(secret, sizeof secret);
-    if (st == EF_OK)
-        p->crew.whole =
-            p->bus->ops->whole || !ef_str_equal(p->definition.partition_by, EF_STR("stream"));
     return st;
 }
 
@@ -468,8 +465,8 @@ static ef_status step_queued(pass *s, size_t usual, ef_tick *tick, ef_error *err
         st = settle_queued(s, err);
     if (st != EF_OK)
         return st;
-    if (s->taken.items[0].suspect || s->published < (int64_t)s->message_count)
-        s->taken.more = true; /* the rest of what a process left in hand, or was not tried */
+    if (s->published < (int64_t)s->message_count)
+        s->taken.more = true; /* what was not tried */
     adapt(s);
     finish(s, tick);
     return EF_OK;

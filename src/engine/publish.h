@@ -10,7 +10,7 @@
  * Nothing is marked that was not delivered, so a crash between the two delivers it again. Order is
  * by stream: rows whose stream has an exception are filed behind it, and exceptions go out in their
  * order. Each publisher has leases, a sink, a budget and a health of its own; a thread of its own
- * too where a supervisor keeps them (publish_threads.c), so one that hangs delays nobody.
+ * too where a supervisor keeps them (publish_list.c), so one that hangs delays nobody.
  */
 #ifndef EF_ENGINE_PUBLISH_H
 #define EF_ENGINE_PUBLISH_H

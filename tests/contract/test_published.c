@@ -300,6 +300,31 @@ CONTRACT(a_lane_with_rows_is_dropped_only_when_they_may_go)
     ef_lane_list_release(&list);
 }
 
+/* Nobody suspects a message of having ended a process; and by partition they would be reordered
+ * where the number of partitions has changed, for a stream is in two then. */
+CONTRACT(what_a_vanished_owner_had_in_hand_comes_again_in_the_order_of_positions)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    char name[8] = "s0";
+
+    start(t, 0, held);
+    for (int i = 0; i < 8; i++, name[1]++)
+        append(t, name, "sent");
+    OK(ef_outbox_take(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
+    pass_time(t, 11 * SECOND);
+    for (int32_t p = 0; p < PARTITIONS; p++)
+        held[p].token = acquire_publisher(t, LANE, p, "another");
+    OK(ef_outbox_take(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
+    CHECK_INT(8, batch.count);
+    for (size_t i = 0; i < batch.count; i++) {
+        CHECK_INT((int64_t)i + 1, batch.items[i].event->position);
+        CHECK(!batch.items[i].suspect);
+    }
+    ef_taken_batch_release(&batch);
+}
+
 CONTRACT_MAIN(CASE(settings_are_kept_and_notes_outlive_a_change_of_them),
               CASE(what_is_no_publishers_is_refused),
               CASE(what_is_queued_behind_an_exception_of_its_stream_is_known),
@@ -308,4 +333,5 @@ CONTRACT_MAIN(CASE(settings_are_kept_and_notes_outlive_a_change_of_them),
               CASE(what_was_skipped_was_not_published),
               CASE(it_is_purged_when_its_time_is_over_in_steps),
               CASE(it_is_handed_back_in_order_and_what_is_new_waits_behind_it),
+              CASE(what_a_vanished_owner_had_in_hand_comes_again_in_the_order_of_positions),
               CASE(a_lane_with_rows_is_dropped_only_when_they_may_go))

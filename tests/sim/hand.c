@@ -5,6 +5,7 @@
  */
 #include "sim.h"
 
+#include "../../src/engine/publish.h"
 #include "../../src/engine/run.h"
 
 static int64_t hand_wall_us(void *context)
@@ -49,8 +50,10 @@ void hand_open(hand *h)
                                                              : EF_MODE_OUTBOX_APPLY_ONLY,
                                                  .clock = &h->clock},
                             &h->views.base, &h->engine, &err);
-    if (h->engine)
+    if (h->engine) {
         h->engine->cursor_batch = 4 * s->batch;
+        h->engine->sink_open = mail_open;
+    }
     hand_leave(h, "open", st, &err);
 }
 
@@ -121,7 +124,9 @@ static ef_status work(hand *h, ef_tick *tick, ef_error *err)
     st = ef__queue_watch(h->engine, &options, tick, err);
     if (st == EF_OK)
         st = ef__cursor_work(h->engine, &options, tick, err);
-    return st == EF_OK ? ef__run_work(h->engine, &options, tick, err) : st;
+    if (st == EF_OK)
+        st = ef__run_work(h->engine, &options, tick, err);
+    return st == EF_OK && h->sim->publishes ? ef__publish_work(h->engine, &options, tick, err) : st;
 }
 
 void hand_tick(hand *h)

@@ -192,6 +192,8 @@ void look_at_rows(sim *s, const sim_deed *deed, bool append)
             oracle_wrong(&s->oracle, "there is a row of position %" PRId64, row->position);
             break;
         }
+        if (s->publishes && mail_is_of(row->lane))
+            continue;
         out->at[lane_of(s, row->lane)][row->position] =
             (look_row){.there = true,
                        .status = row->status == EF_ROW_PENDING      ? LOOK_PENDING
@@ -205,6 +207,8 @@ void look_at_rows(sim *s, const sim_deed *deed, bool append)
     }
     if (st != EF_OK)
         oracle_wrong(&s->oracle, "the outbox cannot be looked at");
+    else if (s->publishes && !sim_failed(s))
+        mail_look(s, &list);
     ef_row_list_release(&list);
     oracle_rows(&s->oracle, out, deed, append);
 }

@@ -20,7 +20,7 @@
 
 enum {
     LOOK_GENERATIONS = 24,
-    LOOK_ROWS = SIM_EVENTS * (RULE_NAMES + 1),
+    LOOK_ROWS = SIM_EVENTS * (RULE_NAMES + 2), /* a publisher has a lane, too: mail.c */
     LOOK_LEASES = 64,
     LOOK_LANES = RULE_NAMES + 1, /* 0 is "*", then the projections' */
     ORACLE_FENCES = 40,

@@ -19,6 +19,8 @@ static const char *const CHEATS[CHEAT_COUNT] = {
     [CHEAT_EARLY_JOIN] = "early-join",
     [CHEAT_LOSE_EVENT] = "lose-event",
     [CHEAT_LOSE_ROW] = "lose-row",
+    [CHEAT_LOSE_MESSAGE] = "lose-message",
+    [CHEAT_SWAP_MESSAGES] = "swap-messages",
 };
 
 const char *cheat_name(sim_cheat cheat)

@@ -266,7 +266,9 @@ static ef_status proxy_mark(ef_journal *journal, ef_str lane, const ef_holding *
     a.refused = st != EF_OK;
     sim_note(h->sim, "  %s mark of lane %.*s, %zu exceptions: %s", h->name, EF_STR_ARG(lane),
              exception_count, ef_status_name(st));
-    if (st == EF_OK)
+    if (st == EF_OK && mail_is_of(lane))
+        mail_marked(h->sim, h->name, held, held_count);
+    else if (st == EF_OK)
         oracle_marked(&h->sim->oracle, &a, h->sim->wall_us);
     if (st == EF_OK && held_count == 0)
         look_at_filed(h->sim, exceptions, exception_count, h->turn);

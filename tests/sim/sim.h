@@ -48,6 +48,8 @@ typedef enum sim_cheat {
     CHEAT_EARLY_JOIN,      /* a tenant is called level when it is not */
     CHEAT_LOSE_EVENT,      /* a batch of the journal without its first event */
     CHEAT_LOSE_ROW,        /* an append without its rows */
+    CHEAT_LOSE_MESSAGE,    /* a sink says that it has what it has not */
+    CHEAT_SWAP_MESSAGES,   /* a sink goes on behind a message that failed */
     CHEAT_COUNT
 } sim_cheat;
 
@@ -123,6 +125,12 @@ typedef struct sim {
     int version[RULE_NAMES];    /* the last one that was deployed */
     sim_rule rules[RULE_NAMES]; /* its rule */
     int depth, step, turns;
+    bool publishes; /* there is a publisher (mail.c), … */
+    struct {
+        int fail_permille;
+        bool delivered[SIM_EVENTS + 1]; /* … which has delivered these positions at least once, … */
+        int waiting;                    /* … and so many wait for it */
+    } mail;
     oracle oracle;
     struct {
         look_views views;
@@ -178,5 +186,17 @@ void look_at_filed(sim *s, const ef_exception *rows, size_t count, int turn);
 /* An act that was noted: which events a version passes. */
 void look_at_act(sim *s, const ef_act *act);
 void look_at_leases(sim *s, const sim_deed *deed);
+
+/* --- mail.c: a publisher, in worlds that have one. */
+struct ef__bus;
+struct ef__bus_options;
+void mail_begin(sim *s);
+bool mail_is_of(ef_str lane);
+ef_status mail_open(const struct ef__bus_options *options, struct ef__bus **out, ef_error *err);
+/* The rows as they are now. */
+void mail_look(sim *s, const ef_row_list *rows);
+/* A mark of its lane was let in. */
+void mail_marked(sim *s, const char *who, const ef_holding *held, size_t count);
+bool mail_settled(const sim *s, char *why, size_t size);
 
 #endif

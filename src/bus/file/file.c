@@ -335,7 +335,6 @@ static void file_close(ef__bus *bus)
 static const ef__bus_ops file_ops = {
     .name = "file",
     .batch_max = 10000,
-    .whole = true,
     .deliver = file_deliver,
     .close = file_close,
 };

@@ -295,7 +295,7 @@ static ef_status take_queued(mem_taking *t, size_t lane_index, ef_error *err)
         rows += part->count - part->first;
     }
     st = taking_ready(t, rows, err);
-    if (st == EF_OK)
+    if (st == EF_OK && lane->kind != EF_LANE_KIND_PUBLISHER)
         st = take_suspects(t, lane_index, err);
     if (st != EF_OK || t->out->count)
         return st;

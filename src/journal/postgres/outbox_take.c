@@ -308,7 +308,7 @@ static ef_status take_queued(taking *t, ef__pg_conn *conn, ef_error *err)
         st = pg_marks_take(conn, &t->map, t->marks, err);
     if (st == EF_OK)
         st = take_rows(t, conn, bounded, &rows, err);
-    if (st == EF_OK && any_suspect(t))
+    if (st == EF_OK && t->lane.kind != EF_LANE_KIND_PUBLISHER && any_suspect(t))
         st = take_suspects(t, conn, err);
     if (st == EF_OK && t->out->count == 0)
         st = fill_batch(t, rows, t->limit, false, err);

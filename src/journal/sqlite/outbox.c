@@ -226,7 +226,7 @@ static ef_status find_queued(taking *t, ef_str lane, ef_error *err)
     int64_t lowest;
     ef_status st = load_marks(t, &lowest, err);
 
-    if (st == EF_OK)
+    if (st == EF_OK && t->lane.kind != EF_LANE_KIND_PUBLISHER)
         st = find_suspects(t, lane, err);
     if (st != EF_OK || t->pick_count)
         return st;
