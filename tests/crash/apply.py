@@ -28,11 +28,18 @@ FIRST, MORE = Workload(60, 9, 20, 1, 20), Workload(120, 9, 20, 2, 20)
 
 class Scenario:
     """`victim` is run on a copy of `prepared` and killed; it and `rest` are then run to the end."""
+    calls, files = MUTATING, ALL_FILES  # where it is killed
 
     def __init__(self, prepared, oracle, victim, rest=(), always=()):
         self.prepared, self.oracle, self.victim, self.rest = prepared, oracle, victim, rest
         self.always = always  # calls that are met whole even where the others are sampled
         self.end = None  # what a run leaves that nobody killed
+
+    def clone(self, directory):
+        return self.prepared.clone(directory)
+
+    def look(self, place):
+        apply_oracle.look(place.database)
 
     def finish(self, place):
         for verb in (self.victim, *self.rest):
@@ -45,18 +52,18 @@ class Scenario:
 def kill_at(scenario, directory, call, number, again):
     """One kill (and another while it recovers, where `again` is above 0), and what is left of it.
     Says whether the point was met."""
-    place, inject = scenario.prepared.clone(directory), "%s:signal=SIGKILL:when=%d"
+    place, inject = scenario.clone(directory), "%s:signal=SIGKILL:when=%d"
     done = place.run(*scenario.victim, before=strace(place, call, inject % (call, number),
-                                                     files=ALL_FILES))
+                                                     files=scenario.files))
     killed = done.returncode == -signal.SIGKILL
     need(killed or done.returncode == 0, "the worker ended with %d: %s%s", done.returncode,
          done.stdout[-300:], done.stderr[-1500:])
     scenario.oracle.copy().check(place.database, Ledger(place.ledger))
-    apply_oracle.look(place.database)
+    scenario.look(place)
     if again:
         place.run(*scenario.victim, before=strace(place, "pwrite64", inject % ("pwrite64", again),
-                                                  files=ALL_FILES))
-        apply_oracle.look(place.database)
+                                                  files=scenario.files))
+        scenario.look(place)
     found = scenario.finish(place)
     need(found == scenario.end, "it ended otherwise than without a kill: %s",
          difference(found, scenario.end))
@@ -78,8 +85,8 @@ def difference(found, wanted, where="end"):
 
 def sweep(scenario, root, most, seed, until):
     """`until`: points that are not begun by then (on the monotonic clock) are left out."""
-    trial = scenario.prepared.clone(os.path.join(root, "count"))
-    counts = count_calls(trial, MUTATING, *scenario.victim, files=ALL_FILES)
+    trial = scenario.clone(os.path.join(root, "count"))
+    counts = count_calls(trial, scenario.calls, *scenario.victim, files=scenario.files)
     scenario.end = scenario.finish(trial)
     whole = [(call, 1 + n) for call in scenario.always for n in range(counts[call])]
     chosen, met, left_out = sorted({*sample(counts, most, seed), *whole}), 0, 0

@@ -10,6 +10,7 @@ import apply
 import faults
 import hammer
 import powercut
+import publish
 import runs
 import sweep
 from harness import Report, arguments
@@ -44,7 +45,7 @@ def main():
         for backend in ("memory", "sqlite"):
             report.test("memory that runs out on %s is told and loses nothing" % backend, memory,
                         os.path.abspath(options.memory), backend, seed)
-        for swept in (apply, runs, sweep):
+        for swept in (apply, runs, publish, sweep):
             swept.run(worker, False, options.keep, seed, report, until=until)
     print("# %d rounds, %d tests, %d failed, first seed %d" %
           (rounds, report.number, report.failed, options.seed))

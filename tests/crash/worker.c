@@ -5,7 +5,8 @@
  *     worker DATABASE LEDGER VERB [NUMBER …]
  *
  * Options come from the environment: WORKER_ACCEPT_HEAD, WORKER_READ_ONLY, WORKER_NO_CREATE,
- * WORKER_BUSY_MS, WORKER_PAUSE_MS (of a writer, between two batches), WORKER_CLOCK (a file).
+ * WORKER_BUSY_MS, WORKER_PAUSE_MS (of a writer, between two batches), WORKER_CLOCK (a file),
+ * WORKER_SINK (where a publisher goes).
  */
 #include "worker.h"
 
@@ -73,15 +74,15 @@ static const struct {
     int (*run)(struct worker *w, const struct numbers *n);
     int numbers; /* how many it needs */
 } VERBS[] = {
-    {"append", verb_append, 5},   {"hammer", verb_hammer, 5},   {"follow", verb_follow, 1},
-    {"fill", verb_fill, 4},       {"open", verb_open, 0},       {"dump", verb_dump, 0},
-    {"fork", verb_fork, 0},       {"take", verb_take, 4},       {"hold", verb_hold, 2},
-    {"requeue", verb_requeue, 1}, {"deploy", verb_deploy, 1},   {"work", verb_work, 3},
-    {"skip", verb_skip, 0},       {"live", verb_live, 5},       {"upgrade", verb_upgrade, 0},
-    {"migrate", verb_migrate, 3}, {"rebuild", verb_rebuild, 2}, {"cancel", verb_cancel, 1},
-    {"replay", verb_replay, 1},   {"switch", verb_switch, 2},   {"rollback", verb_rollback, 2},
-    {"retire", verb_retire, 2},   {"seed", verb_seed, 1},       {"serve", verb_serve, 3},
-    {"read", verb_read, 2},
+    {"append", verb_append, 5},   {"hammer", verb_hammer, 5},       {"follow", verb_follow, 1},
+    {"fill", verb_fill, 4},       {"open", verb_open, 0},           {"dump", verb_dump, 0},
+    {"fork", verb_fork, 0},       {"take", verb_take, 4},           {"hold", verb_hold, 2},
+    {"requeue", verb_requeue, 1}, {"deploy", verb_deploy, 1},       {"work", verb_work, 3},
+    {"skip", verb_skip, 0},       {"live", verb_live, 5},           {"upgrade", verb_upgrade, 0},
+    {"migrate", verb_migrate, 3}, {"rebuild", verb_rebuild, 2},     {"cancel", verb_cancel, 1},
+    {"replay", verb_replay, 1},   {"switch", verb_switch, 2},       {"rollback", verb_rollback, 2},
+    {"retire", verb_retire, 2},   {"seed", verb_seed, 1},           {"serve", verb_serve, 3},
+    {"read", verb_read, 2},       {"publisher", verb_publisher, 1},
 };
 
 static int usage(void)

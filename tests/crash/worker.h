@@ -82,8 +82,10 @@ int verb_deploy(struct worker *w, const struct numbers *n);  /* HOW_MANY program
 int verb_upgrade(struct worker *w, const struct numbers *n); /* nothing: a second version of one */
 int verb_migrate(struct worker *w, const struct numbers *n); /* as work: another in place, first */
 int verb_work(struct worker *w, const struct numbers *n);    /* TICKS BATCH LEASING */
-int verb_skip(struct worker *w, const struct numbers *n);    /* nothing: every dead row */
-int verb_live(struct worker *w, const struct numbers *n);    /* N STREAMS BATCH SEED PAD */
+/* Publish types 0 and 1 to WORKER_SINK, an address, beginning a new file at so many bytes. */
+int verb_publisher(struct worker *w, const struct numbers *n); /* FILE_BYTES */
+int verb_skip(struct worker *w, const struct numbers *n);      /* nothing: every dead row */
+int verb_live(struct worker *w, const struct numbers *n);      /* N STREAMS BATCH SEED PAD */
 /* Verbs of one projection ask for what was not asked for before, and bring it to its end. */
 int verb_rebuild(struct worker *w, const struct numbers *n);  /* PROGRAM IN_PLACE */
 int verb_cancel(struct worker *w, const struct numbers *n);   /* PROGRAM: its open run */

@@ -6,10 +6,13 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define PARTITIONS 16
-#define HOLD_MS_MAX 20000 /* how long a holder asks for its leases */
-#define LANE "proj" /* whose exceptions are written */
+#define HOLD_MS_MAX 20000             /* how long a holder asks for its leases */
+#define LANE "proj"                   /* whose exceptions are written */
+#define RETAIN_MS INT64_C(2592000000) /* a month: longer than any test lets pass */
+#define FILES_KEPT 20
 
 static int64_t now_ms(void)
 {
@@ -162,5 +165,26 @@ int verb_requeue(struct worker *w, const struct numbers *n)
             note(w, "q %" PRId64 "\n", rows.items[i].position);
     } while (st == EF_OK && rows.count > 0);
     ef_row_list_release(&rows);
+    return report(w, st);
+}
+
+int verb_publisher(struct worker *w, const struct numbers *n)
+{
+    static const ef_type types[] = {{.name = EF_STR("type-0"), .publish = true},
+                                    {.name = EF_STR("type-1"), .publish = true}};
+    const char *sink = getenv("WORKER_SINK");
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < 2; i++)
+        st = ef_type_set(w->journal, &types[i], &w->err);
+    if (st == EF_OK)
+        st = ef_publisher_set(w->journal,
+                              &(ef_publisher){.name = EF_STR("mail"),
+                                              .url = ef_str_from(sink ? sink : ""),
+                                              .retain_ms = RETAIN_MS,
+                                              .file_bytes = n->at[0],
+                                              .file_count = FILES_KEPT,
+                                              .allow_private = true},
+                              &w->err);
     return report(w, st);
 }
