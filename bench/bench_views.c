@@ -5,6 +5,7 @@
  * starts; a run ends by looking at what the projections say of themselves, so that no rate is
  * printed for events that were not folded.
  */
+#include "bench_fill.h"
 #include "bench_support.h"
 
 #include <sqlite3.h>
@@ -18,7 +19,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FILL_BATCH 5000
 #define PROJECTIONS_MAX 16
 #define HAND_KEY_BYTES 16
 
@@ -75,41 +75,6 @@ static void open_journal(bench_run *run)
               &(ef_journal_options){.url = url, .create = true, .outbox_off = !run->queued},
               &run->journal, &err),
           "journal", &err);
-}
-
-typedef struct event_text {
-    char stream[BENCH_STREAM_BYTES];
-    char data[BENCH_PAYLOAD_BYTES];
-} event_text;
-
-/* `n` events; the first `untouched` of them make a stream each. */
-static void fill_journal(bench_run *run, int64_t n, int64_t untouched)
-{
-    bench_picker picker = {.rng = {(uint64_t)run->seed},
-                           .streams = (uint64_t)run->streams,
-                           .untouched = (uint64_t)untouched};
-    ef_new_event *events = bench_alloc(FILL_BATCH, sizeof *events);
-    event_text *texts = bench_alloc(FILL_BATCH, sizeof *texts);
-    ef_place *places = bench_alloc(FILL_BATCH, sizeof *places);
-    ef_error err = EF_ERROR_INIT;
-
-    for (int64_t done = 0; done < n;) {
-        size_t count = 0;
-        for (; count < FILL_BATCH && done < n; count++, done++) {
-            event_text *t = &texts[count];
-            uint64_t stream = bench_pick(&picker);
-            events[count] =
-                (ef_new_event){.stream = {t->stream, bench_stream_name(t->stream, stream)},
-                               .type = EF_STR(BENCH_TYPE),
-                               .data = {t->data, bench_payload(t->data, stream, (uint64_t)done)},
-                               .meta = EF_STR(BENCH_META),
-                               .expected_seq = EF_ANY_SEQ};
-        }
-        check(ef_journal_append(run->journal, events, count, places, &err), "append", &err);
-    }
-    free(events);
-    free(texts);
-    free(places);
 }
 
 /* How many streams `n` events of any stream have begun. */
@@ -255,7 +220,7 @@ static void prepare_catch_up(bench_run *run)
 {
     open_journal(run);
     if (!is_filled(run))
-        fill_journal(run, run->n, run->streams);
+        bench_fill(run->journal, run->n, run->streams, run->streams, run->seed);
     close_all(run);
 }
 
@@ -267,11 +232,11 @@ static void prepare_drain(bench_run *run)
     deploy(run);
     work_until_done(run, NULL);
     if (run->known) {
-        fill_journal(run, run->streams, run->streams);
+        bench_fill(run->journal, run->streams, run->streams, run->streams, run->seed);
         work_until_done(run, NULL);
-        fill_journal(run, run->n, 0);
+        bench_fill(run->journal, run->n, run->streams, 0, run->seed);
     } else {
-        fill_journal(run, run->n, run->any ? 0 : run->streams);
+        bench_fill(run->journal, run->n, run->streams, run->any ? 0 : run->streams, run->seed);
     }
     close_all(run);
 }
@@ -280,7 +245,7 @@ static void prepare_ask(bench_run *run)
 {
     open_journal(run);
     if (!is_filled(run))
-        fill_journal(run, run->n, run->streams);
+        bench_fill(run->journal, run->n, run->streams, run->streams, run->seed);
     open_engine(run);
     deploy(run);
     work_until_done(run, NULL);

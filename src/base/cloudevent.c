@@ -127,6 +127,9 @@ ef_str ef__meta_text(ef_str meta, const char *name, ef__arena *arena)
     ef__json *tree = NULL;
     const ef__json *value;
 
+    /* Few have it, and a tree of each would be most of what a message costs. */
+    if (!memmem(meta.ptr, meta.len, name, strlen(name)) && !memchr(meta.ptr, '\\', meta.len))
+        return EF_STR("");
     if (meta.len <= 2 || ef__json_parse(meta, EF_LIMIT_META_BYTES, arena, &tree, NULL) != EF_OK)
         return EF_STR("");
     value = ef__json_get(tree, name);
