@@ -51,10 +51,20 @@ static ef_status read_texts(const cli *c, texts *t, ef_publisher *p, ef_error *e
     return st;
 }
 
+/* A time that has to be one: 0 would mean the default to the library. */
+static ef_status read_time(const cli *c, const char *name, int64_t *out, ef_error *err)
+{
+    ef_status st = cli_duration(c, name, out, err);
+
+    if (st == EF_OK && cli_has(c, name) && *out == 0)
+        st = ef_fail(err, EF_BAD_INPUT, "--%s is 0: 1ms or more is needed", name);
+    return st;
+}
+
 static ef_status read_numbers(const cli *c, ef_publisher *p, ef_error *err)
 {
     int64_t files = 0, flight = 0;
-    ef_status st = cli_duration(c, "retry", &p->retry_ms, err);
+    ef_status st = read_time(c, "retry", &p->retry_ms, err);
 
     if (st == EF_OK)
         st = cli_number(c, "attempts", 1, INT32_MAX, &p->attempts_max, err);
@@ -63,7 +73,7 @@ static ef_status read_numbers(const cli *c, ef_publisher *p, ef_error *err)
     if (st == EF_OK && cli_has(c, "retain") && p->retain_ms == 0)
         p->retain_ms = EF_RETAIN_NONE;
     if (st == EF_OK)
-        st = cli_duration(c, "timeout", &p->timeout_ms, err);
+        st = read_time(c, "timeout", &p->timeout_ms, err);
     if (st == EF_OK)
         st = cli_number(c, "file-bytes", 1, INT64_MAX / 2, &p->file_bytes, err);
     if (st == EF_OK)

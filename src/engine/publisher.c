@@ -74,6 +74,26 @@ static ef_status check_partition_by(ef_str by, ef_error *err)
                    EF_STR_ARG(by));
 }
 
+/* An entry that fits nothing would keep events back in silence. */
+static ef_status check_types(ef_str types, ef_error *err)
+{
+    while (types.len) {
+        const char *comma = memchr(types.ptr, ',', types.len);
+        size_t len = comma ? (size_t)(comma - types.ptr) : types.len;
+        const char *star = memchr(types.ptr, '*', len);
+
+        if (len == 0 || (comma && len + 1 == types.len) || memchr(types.ptr, ' ', len) ||
+            (star && star + 1 != types.ptr + len))
+            return ef_fail(err, EF_BAD_INPUT,
+                           "types: '%.*s' fits no type; NAME or PREFIX*, with commas and no "
+                           "spaces between them, is needed",
+                           (int)len, types.ptr);
+        len += comma != NULL;
+        types = (ef_str){types.ptr + len, types.len - len};
+    }
+    return EF_OK;
+}
+
 static ef_status check_secret(ef_str secret, ef_error *err)
 {
     if (!secret.len || (begins(secret, "file:/") && secret.len > 6) ||
@@ -99,6 +119,8 @@ static ef_status check(const ef_publisher *p, ef_error *err)
 
     if (st == EF_OK)
         st = check_partition_by(p->partition_by, err);
+    if (st == EF_OK)
+        st = check_types(p->types, err);
     if (st == EF_OK)
         st = check_secret(p->secret, err);
     if (st == EF_OK)

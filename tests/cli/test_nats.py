@@ -92,6 +92,16 @@ class Nats(Case):
         self.assertIn("Nats-Expected-Stream: EVENTS", headers)
         self.check(5, 20)
 
+    def test_what_is_no_address_of_a_broker_is_refused(self):
+        for url, saying in (("nats://", "is needed"), ("nats://h/", "no subject"),
+                            ("nats://h:x/a", "names no broker"), ("nats://h:99999/a", "names no broker"),
+                            ("nats://[::1/a", "names no broker"), ("nats://u:p@h/a", "--secret-file"),
+                            ("nats://h/a.*", "not to a pattern"), ("nats://h/a.{x}", "can be put in"),
+                            ("nats://h/a?x=1", "it has ca and creds"), ("nats://h/a?ca=/x", "tls://"),
+                            ("tls://h/a?ca=x", "whole path")):
+            self.refused(2, "publisher", "add", "bus", "--to", url, saying=saying)
+        self.assertEqual([], self.ok("publisher", "ls", "-o", "json").json())
+
     def test_without_a_stream_nothing_is_lost(self):
         self.add()
         self.send(2, 2)

@@ -81,6 +81,11 @@ class Publish(Case):
                               (["--to", "http://127.0.0.1/x"], "https is needed"),
                               (["--to", "https://me:pw@example.org/"], "password"),
                               (["--to", "file:x", "--partition-by", "day"], "partition by"),
+                              (["--to", "https:///x"], "names no host"),
+                              (["--to", "https://example.org:99999/"], "ort number"),
+                              (["--to", "file:x", "--types", "a,,b"], "fits no type"),
+                              (["--to", "file:x", "--timeout", "0"], "--timeout is 0"),
+                              (["--to", "file:x", "--timeout", "1h"], "timeout_ms is 3600000"),
                               (["--to", "file:x", "--retry", "soon"], "retry")):
             self.refused(2, "publisher", "add", "out", *words, saying=saying)
         self.assertEqual([], self.ok("publisher", "ls", "-o", "json").json())
@@ -209,13 +214,16 @@ class Publish(Case):
         self.assertIn("no whole answer within 500 ms", rows["s2"])
 
     def test_an_address_that_is_not_public_is_not_called(self):
+        """Whatever its name is: it is the address that is about to be connected to that is looked at."""
         receiver = self.receiver()
-        self.ok("publisher", "add", "out", "--to",
-                receiver.url.replace("http:", "https:"), "--timeout", "500ms")
-        self.send(1, 1)
-        self.work()
+        url = receiver.url.replace("http:", "https:")
+        for host in ("127.0.0.1", "localhost"):
+            self.ok("publisher", "add", "out", "--to", url.replace("127.0.0.1", host), "--timeout",
+                    "500ms", "--replace")
+            self.send(1, 1)
+            self.assertIn("address is not public", self.work().err)
         self.assertEqual([], receiver.tried)
-        self.assertEqual(1, self.shown()["pending"] + self.shown()["processing"])
+        self.assertEqual(2, self.shown()["pending"] + self.shown()["processing"])
         self.assertEqual(0, self.shown()["failed"])
 
     def test_a_receiver_that_is_away_or_fails_everything_costs_no_attempts(self):

@@ -595,6 +595,10 @@ static void what_cannot_be_meant_is_refused(void **state)
         {.url = EF_STR("file:/x"), .retain_ms = -2},
         {.url = EF_STR("file:/x"), .file_bytes = -1},
         {.url = EF_STR("file:/x"), .in_flight = 257},
+        {.url = EF_STR("file:/x"), .types = EF_STR(",")},
+        {.url = EF_STR("file:/x"), .types = EF_STR("a,,b")},
+        {.url = EF_STR("file:/x"), .types = EF_STR("a, b")},
+        {.url = EF_STR("file:/x"), .types = EF_STR("a*b")},
     };
     fixture fx, *f = &fx;
     ef_publisher_list list = {0};

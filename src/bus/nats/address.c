@@ -41,25 +41,33 @@ static ef_status check_subject(const char *subject, ef_error *err)
     return EF_OK;
 }
 
+/* What follows the host: nothing, or a colon and a port. */
+static bool is_port(ef_str text)
+{
+    int port = 0;
+
+    for (size_t i = 1; i < text.len && port <= 65535; i++)
+        port = text.ptr[i] >= '0' && text.ptr[i] <= '9' ? port * 10 + (text.ptr[i] - '0') : 65536;
+    return text.len == 0 || (text.ptr[0] == ':' && port >= 1 && port <= 65535);
+}
+
 static ef_status take_server(ef_str server, ef__nats_address *out, ef_error *err)
 {
     size_t scheme = out->tls ? 6 : 7; /* tls:// or nats:// */
-    const char *host = server.ptr + scheme;
-    size_t len = server.len - scheme, host_len = len;
+    const char *host = server.ptr + scheme, *end;
+    size_t len = server.len - scheme, host_len;
+    bool bracket = len && host[0] == '['; /* an address with colons of its own */
 
     if (memchr(server.ptr, '@', server.len))
         return ef_fail(err, EF_BAD_INPUT,
                        "the address has a name or password in it, and addresses are shown to "
                        "people: put USER:PASSWORD or a token into a file (--secret-file)");
-    if (len && host[0] == '[') { /* of the new kind of addresses, with colons of its own */
-        const char *end = memchr(host, ']', len);
-        host++;
-        host_len = end ? (size_t)(end - host) : 0;
-    } else {
-        const char *colon = memchr(host, ':', len);
-        host_len = colon ? (size_t)(colon - host) : len;
-    }
-    if (host_len == 0 || host_len >= sizeof out->host || server.len >= sizeof out->server)
+    end = memchr(host, bracket ? ']' : ':', len);
+    host += bracket;
+    host_len = end ? (size_t)(end - host) : bracket ? 0 : len;
+    end = host + host_len + bracket;
+    if (host_len == 0 || host_len >= sizeof out->host || server.len >= sizeof out->server ||
+        !is_port((ef_str){end, (size_t)(server.ptr + server.len - end)}))
         return ef_fail(err, EF_BAD_INPUT, "'%.*s' names no broker: nats://HOST:PORT is needed",
                        EF_STR_ARG(server));
     (void)snprintf(out->server, sizeof out->server, "%.*s", EF_STR_ARG(server));

@@ -88,6 +88,8 @@ ef_status ef__bus_webhook_check(const ef__bus_options *options, ef_error *err)
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out");
     else if (code != CURLUE_OK)
         st = ef_fail(err, EF_BAD_INPUT, "'%s': %s", text, curl_url_strerror(code));
+    else if (text[strcspn(text, ":") + 3] == '/') /* libcurl takes the path for a host */
+        st = ef_fail(err, EF_BAD_INPUT, "'%s' names no host: https://HOST/PATH is needed", text);
     else if (curl_url_get(url, CURLUPART_USER, &user, 0) == CURLUE_OK)
         st = ef_fail(err, EF_BAD_INPUT,
                      "the address has a name or password in it, and addresses are shown to people: "
