@@ -43,34 +43,26 @@ static bool is_ours(ef_str name, bool published)
            (is(name, "tenant") || is(name, "streamsequence") || is(name, "partitionkey"));
 }
 
-static void write_value(ef__json_writer *w, const ef__json *value)
-{
-    if (value->kind == EF__JSON_STRING)
-        ef__json_str(w, value->text);
-    else if (value->kind == EF__JSON_NUMBER)
-        ef__json_raw(w, value->text);
-    else
-        ef__json_bool(w, value->kind == EF__JSON_TRUE);
-}
-
 /* Members of meta that may be attributes; the others have no place in a CloudEvent. */
 static void write_meta(ef__json_writer *w, const ef_event *event, bool published, bool *out_source)
 {
-    ef__arena arena = EF__ARENA_INIT(META_ARENA);
-    ef__json *meta = NULL;
+    ef__arena arena = EF__ARENA_INIT(META_ARENA); /* for names with escapes: hardly ever */
+    ef__json_kind kind = EF__JSON_NULL;
+    ef__slice m;
+    size_t at = 0;
+    bool more = event->meta.len > 2 && /* {} */
+                ef__json_check(event->meta, EF_LIMIT_META_BYTES, &kind, NULL) == EF_OK &&
+                kind == EF__JSON_OBJECT;
 
-    if (event->meta.len <= 2 || /* {} */
-        ef__json_parse(event->meta, EF_LIMIT_META_BYTES, &arena, &meta, NULL) != EF_OK)
-        meta = NULL;
-    for (const ef__json *m = meta ? meta->first : NULL; m; m = m->next) {
+    while (more && ef__slice_next(event->meta, &at, &arena, &m, &more, NULL) == EF_OK && more) {
         char key[65];
-        if (!ef__cloudevent_is_name(m->key) || is_ours(m->key, published) ||
-            m->kind == EF__JSON_NULL || m->kind == EF__JSON_ARRAY || m->kind == EF__JSON_OBJECT)
+        if (!ef__cloudevent_is_name(m.key) || is_ours(m.key, published) || m.raw.ptr[0] == '{' ||
+            m.raw.ptr[0] == '[' || is(m.raw, "null"))
             continue;
-        (void)snprintf(key, sizeof(key), "%.*s", EF_STR_ARG(m->key));
-        *out_source = *out_source || is(m->key, "source");
+        (void)snprintf(key, sizeof(key), "%.*s", EF_STR_ARG(m.key));
+        *out_source = *out_source || is(m.key, "source");
         ef__json_key(w, key);
-        write_value(w, m);
+        ef__json_raw(w, m.raw);
     }
     ef__arena_release(&arena);
 }

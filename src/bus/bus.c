@@ -128,17 +128,24 @@ int64_t ef__bus_mono_us(const ef__bus *bus)
     return bus->options.clock->mono_us(bus->options.clock->context);
 }
 
+static void blank_out(char *text, size_t len, char what)
+{
+    for (char *end = text + len, *c = text; (c = memchr(c, what, (size_t)(end - c))) != NULL; c++)
+        *c = ' ';
+}
+
 bool ef__bus_write(ef__buf *out, const ef__bus_message *message)
 {
     ef__json_writer w = EF__JSON_WRITER(out);
     size_t start = out->len;
 
     ef__cloudevent_write(&w, message->event, &message->key);
+    if (out->failed)
+        return false;
     /* In a string a line break is escaped: where one stands, it stands between tokens. */
-    for (size_t i = start; i < out->len; i++)
-        if (out->ptr[i] == '\n' || out->ptr[i] == '\r')
-            out->ptr[i] = ' ';
-    return !out->failed;
+    blank_out(out->ptr + start, out->len - start, '\n');
+    blank_out(out->ptr + start, out->len - start, '\r');
+    return true;
 }
 
 bool ef__bus_header(ef__buf *out, ef_str text)

@@ -23,7 +23,9 @@
 
 #include <nats/nats.h>
 
-#define BATCH_MAX 4000
+#define BATCH_MAX 16000 /* the fewer, the less often a broker has nothing to do */
+#define WINDOW 4000     /* of them on the way: what comes back within the timeout at 400 a second */
+#define LOOK_EVERY 64   /* messages, at the clock */
 #define REPLY_BYTES (1024u * 1024)
 #define META_ARENA (1024u * 1024)
 #define HEADERS_BYTES 1024 /* they count in what a broker takes */
@@ -166,7 +168,7 @@ static natsStatus open_connection(nats_bus *n)
     if (s == NATS_OK)
         s = jsOptions_Init(&stream);
     if (s == NATS_OK) {
-        stream.PublishAsync.MaxPending = BATCH_MAX;
+        stream.PublishAsync.MaxPending = WINDOW;
         stream.PublishAsync.AckHandler = on_ack;
         stream.PublishAsync.AckHandlerClosure = n;
         stream.PublishAsync.StallWait = n->base.options.timeout_ms;
@@ -386,12 +388,16 @@ static ef_status publish_one(call *c, size_t i, ef_error *err)
 static ef_status publish_all(call *c, ef_error *err)
 {
     nats_bus *n = c->bus;
+    int64_t until_us = ef__bus_mono_us(&n->base) + n->base.options.timeout_ms * 1000;
     jsPubOptions options;
     natsStatus s;
     ef_status st = EF_OK;
 
-    for (size_t i = 0; st == EF_OK && i < c->count && !ef__bus_stopping(&n->base); i++)
+    for (size_t i = 0; st == EF_OK && i < c->count && !ef__bus_stopping(&n->base); i++) {
+        if (i % LOOK_EVERY == 0 && ef__bus_mono_us(&n->base) >= until_us)
+            break;
         st = publish_one(c, i, err);
+    }
     if (st != EF_OK || !n->used)
         return st;
     (void)jsPubOptions_Init(&options);
