@@ -2,6 +2,7 @@
  * cmd_status.c - everfold status: the journal, its outbox and who is at work, on one screen.
  */
 #include "commands.h"
+#include "front.h"
 #include "overview.h"
 #include "projection.h"
 
@@ -82,6 +83,35 @@ static void write_crew(cli *c, const cli_overview *o)
         ef__buf_printf(&c->out, "            unaccounted %" PRId64 " in all\n", o->unaccounted);
 }
 
+static void write_publisher(cli *c, const ef_publisher *p, bool first)
+{
+    ef_outbox_query query = {.lane = p->name, .any_tenant = true};
+    ef_outbox_summary rows = {0};
+    ef_error err = EF_ERROR_INIT;
+
+    ef__buf_add_text(&c->out, first ? "publishers  " : "            ");
+    cli_escape(&c->out, p->name);
+    ef__buf_add_text(&c->out, p->paused ? "  paused  to " : "  on  to ");
+    cli_escape(&c->out, p->url);
+    if (cli_outbox_summarise(c, &query, &rows, &err) == EF_OK)
+        ef__buf_printf(&c->out, "  pending %" PRId64 "  failed %" PRId64 "  dead %" PRId64,
+                       rows.pending + rows.processing, rows.failed, rows.dead);
+    ef__buf_add_char(&c->out, '\n');
+    ef_row_list_release(&rows.oldest);
+}
+
+/* A journal that queues nothing has none. */
+static void write_publishers(cli *c)
+{
+    ef_publisher_list list = {0};
+    ef_error err = EF_ERROR_INIT;
+
+    if (cli_publisher_ls(c, &list, &err) == EF_OK)
+        for (size_t i = 0; i < list.count; i++)
+            write_publisher(c, &list.items[i], i == 0);
+    ef_publisher_list_release(&list);
+}
+
 static void write_text(cli *c, const cli_overview *o)
 {
     ef__buf *out = &c->out;
@@ -108,6 +138,7 @@ static void write_text(cli *c, const cli_overview *o)
     ef__buf_printf(out, "durability  %s\n", o->facts.durability);
     ef__buf_printf(out, "mode        %s\n", o->mode);
     write_crew(c, o);
+    write_publishers(c);
     ef__buf_add_text(out, "views       ");
     if (o->views_error.status == EF_OK) {
         cli_escape(out, ef_str_from(c->views_shown));

@@ -72,6 +72,8 @@ class Publish(Case):
         self.assertEqual(2, self.shown()["pending"])
         self.refused(4, "publisher", "rm", "out", saying="2 rows still wait")
         self.assertIn("paused", self.ok("publisher", "ls").out)
+        self.assertIn(f"publishers  out  paused  to file:{self.dir}/other  pending 2  failed 0  dead 0",
+                      self.ok("status").out)
         self.ok("publisher", "rm", "out", "--discard")
         self.refused(3, "publisher", "show", "out", saying="there is no publisher")
         self.assertEqual([], self.ok("publisher", "ls", "-o", "json").json())
