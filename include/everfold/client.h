@@ -140,8 +140,9 @@ ef_status ef_client_publisher_get(ef_client *client, ef_str name, ef_publisher_l
                                   ef_error *err);
 /* Needs scope admin; pausing needs operate. */
 ef_status ef_client_publisher_set(ef_client *client, const ef_publisher *publisher, ef_error *err);
-ef_status ef_client_publisher_pause(ef_client *client, ef_str name, bool paused, ef_error *err);
-ef_status ef_client_publisher_remove(ef_client *client, ef_str name, bool discard,
+ef_status ef_client_publisher_pause(ef_client *client, ef_str name, bool paused, ef_str reason,
+                                    ef_error *err);
+ef_status ef_client_publisher_remove(ef_client *client, ef_str name, bool discard, ef_str reason,
                                      int64_t *out_rows, ef_error *err);
 /* Of all times. */
 ef_status ef_client_published_count(ef_client *client, ef_str publisher, int64_t *out,

@@ -216,9 +216,19 @@ typedef struct ef_outbox_query {
     size_t limit; /* 0 gives no rows */
     ef_str after; /* cursor */
     int64_t from; /* ls: only positions from here on; 0 all. Costs no more however much is below */
+    /* ls, all optional: what is picked from the rows above. */
+    ef_str stream; /* of `tenant`: not with any_tenant */
+    ef_str types;  /* comma list of NAME or PREFIX* */
+    ef_str error;  /* a part of last_error, in capital or small letters */
+    const int32_t *partition;
+    int64_t before_us; /* enqueued before this time */
 } ef_outbox_query;
 
-/* Rows in the order of position, then lane. */
+/*
+ * Rows in the order of position, then lane. What is picked by more than lane, tenant and status is
+ * looked for among 10,000 rows at a time: the list may then be short, or empty, and `next` still say
+ * that there is more behind it.
+ */
 ef_status ef_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
                        ef_error *err);
 

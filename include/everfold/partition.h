@@ -23,6 +23,8 @@ extern "C" {
 
 /* "p07"; "p1023" where two digits do not do; "" below 0. */
 void ef_partition_label(int32_t partition, char out[EF_PARTITION_LABEL_MAX]);
+/* EF_BAD_INPUT when it is no such label. */
+ef_status ef_partition_parse(ef_str label, int32_t *out, ef_error *err);
 
 /* A partition of the apply lanes: who has it, and what waits in it there. */
 typedef struct ef_partition {

@@ -30,6 +30,28 @@ static ef_status read_status(const cli *c, ef_outbox_query *query, ef_row_status
     return EF_OK;
 }
 
+/* What rows are picked by. A stream is one tenant's, as everywhere. */
+static ef_status read_picks(const cli *c, ef_outbox_query *query, int32_t *partition, ef_error *err)
+{
+    const ef_clock *clock = ef_clock_system();
+    const char *label = cli_value(c, "partition");
+    int64_t older_ms = 0;
+    ef_status st = cli_duration(c, "older", &older_ms, err);
+
+    query->stream = ef_str_from(cli_value(c, "stream"));
+    query->types = ef_str_from(cli_value(c, "types"));
+    query->error = ef_str_from(cli_value(c, "error"));
+    if (query->stream.len)
+        query->any_tenant = false;
+    if (older_ms > 0)
+        query->before_us = clock->wall_us(clock->context) - older_ms * 1000;
+    if (st == EF_OK && label) {
+        st = ef_partition_parse(ef_str_from(label), partition, err);
+        query->partition = partition;
+    }
+    return st;
+}
+
 static void write_summary(cli *c, ef__json_writer *w, const ef_outbox_summary *s)
 {
     const ef_row *oldest = s->oldest.count > 0 ? &s->oldest.items[0] : NULL;
@@ -75,7 +97,7 @@ static ef_status write_rows(cli *c, ef__json_writer *w, ef_outbox_query *query, 
         }
         limit -= (int64_t)rows.count;
         memcpy(cursor, rows.next, sizeof(cursor));
-    } while (st == EF_OK && go_on && limit > 0 && rows.count > 0 && cursor[0] != '\0');
+    } while (st == EF_OK && go_on && limit > 0 && cursor[0] != '\0');
     ef_row_list_release(&rows);
     return st;
 }
@@ -86,12 +108,15 @@ static int run_report(cli *c)
     ef__json_writer w = EF__JSON_WRITER(&c->out);
     ef_outbox_summary summary = {0};
     ef_row_status status = EF_ROW_PENDING;
+    int32_t partition = 0;
     int64_t limit = 50;
     ef_outbox_query query = {.lane = ef_str_from(cli_value(c, "lane")),
                              .tenant = cli_tenant(c),
                              .any_tenant = !cli_tenant_given(c)};
     ef_status st = read_status(c, &query, &status, &err);
 
+    if (st == EF_OK)
+        st = read_picks(c, &query, &partition, &err);
     if (st == EF_OK)
         st = cli_number(c, "limit", 1, INT64_MAX, &limit, &err);
     int rc = st == EF_OK ? cli_journal_need(c, true) : cli_fail(c, &err, NULL);
@@ -114,6 +139,11 @@ static const cli_option options[] = {
     {"status", 0, "STATUS", NULL, "pending,processing,failed,dead,blocked",
      "only rows that are pending, processing, failed, dead or blocked"},
     {"lane", 0, "LANE", NULL, NULL, "only this lane"},
+    {"stream", 0, "STREAM", NULL, NULL, "only rows of this stream, of --tenant"},
+    {"types", 0, "LIST", NULL, NULL, "only these types: NAME or PREFIX*, with commas between them"},
+    {"partition", 0, "PARTITION", NULL, NULL, "only this partition, as p07"},
+    {"error", 0, "TEXT", NULL, NULL, "only rows whose error has this in it"},
+    {"older", 0, "TIME", NULL, NULL, "only rows that have waited for longer, as 10m"},
     {"limit", 0, "N", NULL, NULL, "at most so many rows (default 50)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
@@ -123,7 +153,8 @@ const cli_command cli_cmd_outbox_report = {
     .summary = "what still has to be taken, and what failed",
     .options = options,
     .more = "Over all tenants unless --tenant names one. Blocked rows are pending behind a dead\n"
-            "row of their stream, and are counted in both.",
+            "row of their stream, and are counted in both. The counts are of lane and tenant,\n"
+            "however the rows are picked.",
     .example = "everfold outbox report --status dead -o json",
     .run = run_report,
 };

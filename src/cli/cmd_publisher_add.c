@@ -139,6 +139,8 @@ static int run_add(cli *c)
         err = (ef_error)EF_ERROR_INIT;
         st = cli_publisher_set(c, &p, &err);
     }
+    if (st == EF_OK)
+        st = cli_note(c, "publisher_set", p.name, &err);
     if (st != EF_OK)
         return cli_fail(c, &err, NULL);
     warn_if_nothing_goes_out(c);

@@ -14,9 +14,15 @@ static const cli_argument arguments[] = {
     {NULL, false, false, NULL, NULL},
 };
 
+static const cli_option options[] = {
+    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
 const cli_command cli_cmd_publisher_pause = {
     .name = "publisher pause",
     .summary = "stop delivering; events queue up meanwhile",
+    .options = options,
     .arguments = arguments,
     .more = "Go on with: everfold publisher resume NAME",
     .example = "everfold publisher pause mail",

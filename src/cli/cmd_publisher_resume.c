@@ -14,9 +14,15 @@ static const cli_argument arguments[] = {
     {NULL, false, false, NULL, NULL},
 };
 
+static const cli_option options[] = {
+    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
 const cli_command cli_cmd_publisher_resume = {
     .name = "publisher resume",
     .summary = "let a paused publisher go on",
+    .options = options,
     .arguments = arguments,
     .more = "What queued up meanwhile is delivered in its order.",
     .example = "everfold publisher resume mail",

@@ -8,13 +8,14 @@
 static int run_rm(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
+    ef_str name = ef_str_from(c->arguments[0]);
     int64_t rows = 0;
     int rc = cli_journal_need(c, false);
 
     if (rc != 0)
         return rc;
-    if (cli_publisher_remove(c, ef_str_from(c->arguments[0]), cli_has(c, "discard"), &rows, &err) !=
-        EF_OK)
+    if (cli_publisher_remove(c, name, cli_has(c, "discard"), cli_reason(c), &rows, &err) != EF_OK ||
+        cli_note(c, "publisher_remove", name, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     if (rows)
         cli_say(c, "%lld rows that were not published are thrown away", (long long)rows);
@@ -28,6 +29,7 @@ static const cli_argument arguments[] = {
 
 static const cli_option options[] = {
     {"discard", 0, NULL, NULL, NULL, "even if rows wait that were not published"},
+    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
@@ -37,6 +39,6 @@ const cli_command cli_cmd_publisher_rm = {
     .options = options,
     .arguments = arguments,
     .more = "While something waits to be published it is refused, unless --discard is given.",
-    .example = "everfold publisher rm mail --discard",
+    .example = "everfold publisher rm mail --discard --reason 'they closed'",
     .run = run_rm,
 };

@@ -97,7 +97,10 @@ ef_status cli_stream_head(cli *c, ef_str tenant, ef_str stream, int64_t *out_seq
 ef_status cli_publisher_ls(cli *c, ef_publisher_list *out, ef_error *err);
 ef_status cli_publisher_get(cli *c, ef_str name, ef_publisher_list *out, ef_error *err);
 ef_status cli_publisher_set(cli *c, const ef_publisher *publisher, ef_error *err);
-ef_status cli_publisher_remove(cli *c, ef_str name, bool discard, int64_t *out_rows, ef_error *err);
+/* A server notes what was done; without one cli_note does. */
+ef_status cli_publisher_pause(cli *c, ef_str name, bool paused, ef_str reason, ef_error *err);
+ef_status cli_publisher_remove(cli *c, ef_str name, bool discard, ef_str reason, int64_t *out_rows,
+                               ef_error *err);
 /* How much of what was published is kept, of all times. */
 ef_status cli_published_count(cli *c, ef_str name, int64_t *out, ef_error *err);
 

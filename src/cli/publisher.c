@@ -96,21 +96,13 @@ int cli_show_publisher(cli *c, ef_str name)
 int cli_pause_publisher(cli *c, bool paused)
 {
     ef_error err = EF_ERROR_INIT;
-    ef_publisher_list list = {0};
     ef_str name = ef_str_from(c->arguments[0]);
     int rc = cli_journal_need(c, false);
-    ef_publisher p;
-    ef_status st;
 
     if (rc != 0)
         return rc;
-    st = c->client ? ef_client_publisher_pause(c->client, name, paused, &err)
-                   : ef_publisher_get(c->journal, name, &list, &err);
-    if (st == EF_OK && !c->client) {
-        p = list.items[0];
-        p.paused = paused;
-        st = ef_publisher_set(c->journal, &p, &err);
-    }
-    ef_publisher_list_release(&list);
-    return st == EF_OK ? cli_show_publisher(c, name) : cli_fail(c, &err, NULL);
+    if (cli_publisher_pause(c, name, paused, cli_reason(c), &err) != EF_OK ||
+        cli_note(c, paused ? "publisher_pause" : "publisher_resume", name, &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    return cli_show_publisher(c, name);
 }

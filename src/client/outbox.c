@@ -20,6 +20,7 @@ static void begin_report(ef__ask *call, const ef_outbox_query *query)
     ef_str status = query->blocked_only ? EF_STR("blocked")
                     : query->status     ? ef_str_from(ef_row_status_name(*query->status))
                                         : EF_STR("");
+    char label[EF_PARTITION_LABEL_MAX] = "", time[EF_TIME_TEXT_MAX] = "";
 
     ef__ask_path(call, "/v1/outbox?limit=");
     call->asked = true;
@@ -27,6 +28,16 @@ static void begin_report(ef__ask *call, const ef_outbox_query *query)
     ef__ask_text(call, "status", status);
     ef__ask_text(call, "lane", query->lane);
     ef__ask_text(call, "after", query->after);
+    ef__ask_int(call, "from", query->from);
+    ef__ask_text(call, "stream", query->stream);
+    ef__ask_text(call, "types", query->types);
+    ef__ask_text(call, "error", query->error);
+    if (query->partition)
+        ef_partition_label(*query->partition, label);
+    ef__ask_text(call, "partition", ef_str_from(label));
+    if (query->before_us)
+        ef_time_format(query->before_us, time);
+    ef__ask_text(call, "before", ef_str_from(time));
 }
 
 ef_status ef_client_outbox_ls(ef_client *client, const ef_outbox_query *query, ef_row_list *out,

@@ -77,13 +77,18 @@ ef_status ef_client_publisher_set(ef_client *client, const ef_publisher *p, ef_e
     return st;
 }
 
-ef_status ef_client_publisher_pause(ef_client *client, ef_str name, bool paused, ef_error *err)
+ef_status ef_client_publisher_pause(ef_client *client, ef_str name, bool paused, ef_str reason,
+                                    ef_error *err)
 {
     ef__ask call = EF__ASK("POST", EF_STR(""));
+    ef__json_writer w = ef__ask_writer(&call);
     ef_status st;
 
     ask_for(&call, name);
     ef__ask_path(&call, paused ? ":pause" : ":resume");
+    ef__json_open(&w, '{');
+    ef__ask_member(&w, "reason", reason);
+    ef__json_close(&w, '}');
     st = ef__ask_run(client, &call, err);
     ef__ask_release(&call);
     return st;
@@ -105,7 +110,7 @@ static ef_status ask_number(ef_client *client, ef__ask *call, const char *key, i
     return st;
 }
 
-ef_status ef_client_publisher_remove(ef_client *client, ef_str name, bool discard,
+ef_status ef_client_publisher_remove(ef_client *client, ef_str name, bool discard, ef_str reason,
                                      int64_t *out_rows, ef_error *err)
 {
     ef__ask call = EF__ASK("DELETE", EF_STR(""));
@@ -113,6 +118,7 @@ ef_status ef_client_publisher_remove(ef_client *client, ef_str name, bool discar
 
     ask_for(&call, name);
     ef__ask_flag(&call, "discard", discard);
+    ef__ask_text(&call, "reason", reason);
     st = ask_number(client, &call, "discarded", out_rows, err);
     ef__ask_release(&call);
     return st;

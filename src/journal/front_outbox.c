@@ -416,7 +416,7 @@ static ef_status check_query(const ef_outbox_query *query, ef_error *err)
         st = ef__str_check("after", query->after, err);
     if (st == EF_OK)
         st = ef__range_check("from", query->from, 0, INT64_MAX, err);
-    return st;
+    return st == EF_OK ? ef__picks_check(query, err) : st;
 }
 
 ef_status ef_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
@@ -430,7 +430,8 @@ ef_status ef_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row
         st = check_query(query, err);
     if (st != EF_OK || query->limit == 0)
         return st;
-    st = journal->ops->outbox_ls(journal, query, out, err);
+    st = ef__query_picks(query) ? ef__rows_pick(journal, query, out, err)
+                                : journal->ops->outbox_ls(journal, query, out, err);
     return EF__LIST_ANSWER(out, st);
 }
 

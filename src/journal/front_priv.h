@@ -30,6 +30,12 @@ ef_status ef__str_check(const char *what, ef_str text, ef_error *err);
 ef_status ef__name_take(const char *what, ef_str name, size_t min_bytes, bool no_space,
                         ef_error *err);
 
+/* front_rows.c: does the query ask for more than back ends look at, can it be meant, what fits. */
+ef_status ef__picks_check(const ef_outbox_query *query, ef_error *err);
+bool ef__query_picks(const ef_outbox_query *query);
+ef_status ef__rows_pick(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
+                        ef_error *err);
+
 /* Pass `st` on; when an act has come about that no append tells of, workers are told. */
 ef_status ef__told(ef_journal *journal, ef_status st);
 

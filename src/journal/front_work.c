@@ -263,6 +263,14 @@ void ef_partition_label(int32_t partition, char out[EF_PARTITION_LABEL_MAX])
     (void)ef__partition_label_format(partition, EF_LIMIT_PARTITIONS, out);
 }
 
+ef_status ef_partition_parse(ef_str label, int32_t *out, ef_error *err)
+{
+    if (!ef__partition_label_parse(label, EF_LIMIT_PARTITIONS, out))
+        return ef_fail(err, EF_BAD_INPUT, "'%.*s' is no partition; they are p00, p01 … p%d",
+                       EF_STR_ARG(label), EF_LIMIT_PARTITIONS - 1);
+    return EF_OK;
+}
+
 ef_status ef_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err)
 {
     ef_status st = ef__need_journal(journal, err);

@@ -61,6 +61,18 @@ ef_status ef__members_only(const ef__json *body, const char *keys, ef_error *err
     return EF_OK;
 }
 
+ef_status ef__request_reason(ef__request *r, const char *keys, const ef__json **out_body,
+                             ef_str *out_reason, ef_error *err)
+{
+    ef_status st = ef__request_no_more(r, err);
+
+    if (st == EF_OK)
+        st = ef__request_object(r, out_body, err);
+    if (st == EF_OK)
+        st = ef__members_only(*out_body, keys, err);
+    return st == EF_OK ? ef__member_text(*out_body, "reason", false, out_reason, err) : st;
+}
+
 static void write_row(ef__json_writer *w, const ef_row *row)
 {
     ef__json_open(w, '{');

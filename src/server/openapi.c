@@ -163,8 +163,9 @@ static const schema schemas[] = {
      NULL},
     {"Publisher", &ef__shape_publisher,
      "\"pending\":" INTEGER ",\"processing\":" INTEGER ",\"failed\":" INTEGER ",\"dead\":" INTEGER
-     ",\"blocked\":" INTEGER ",\"kept\":" INTEGER,
-     "\"pending\",\"processing\",\"failed\",\"dead\",\"blocked\",\"kept\""},
+     ",\"blocked\":" INTEGER ",\"kept\":" INTEGER
+     ",\"sink\":{\"type\":[\"object\",\"null\"]}",
+     "\"pending\",\"processing\",\"failed\",\"dead\",\"blocked\",\"kept\",\"sink\""},
     {"Publishers", NULL, LIST("Publisher"), NULL},
     {"NewPublisher", NULL,
      OBJECT("\"url\":" TEXT ",\"types\":" TEXT ",\"partition_by\":" TEXT ",\"retry_ms\":" INTEGER

@@ -19,18 +19,12 @@ static ef_status retire(ef__request *r, ef_error *err)
     ef__json_writer w = ef__request_writer(r);
     ef_route route = {.projection = r->parts[0], .who = ef_str_from(r->who.name)};
     int64_t version = 0, generation = 0, count = 0;
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st = ef__request_reason(r, "version,generation,reason", &body, &route.reason, err);
 
-    if (st == EF_OK)
-        st = ef__request_object(r, &body, err);
-    if (st == EF_OK)
-        st = ef__members_only(body, "version,generation,reason", err);
     if (st == EF_OK)
         st = ef__member_int(body, "version", false, 1, INT32_MAX, &version, err);
     if (st == EF_OK)
         st = ef__member_int(body, "generation", false, 1, INT32_MAX, &generation, err);
-    if (st == EF_OK)
-        st = ef__member_text(body, "reason", false, &route.reason, err);
     route.version = (int32_t)version;
     route.generation = (int32_t)generation;
     if (st == EF_OK)

@@ -4,10 +4,33 @@
 #include "request.h"
 
 #include <everfold/outbox.h>
+#include <everfold/partition.h>
 #include <everfold/replay.h>
 
 #define REPORT_DEFAULT 50
 #define REQUEUE_DEFAULT 100
+
+/* What rows are picked by, besides lane, tenant and status. A stream is one tenant's: of that which
+ * is named, as everywhere, or of the blank one. */
+static ef_status read_picks(ef__request *r, ef_outbox_query *q, int32_t *partition, ef_error *err)
+{
+    ef_str label = ef__request_text(r, "partition"), before = ef__request_text(r, "before");
+    ef_status st = EF_OK;
+
+    q->stream = ef__request_text(r, "stream");
+    q->types = ef__request_text(r, "types");
+    q->error = ef__request_text(r, "error");
+    if (q->stream.len)
+        q->any_tenant = false;
+    if (label.len) {
+        st = ef_partition_parse(label, partition, err);
+        q->partition = partition;
+    }
+    if (st == EF_OK && before.len && ef_time_parse(before.ptr, before.len, &q->before_us) != 0)
+        st = ef_fail(err, EF_BAD_INPUT, "before is '%.*s'; an RFC 3339 time is needed",
+                     EF_STR_ARG(before));
+    return st;
+}
 
 static ef_status report(ef__request *r, ef_error *err)
 {
@@ -17,6 +40,7 @@ static ef_status report(ef__request *r, ef_error *err)
     ef_row_status status = EF_ROW_PENDING;
     ef_str asked = ef__request_text(r, "status");
     int64_t limit = REPORT_DEFAULT;
+    int32_t partition = 0;
     ef_outbox_query q = {.lane = ef__request_text(r, "lane"),
                          .tenant = r->tenant,
                          .any_tenant = r->any_tenant,
@@ -25,6 +49,8 @@ static ef_status report(ef__request *r, ef_error *err)
 
     if (st == EF_OK)
         st = ef__request_int(r, "from", 1, INT64_MAX, &q.from, err);
+    if (st == EF_OK)
+        st = read_picks(r, &q, &partition, err);
     q.blocked_only = ef_str_equal(asked, EF_STR("blocked"));
     q.limit = (size_t)limit;
     if (st == EF_OK && asked.len > 0 && !q.blocked_only) {
@@ -189,7 +215,9 @@ static ef_status audit(ef__request *r, ef_error *err)
 
 const ef__route ef__routes_outbox[] = {
     {"GET", "/v1/outbox", EF__SCOPE_READ, 0, report, "reportOutbox", "counts and rows",
-     "status:string lane:string limit:integer after:string from:integer", NULL, "Outbox", 0},
+     "status:string lane:string limit:integer after:string from:integer stream:string "
+     "types:string error:string partition:string before:string",
+     NULL, "Outbox", 0},
     {"POST", "/v1/outbox:requeue", EF__SCOPE_OPERATE, EF__ROUTE_BODY, requeue, "requeue",
      "put a dead row back", NULL, "Act", "Requeued", 0},
     {"POST", "/v1/outbox:requeue-dead", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL,

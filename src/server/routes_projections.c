@@ -158,24 +158,11 @@ static ef_status deploy(ef__request *r, ef_error *err)
 /* --- acts ---------------------------------------------------------------------------------------
  */
 
-/* {"reason", …}; what else is allowed stands in `keys`. */
-static ef_status read_reason(ef__request *r, const char *keys, const ef__json **body,
-                             ef_str *out_reason, ef_error *err)
-{
-    ef_status st = ef__request_no_more(r, err);
-
-    if (st == EF_OK)
-        st = ef__request_object(r, body, err);
-    if (st == EF_OK)
-        st = ef__members_only(*body, keys, err);
-    return st == EF_OK ? ef__member_text(*body, "reason", false, out_reason, err) : st;
-}
-
 static ef_status pause_it(ef__request *r, ef_error *err)
 {
     const ef__json *body = NULL;
     ef_str reason = {NULL, 0};
-    ef_status st = read_reason(r, "reason", &body, &reason, err);
+    ef_status st = ef__request_reason(r, "reason", &body, &reason, err);
 
     if (st == EF_OK)
         st = ef_projection_pause(r->server->options.engine, r->parts[0], ef_str_from(r->who.name),
@@ -187,7 +174,7 @@ static ef_status resume(ef__request *r, ef_error *err)
 {
     const ef__json *body = NULL;
     ef_str reason = {NULL, 0};
-    ef_status st = read_reason(r, "reason", &body, &reason, err);
+    ef_status st = ef__request_reason(r, "reason", &body, &reason, err);
 
     if (st == EF_OK)
         st = ef_projection_resume(r->server->options.engine, r->parts[0], ef_str_from(r->who.name),
@@ -208,7 +195,7 @@ static ef_status rebuild(ef__request *r, ef_error *err)
     const ef__json *body = NULL;
     ef_run_list runs = {0};
     ef_rebuild asked = {.projection = r->parts[0], .who = ef_str_from(r->who.name)};
-    ef_status st = read_reason(r, "reason,in_place,no_switch", &body, &asked.reason, err);
+    ef_status st = ef__request_reason(r, "reason,in_place,no_switch", &body, &asked.reason, err);
 
     if (st == EF_OK)
         st = ef__member_bool(body, "in_place", &asked.in_place, err);
@@ -227,7 +214,7 @@ static ef_status verify(ef__request *r, ef_error *err)
     const ef__json *body = NULL;
     ef_run_list runs = {0};
     ef_str reason = {NULL, 0};
-    ef_status st = read_reason(r, "reason", &body, &reason, err);
+    ef_status st = ef__request_reason(r, "reason", &body, &reason, err);
 
     if (st == EF_OK)
         st = ef_projection_verify(r->server->options.engine, r->parts[0], ef_str_from(r->who.name),
@@ -245,7 +232,7 @@ static ef_status read_route(ef__request *r, ef_route *out, ef_error *err)
     ef_status st;
 
     *out = (ef_route){.projection = r->parts[0], .who = ef_str_from(r->who.name)};
-    st = read_reason(r, "reason,version,generation,lag_max", &body, &out->reason, err);
+    st = ef__request_reason(r, "reason,version,generation,lag_max", &body, &out->reason, err);
     if (st == EF_OK)
         st = ef__member_int(body, "version", false, 1, INT32_MAX, &version, err);
     if (st == EF_OK)

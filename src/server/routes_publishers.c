@@ -7,6 +7,36 @@
 
 #include <everfold/publisher.h>
 
+#define SINKS_MAX 64 /* publishers of a process */
+
+/* How its sink is, as the worker of this process has it; null when another process publishes. */
+static void write_sink(ef__request *r, ef__json_writer *w, ef_str name)
+{
+    ef_engine *engine = r->server->options.engine;
+    ef_publisher_health *is = ef__arena_zalloc(&r->arena, SINKS_MAX, sizeof(*is));
+    size_t count = is && engine ? ef_engine_publishers(engine, is, SINKS_MAX) : 0;
+    size_t i = 0;
+
+    count = count < SINKS_MAX ? count : SINKS_MAX;
+    while (i < count && !ef_str_equal(ef_str_from(is[i].name), name))
+        i++;
+    if (i == count) {
+        ef__json_null(w);
+        return;
+    }
+    ef__json_open(w, '{');
+    ef__json_key(w, "state");
+    ef__json_str(w, ef_str_from(ef_publisher_state_name(is[i].state)));
+    ef__json_key(w, "published");
+    ef__json_int(w, is[i].published);
+    ef__json_key(w, "error");
+    if (is[i].state == EF_PUBLISHER_RETRYING)
+        ef__json_str(w, ef_str_from(is[i].last_error.text));
+    else
+        ef__json_null(w);
+    ef__json_close(w, '}');
+}
+
 static ef_status write_publisher(ef__request *r, ef__json_writer *w, const ef_publisher *p,
                                  ef_error *err)
 {
@@ -24,6 +54,8 @@ static ef_status write_publisher(ef__request *r, ef__json_writer *w, const ef_pu
         ef__shape_members(w, &ef__shape_summary, &rows);
         ef__json_key(w, "kept");
         ef__json_int(w, kept);
+        ef__json_key(w, "sink");
+        write_sink(r, w, p->name);
         ef__json_close(w, '}');
     }
     ef_row_list_release(&rows.oldest);
@@ -134,6 +166,7 @@ static ef_status set_publisher(ef__request *r, ef_error *err)
 static ef_status remove_publisher(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
+    ef_str reason = ef__request_text(r, "reason");
     bool discard = false;
     int64_t rows = 0;
     ef_status st = ef__request_bool(r, "discard", &discard, err);
@@ -143,7 +176,7 @@ static ef_status remove_publisher(ef__request *r, ef_error *err)
     if (st == EF_OK)
         st = ef_publisher_remove(r->server->options.journal, r->parts[0], discard, &rows, err);
     if (st == EF_OK)
-        st = ef__request_note(r, "publisher_remove", r->parts[0], EF_STR(""), err);
+        st = ef__request_note(r, "publisher_remove", r->parts[0], reason, err);
     if (st == EF_OK) {
         ef__json_open(&w, '{');
         ef__json_key(&w, "discarded");
@@ -158,14 +191,8 @@ static ef_status set_paused(ef__request *r, bool paused, ef_error *err)
     const ef__json *body = NULL;
     ef_publisher_list list = {0};
     ef_str reason = {NULL, 0};
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st = ef__request_reason(r, "reason", &body, &reason, err);
 
-    if (st == EF_OK)
-        st = ef__request_object(r, &body, err);
-    if (st == EF_OK)
-        st = ef__members_only(body, "reason", err);
-    if (st == EF_OK)
-        st = ef__member_text(body, "reason", false, &reason, err);
     if (st == EF_OK)
         st = ef_publisher_get(r->server->options.journal, r->parts[0], &list, err);
     if (st == EF_OK) {
@@ -201,7 +228,7 @@ const ef__route ef__routes_publishers[] = {
     {"PUT", "/v1/publishers/{name}", EF__SCOPE_ADMIN, EF__ROUTE_BODY | EF__ROUTE_ALL, set_publisher,
      "setPublisher", "make or change a publisher", NULL, "NewPublisher", "Publisher", 0},
     {"DELETE", "/v1/publishers/{name}", EF__SCOPE_ADMIN, EF__ROUTE_ALL, remove_publisher,
-     "removePublisher", "end a publisher", "discard:boolean", NULL, "Discarded", 0},
+     "removePublisher", "end a publisher", "discard:boolean reason:string", NULL, "Discarded", 0},
     {"GET", "/v1/publishers", EF__SCOPE_READ, EF__ROUTE_ALL, list_publishers, "listPublishers",
      "publishers, and what waits in their lanes", NULL, NULL, "Publishers", 0},
     {0},

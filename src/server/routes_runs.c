@@ -63,25 +63,13 @@ static ef_status show_run(ef__request *r, ef_error *err)
     return st;
 }
 
-/* {"reason"} */
-static ef_status read_reason(ef__request *r, ef_str *out, ef_error *err)
-{
-    const ef__json *body = NULL;
-    ef_status st = ef__request_object(r, &body, err);
-
-    if (st == EF_OK)
-        st = ef__members_only(body, "reason", err);
-    return st == EF_OK ? ef__member_text(body, "reason", false, out, err) : st;
-}
-
 static ef_status cancel_run(ef__request *r, ef_error *err)
 {
+    const ef__json *body = NULL;
     ef_run_list runs = {0};
     ef_str reason = {NULL, 0};
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st = ef__request_reason(r, "reason", &body, &reason, err);
 
-    if (st == EF_OK)
-        st = read_reason(r, &reason, err);
     if (st == EF_OK)
         st = find_run(r, &runs, err);
     if (st == EF_OK)
@@ -125,8 +113,9 @@ static ef_status list_gaps(ef__request *r, ef_error *err)
 
 static ef_status repair_gaps(ef__request *r, ef_error *err)
 {
+    const ef__json *body = NULL;
     ef_str reason = {NULL, 0};
-    ef_status st = read_reason(r, &reason, err);
+    ef_status st = ef__request_reason(r, "reason", &body, &reason, err);
 
     if (st == EF_OK)
         st = answer_gaps(r, "gap-repair", ef_gap_repair, err);

@@ -129,16 +129,10 @@ static ef_status revoke_token(ef__request *r, ef_error *err)
     const ef__json *body = NULL;
     ef_str reason = {NULL, 0};
     ef__token token = {0};
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st = ef__request_reason(r, "reason", &body, &reason, err);
 
     if (st == EF_OK)
         st = need_file(r, err);
-    if (st == EF_OK)
-        st = ef__request_object(r, &body, err);
-    if (st == EF_OK)
-        st = ef__members_only(body, "reason", err);
-    if (st == EF_OK)
-        st = ef__member_text(body, "reason", false, &reason, err);
     if (st == EF_OK)
         st = ef__tokens_revoke(r->server->options.tokens, r->parts[0], ef__server_now(r->server),
                                &token, err);

@@ -47,6 +47,17 @@ static bool is_lost(const ef__health_facts *o)
            !last_one(o);
 }
 
+static void say_dead(const ef_outbox_summary *o, char out[EF__HEALTH_TEXT])
+{
+    char behind[EF__HEALTH_TEXT / 2] = "";
+
+    if (o->blocked > 0)
+        (void)snprintf(behind, sizeof(behind), "; %" PRId64 " wait%s behind", o->blocked,
+                       o->blocked == 1 ? "s" : "");
+    (void)snprintf(out, EF__HEALTH_TEXT, "%" PRId64 " event%s could not be digested and need%s you%s.",
+                   o->dead, plural(o->dead), o->dead == 1 ? "s" : "", behind);
+}
+
 /* What no worker heals. */
 static bool is_trouble(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
 {
@@ -60,11 +71,7 @@ static bool is_trouble(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
                        "%" PRId64 " event%s neither done nor waiting: this must be 0.",
                        o->unaccounted, o->unaccounted == 1 ? " is" : "s are");
     else if (o->outbox->dead > 0)
-        (void)snprintf(out, EF__HEALTH_TEXT,
-                       "%" PRId64 " event%s could not be digested and need%s you; %" PRId64
-                       " wait%s behind.",
-                       o->outbox->dead, plural(o->outbox->dead), o->outbox->dead == 1 ? "s" : "",
-                       o->outbox->blocked, o->outbox->blocked == 1 ? "s" : "");
+        say_dead(o->outbox, out);
     else if (failed)
         (void)snprintf(out, EF__HEALTH_TEXT, "Projection %.*s has failed and is not fed.",
                        EF_STR_ARG(failed->name));

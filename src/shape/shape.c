@@ -213,17 +213,8 @@ static ef_status read_seconds(const ef__json *json, const ef__field *field, void
 static ef_status read_label(const ef__json *json, const ef__field *field, void *value,
                             ef_error *err)
 {
-    int32_t number = 0;
-
-    if (json->kind != EF__JSON_STRING || json->text.len < 2 || json->text.len > 6 ||
-        json->text.ptr[0] != 'p')
+    if (json->kind != EF__JSON_STRING || ef_partition_parse(json->text, value, NULL) != EF_OK)
         return wrong_kind(field, "the label of a partition", err);
-    for (size_t i = 1; i < json->text.len; i++) {
-        if (json->text.ptr[i] < '0' || json->text.ptr[i] > '9')
-            return wrong_kind(field, "the label of a partition", err);
-        number = number * 10 + (json->text.ptr[i] - '0');
-    }
-    *(int32_t *)value = number;
     return EF_OK;
 }
 

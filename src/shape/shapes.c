@@ -127,6 +127,7 @@ static const ef__field row_fields[] = {
     FIELD(ef_row, "stream", STR, stream),
     FIELD(ef_row, "seq", INT64, seq),
     FIELD(ef_row, "position", INT64, position),
+    FIELD(ef_row, "partition", LABEL, partition),
     FIELD(ef_row, "event_type", STR, event_type),
     WORD(ef_row, "status", status, row_status_word, EF_ROW_DEAD + 1),
     FIELD(ef_row, "attempt_count", INT32, attempt_count),

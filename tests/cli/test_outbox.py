@@ -33,8 +33,8 @@ class Outbox(Case):
         row = report["rows"][0]
         self.assertEqual(ROW_KEYS, list(row))
         self.assertEqual(row, report["summary"]["oldest"])
-        self.assertEqual(("*", "", "s", 1, 1, "order.placed", "pending", 0, None, ""),
-                         tuple(row[k] for k in ROW_KEYS[:10]))
+        self.assertRegex(row.pop("partition"), "^p[0-9]{2}$")
+        self.assertEqual(("*", "", "s", 1, 1, "order.placed", "pending", 0, None, ""), tuple(row.values())[:10])
         self.assertRegex(row["enqueued_at"], TIME)
 
     def test_no_rows_are_written_without_an_outbox(self):
@@ -55,6 +55,23 @@ class Outbox(Case):
                          tuple(dead[k] for k in ("lane", "attempt_count", "next_attempt_at",
                                                  "last_error")))
         self.assertRegex(report["rows"][2]["next_attempt_at"], TIME)
+
+    def test_rows_are_picked_by_stream_type_error_partition_and_age(self):
+        self.three_with_a_dead_head()
+
+        def picked(*words):
+            rows = self.ok("outbox", "report", "-o", "json", *words).json()["rows"]
+            return [f'{r["stream"]} {r["seq"]}' for r in rows]
+        head, behind, other = picked()
+        self.assertEqual([head, behind], picked("--stream", head.split()[0]))
+        self.assertEqual([], picked("--stream", "nobody"))
+        self.assertEqual([head], picked("--error", "No Such"))
+        self.assertEqual([], picked("--types", "nothing.*"))
+        self.assertEqual([], picked("--older", "1h"))
+        self.assertEqual([head, behind, other], picked("--older", "1ms"))
+        partition = self.report()["rows"][2]["partition"]
+        self.assertIn(other, picked("--partition", partition))
+        self.refused(2, "outbox", "report", "--partition", "7", saying="'7' is no partition")
 
     def test_the_text_has_a_line_a_row_and_one_for_its_error(self):
         self.three_with_a_dead_head()

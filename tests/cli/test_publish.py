@@ -66,7 +66,7 @@ class Publish(Case):
                                                   "attempts_max", "retain_ms", "paused")))
         self.refused(4, "publisher", "add", "out", "--to", "file:other", saying="--replace")
         self.ok("publisher", "add", "out", "--to", "file:other", "--replace")
-        self.assertTrue(self.ok("publisher", "pause", "out", "-o", "json").json()["paused"])
+        self.assertTrue(self.ok("publisher", "pause", "out", "--reason", "they move", "-o", "json").json()["paused"])
         self.send(1, 2)
         self.assertIn("claimed 2", self.work().out)
         self.assertEqual(2, self.shown()["pending"])
@@ -74,7 +74,10 @@ class Publish(Case):
         self.assertIn("paused", self.ok("publisher", "ls").out)
         self.assertIn(f"publishers  out  paused  to file:{self.dir}/other  pending 2  failed 0  dead 0",
                       self.ok("status").out)
-        self.ok("publisher", "rm", "out", "--discard")
+        self.ok("publisher", "rm", "out", "--discard", "--reason", "they closed")
+        self.assertEqual([("publisher_remove", "out", "they closed"), ("publisher_pause", "out", "they move"),
+                          ("publisher_set", "out", None), ("publisher_set", "out", None)],
+                         [(a["act"], a["lane"], a["reason"]) for a in self.ok("act", "ls", "-o", "json").json()])
         self.refused(3, "publisher", "show", "out", saying="there is no publisher")
         self.assertEqual([], self.ok("publisher", "ls", "-o", "json").json())
 

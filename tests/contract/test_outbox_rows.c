@@ -202,6 +202,74 @@ CONTRACT(rows_are_listed_by_filter_and_page)
     CHECK_INT(0, positions_by_page(t, query, &pages));
 }
 
+CONTRACT(rows_are_picked_by_stream_type_error_partition_and_age)
+{
+    contract *t = *state;
+    int32_t partition = partition_of("a");
+    int64_t start_us = t->now_us, expected = 0;
+    ef_outbox_query all = {.any_tenant = true, .limit = 2}, query;
+    int pages;
+
+    fill(t);
+    for (int i = 0; i < 6; i++) {
+        const char *const streams[] = {"a", "a", "b", "c", "a", "d"};
+        if (partition_of(streams[i]) == partition)
+            expected = expected * 10 + i + 1;
+    }
+    query = (ef_outbox_query){.stream = str("a"), .limit = 2};
+    CHECK_INT(125, positions_by_page(t, query, &pages));
+    CHECK_INT(2, pages);
+    query.stream = str("nobody");
+    CHECK_INT(0, positions_by_page(t, query, &pages));
+    query = all;
+    query.error = str("POISON");
+    CHECK_INT(14, positions_by_page(t, query, &pages));
+    query.lane = str("other");
+    CHECK_INT(4, positions_by_page(t, query, &pages));
+    query = all;
+    query.partition = &partition;
+    CHECK_INT(expected, positions_by_page(t, query, &pages));
+    query = all;
+    query.before_us = start_us + 2 * SECOND;
+    CHECK_INT(12, positions_by_page(t, query, &pages));
+    query = all;
+    query.types = str("u, t*");
+    CHECK_INT(123456, positions_by_page(t, query, &pages));
+    query.types = str("u");
+    CHECK_INT(0, positions_by_page(t, query, &pages));
+    query = all;
+    query.stream = str("a");
+    REFUSED(EF_BAD_INPUT, ef_outbox_ls(t->journal, &query, &(ef_row_list){0}, &t->err));
+}
+
+/* What fits comes late among many, and cannot be looked for all at once. */
+CONTRACT(a_search_of_rows_ends_in_time_and_goes_on_from_there)
+{
+    contract *t = *state;
+    enum { MANY = 10100 };
+    ef_new_event events[MANY / 10];
+    ef_place places[MANY / 10];
+    ef_row_list list = {0};
+    char after[EF_CURSOR_MAX];
+    ef_outbox_query query = {.any_tenant = true, .types = str("rare"), .limit = 5};
+
+    for (size_t i = 0; i < MANY / 10; i++)
+        events[i] = event_of("a", "t");
+    for (int i = 0; i < 10; i++)
+        OK(ef_journal_append(t->journal, events, MANY / 10, places, &t->err));
+    append(t, "b", "rare");
+    OK(ef_outbox_ls(t->journal, &query, &list, &t->err));
+    CHECK_INT(0, list.count);
+    CHECK(list.next[0]);
+    (void)snprintf(after, sizeof after, "%s", list.next);
+    query.after = str(after);
+    OK(ef_outbox_ls(t->journal, &query, &list, &t->err));
+    CHECK_INT(1, list.count);
+    CHECK_INT(MANY + 1, list.items[0].position);
+    CHECK(!list.next[0]);
+    ef_row_list_release(&list);
+}
+
 CONTRACT(rows_of_one_tenant_are_listed_and_counted_alone)
 {
     contract *t = *state;
@@ -627,6 +695,8 @@ CONTRACT_MAIN(CASE(acts_are_listed_by_word_and_lane_and_page_by_page),
               CASE(an_error_that_is_no_text_is_kept_as_well_as_it_can_be),
               CASE(rows_come_in_the_order_of_position_then_lane),
               CASE(rows_are_listed_by_filter_and_page),
+              CASE(rows_are_picked_by_stream_type_error_partition_and_age),
+              CASE(a_search_of_rows_ends_in_time_and_goes_on_from_there),
               CASE(rows_of_one_tenant_are_listed_and_counted_alone),
               CASE(an_empty_outbox_sums_up_to_nothing),
               CASE(the_summary_counts_every_status_and_names_the_oldest),

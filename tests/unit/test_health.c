@@ -69,6 +69,7 @@ TEST(what_needs_somebody_is_trouble)
     o.projections = (ef_projection_list){.items = failed, .count = 1};
     check_says(EF__HEALTH_TROUBLE, "Projection bad has failed and is not fed.", &o);
     o.outbox.dead = 1;
+    check_says(EF__HEALTH_TROUBLE, "1 event could not be digested and needs you.", &o);
     o.outbox.blocked = 2;
     check_says(EF__HEALTH_TROUBLE, "1 event could not be digested and needs you; 2 wait behind.",
                &o);

@@ -270,7 +270,7 @@ TEST(a_narrow_terminal_has_the_whole_sentence_and_the_heads_of_all_lists)
     scene s;
 
     set_scene(&s, false);
-    check_says(draw(&s, 40, 60, CLI_PANEL_ALL), "\nyou; 0 wait behind.\n");
+    check_says(draw(&s, 40, 60, CLI_PANEL_ALL), "\nyou.\n");
     check_says(s.out.ptr, "LANE    PEND  PROC  FAIL  DEAD  BLOCK");
     check_says(s.out.ptr, "WORKER  PID  STATE   BEAT       UP  PAR");
     check_says(draw(&s, 40, 60, CLI_PANEL_HELP), "\n             moves; at rest it is 0, or\n");
