@@ -226,8 +226,8 @@ typedef struct ef_outbox_query {
 
 /*
  * Rows in the order of position, then lane. What is picked by more than lane, tenant and status is
- * looked for among 10,000 rows at a time: the list may then be short, or empty, and `next` still say
- * that there is more behind it.
+ * looked for among 10,000 rows at a time: the list may then be short, or empty, and `next` still
+ * say that there is more behind it.
  */
 ef_status ef_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
                        ef_error *err);

@@ -27,7 +27,7 @@
 #define EF_LIMIT_SETTINGS_BYTES (256 * 1024)             /* a settings file */
 #define EF_LIMIT_LIST_ROWS 10000                         /* rows of one page of any list */
 #define EF_LIMIT_LOOK_ROWS 10000 /* rows of the outbox that one search looks at: some 100 ms */
-#define EF_LIMIT_TAKE_ROWS 16000                         /* of the outbox: one batch, one commit */
+#define EF_LIMIT_TAKE_ROWS 16000 /* of the outbox: one batch, one commit */
 #define EF_LIMIT_LEASE_MS (24LL * 3600 * 1000) /* a lease longer than a day is a mistake */
 
 #endif

@@ -26,6 +26,7 @@ typedef struct top {
     int64_t interval_ms;
     int64_t started_us; /* monotonic */
     int64_t next_us;    /* when to look again */
+    int64_t looked_us;  /* when that was done */
     cli_overview overview;
     cli_rate rate; /* of events appended */
     bool looked;
@@ -42,12 +43,15 @@ static ef_status look(top *t, ef_error *err)
 {
     cli_overview found;
     ef_status st = cli_overview_read(t->c, true, &found, err);
+    int64_t now_us = mono_us();
 
-    t->next_us = mono_us() + t->interval_ms * 1000;
+    t->next_us = now_us + t->interval_ms * 1000;
     if (st != EF_OK)
         return st;
     if (t->looked)
-        cli_rate_add(&t->rate, mono_us(), found.head.position - t->overview.head.position);
+        cli_rate_spread(&t->rate, t->looked_us, now_us,
+                        found.head.position - t->overview.head.position);
+    t->looked_us = now_us;
     cli_overview_release(&t->overview);
     t->overview = found;
     t->looked = true;

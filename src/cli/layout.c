@@ -259,18 +259,43 @@ static void spread(const cli_band *band, column columns[CLI_LAYOUT_COLUMNS_MAX])
     }
 }
 
-/* Take lines from whichever section shows the most, until it fits or each has one. */
+/* Take lines from whichever section shows the most, the last of them first, until it fits or each
+ * has one. */
 static void shrink(column *c, size_t height)
 {
     while (c->height > height) {
         size_t most = 0;
         for (size_t i = 1; i < c->count; i++)
-            if (c->shown[i] > c->shown[most])
+            if (c->shown[i] >= c->shown[most])
                 most = i;
         if (c->shown[most] <= 1)
             break;
         c->shown[most]--;
         c->height--;
+    }
+}
+
+static bool is_cut(const column *c, size_t i)
+{
+    return c->shown[i] > 0 && c->shown[i] < c->sections[i]->count;
+}
+
+/* Heads over nothing tell nothing: from the last such list on, their lines go to the first ones
+ * that were cut. */
+static void yield_heads(column *c)
+{
+    for (size_t last = c->count; last-- > 1;) {
+        size_t spare = is_cut(c, last) && c->shown[last] <= 2 ? c->shown[last] : 0;
+        for (size_t i = 0; i < last && spare > 0; i++)
+            while (spare > 0 && is_cut(c, i)) {
+                c->shown[last]--;
+                c->shown[i]++;
+                spare--;
+            }
+        if (c->shown[last] == 1 && c->sections[last]->count > 1) {
+            c->shown[last] = 0;
+            c->height--;
+        }
     }
 }
 
@@ -281,7 +306,7 @@ static void flatten(const column *c, size_t height, ef__buf *lines)
     for (size_t i = 0; i < c->count; i++) {
         const cli_section *s = c->sections[i];
         const char *line = s->lines.ptr;
-        if (i > 0 && apart)
+        if (i > 0 && apart && c->shown[i] > 0)
             ef__buf_add_char(lines, '\0');
         for (size_t k = 0; k < c->shown[i]; k++) {
             if (k > 0 && k + 1 == c->shown[i] && k + 1 < s->count)
@@ -343,6 +368,8 @@ size_t cli_band_write(const cli_band *band, size_t height, ef__buf *out)
     for (size_t k = 0; k < band->columns; k++) {
         lines[k] = (ef__buf)EF__BUF_INIT(CLI_OUT_MAX);
         shrink(&columns[k], height);
+        if (band->lists)
+            yield_heads(&columns[k]);
         flatten(&columns[k], height, &lines[k]);
         at[k] = lines[k].ptr ? lines[k].ptr : "";
         end[k] = at[k] + lines[k].len;

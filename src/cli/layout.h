@@ -78,6 +78,7 @@ typedef struct cli_band {
     size_t columns; /* 1 to 3 */
     size_t width;
     bool colour;
+    bool lists; /* a list that would show its heads only gives its lines to those before it */
 } cli_band;
 
 /* How wide a column of it is. */

@@ -399,7 +399,7 @@ static void draw_errors(const cli_panel_facts *f, const cli_panel_view *v, size_
     }
     if (f->troubles->count == 0)
         cli_section_line(&section, EF_STR("no errors"));
-    (void)cli_band_write(&(cli_band){&section, 1, 1, v->width, v->colour}, height, out);
+    (void)cli_band_write(&(cli_band){&section, 1, 1, v->width, v->colour, false}, height, out);
     cli_section_release(&section);
 }
 
@@ -424,7 +424,7 @@ static void draw_help(const cli_panel_view *v, size_t height, ef__buf *out)
             add_wrapped(&section, ef_str_from(lines[i]), v->width, i < 4 ? 11 : 13);
         else
             cli_section_line(&section, EF_STR(""));
-    (void)cli_band_write(&(cli_band){&section, 1, 1, v->width, v->colour}, height, out);
+    (void)cli_band_write(&(cli_band){&section, 1, 1, v->width, v->colour, false}, height, out);
     cli_section_release(&section);
 }
 
@@ -433,8 +433,8 @@ static void draw_all(const cli_panel_facts *f, const cli_panel_view *v, size_t h
     cli_section small[5] = {CLI_SECTION_INIT, CLI_SECTION_INIT, CLI_SECTION_INIT, CLI_SECTION_INIT,
                             CLI_SECTION_INIT};
     cli_section lists[4] = {CLI_SECTION_INIT, CLI_SECTION_INIT, CLI_SECTION_INIT, CLI_SECTION_INIT};
-    cli_band top = {small, 5, column_count(v->width), v->width, v->colour};
-    cli_band bottom = {lists, 4, v->width < TWO_LISTS ? 1 : 2, v->width, v->colour};
+    cli_band top = {small, 5, column_count(v->width), v->width, v->colour, false};
+    cli_band bottom = {lists, 4, v->width < TWO_LISTS ? 1 : 2, v->width, v->colour, true};
     size_t column = cli_band_column(v->width, top.columns);
     size_t list = cli_band_column(v->width, bottom.columns);
 

@@ -25,6 +25,20 @@ void cli_rate_add(cli_rate *rate, int64_t now_us, int64_t count)
     rate->slots[rate->second % CLI_RATE_SECONDS_MAX] += count;
 }
 
+void cli_rate_spread(cli_rate *rate, int64_t since_us, int64_t now_us, int64_t count)
+{
+    int64_t seconds, whole;
+
+    move_on(rate, now_us);
+    seconds = rate->second - (since_us - rate->started_us) / 1000000;
+    seconds = seconds < CLI_RATE_SECONDS_MAX ? seconds : CLI_RATE_SECONDS_MAX;
+    whole = seconds > 1 ? count / seconds : 0;
+    for (int64_t i = 1; i < seconds; i++)
+        rate->slots[(rate->second - i) % CLI_RATE_SECONDS_MAX] += whole;
+    rate->slots[rate->second % CLI_RATE_SECONDS_MAX] +=
+        count - (seconds > 1 ? seconds - 1 : 0) * whole;
+}
+
 double cli_rate_over(cli_rate *rate, int64_t now_us, int64_t seconds)
 {
     int64_t sum = 0, span_us = now_us - rate->started_us;

@@ -16,6 +16,8 @@ typedef struct cli_rate {
 } cli_rate;
 
 void cli_rate_add(cli_rate *rate, int64_t now_us, int64_t count);
+/* What has come since `since_us`, nobody knows when: spread over the seconds between. */
+void cli_rate_spread(cli_rate *rate, int64_t since_us, int64_t now_us, int64_t count);
 /* A second, over the last `seconds` (fewer when it has not run for so long). */
 double cli_rate_over(cli_rate *rate, int64_t now_us, int64_t seconds);
 /* The last `count` seconds that are over, oldest first. */

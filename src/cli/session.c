@@ -258,14 +258,19 @@ static ef_status control_url(cli *c, ef_error *err)
     return EF_OK;
 }
 
-/* All three, by the settings as they are. */
+/* All three, by the settings as they are, and as they are shown. */
 static ef_status store_urls(cli *c, ef_error *err)
 {
     ef_status st = journal_url(c, err);
 
     if (st == EF_OK)
         st = views_url(c, err);
-    return st == EF_OK ? control_url(c, err) : st;
+    if (st == EF_OK)
+        st = control_url(c, err);
+    ef_url_show(c->journal_url, c->journal_shown, sizeof(c->journal_shown));
+    ef_url_show(c->views_url, c->views_shown, sizeof(c->views_shown));
+    ef_url_show(c->control_url, c->control_shown, sizeof(c->control_shown));
+    return st;
 }
 
 ef_status cli_settings_load(cli *c, ef_error *err)
@@ -276,9 +281,6 @@ ef_status cli_settings_load(cli *c, ef_error *err)
         return st;
     apply_settings(c);
     st = store_urls(c, err);
-    ef_url_show(c->journal_url, c->journal_shown, sizeof(c->journal_shown));
-    ef_url_show(c->views_url, c->views_shown, sizeof(c->views_shown));
-    ef_url_show(c->control_url, c->control_shown, sizeof(c->control_shown));
     return st == EF_OK ? cli_mode_from_settings(c->settings, &c->mode, err) : st;
 }
 

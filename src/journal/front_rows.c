@@ -52,8 +52,8 @@ static bool contains(ef_str text, ef_str part)
 {
     for (size_t at = 0; at + part.len <= text.len; at++) {
         size_t i = 0;
-        while (i < part.len && tolower((unsigned char)text.ptr[at + i]) ==
-                                   tolower((unsigned char)part.ptr[i]))
+        while (i < part.len &&
+               tolower((unsigned char)text.ptr[at + i]) == tolower((unsigned char)part.ptr[i]))
             i++;
         if (i == part.len)
             return true;

@@ -163,8 +163,7 @@ static const schema schemas[] = {
      NULL},
     {"Publisher", &ef__shape_publisher,
      "\"pending\":" INTEGER ",\"processing\":" INTEGER ",\"failed\":" INTEGER ",\"dead\":" INTEGER
-     ",\"blocked\":" INTEGER ",\"kept\":" INTEGER
-     ",\"sink\":{\"type\":[\"object\",\"null\"]}",
+     ",\"blocked\":" INTEGER ",\"kept\":" INTEGER ",\"sink\":{\"type\":[\"object\",\"null\"]}",
      "\"pending\",\"processing\",\"failed\",\"dead\",\"blocked\",\"kept\",\"sink\""},
     {"Publishers", NULL, LIST("Publisher"), NULL},
     {"NewPublisher", NULL,

@@ -97,7 +97,8 @@ ef_status ef__member_int(const ef__json *body, const char *key, bool needed, int
 ef_status ef__member_bool(const ef__json *body, const char *key, bool *out, ef_error *err);
 /* EF_BAD_INPUT names a member that is not in the comma list. */
 ef_status ef__members_only(const ef__json *body, const char *keys, ef_error *err);
-/* The body {"reason", …} of an act on a path without parameters; what it may hold stands in `keys`. */
+/* The body {"reason", …} of an act on a path without parameters; what it may hold stands in `keys`.
+ */
 ef_status ef__request_reason(ef__request *r, const char *keys, const ef__json **out_body,
                              ef_str *out_reason, ef_error *err);
 /* "rows":[row…] */

@@ -54,8 +54,9 @@ static void say_dead(const ef_outbox_summary *o, char out[EF__HEALTH_TEXT])
     if (o->blocked > 0)
         (void)snprintf(behind, sizeof(behind), "; %" PRId64 " wait%s behind", o->blocked,
                        o->blocked == 1 ? "s" : "");
-    (void)snprintf(out, EF__HEALTH_TEXT, "%" PRId64 " event%s could not be digested and need%s you%s.",
-                   o->dead, plural(o->dead), o->dead == 1 ? "s" : "", behind);
+    (void)snprintf(out, EF__HEALTH_TEXT,
+                   "%" PRId64 " event%s could not be digested and need%s you%s.", o->dead,
+                   plural(o->dead), o->dead == 1 ? "s" : "", behind);
 }
 
 /* What no worker heals. */

@@ -208,6 +208,7 @@ CONTRACT(rows_are_picked_by_stream_type_error_partition_and_age)
     int32_t partition = partition_of("a");
     int64_t start_us = t->now_us, expected = 0;
     ef_outbox_query all = {.any_tenant = true, .limit = 2}, query;
+    ef_row_list list = {0};
     int pages;
 
     fill(t);
@@ -239,7 +240,8 @@ CONTRACT(rows_are_picked_by_stream_type_error_partition_and_age)
     CHECK_INT(0, positions_by_page(t, query, &pages));
     query = all;
     query.stream = str("a");
-    REFUSED(EF_BAD_INPUT, ef_outbox_ls(t->journal, &query, &(ef_row_list){0}, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_ls(t->journal, &query, &list, &t->err));
+    ef_row_list_release(&list);
 }
 
 /* What fits comes late among many, and cannot be looked for all at once. */

@@ -48,13 +48,15 @@ class Server:
     """everfold serve on a directory of its own; `stop` ends it by its id."""
 
     def __init__(self, *arguments, data=None, env=None):
+        """`data`: another directory; False: none is named."""
         self.dir = Path(tempfile.mkdtemp(prefix="everfold-server-"))
         self.data = data or self.dir / "data"
+        where = [] if data is False else ["--data", str(self.data)]
         self.log = open(self.dir / "log", "wb+")
         self.process = subprocess.Popen(
-            [EVERFOLD, "serve", "--data", str(self.data), "--listen", "127.0.0.1:0", *arguments],
+            [EVERFOLD, "serve", *where, "--listen", "127.0.0.1:0", *arguments],
             stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
-            env={**os.environ, **(env or {})})
+            env={**os.environ, **({"TMPDIR": str(self.dir)} if data is False else {}), **(env or {})})
         self.url = self.wait_for_url()
         self.host, port = self.url.split("//")[1].rsplit(":", 1)
         self.port = int(port)

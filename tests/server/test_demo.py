@@ -3,11 +3,13 @@ import os
 import re
 import subprocess
 
-from support import Case, wait_until
+from support import Case, Server, wait_until
 
 
 class Demo(Case):
-    arguments = ("--demo", "--demo-rate", "200")
+    @classmethod
+    def make_server(cls):
+        return Server("--demo", "--demo-rate", "200", data=False)
 
     def test_the_shop_is_open_and_says_what_to_try(self):
         said = wait_until(lambda: "curl -N" in self.server.said() and self.server.said())
@@ -21,6 +23,8 @@ class Demo(Case):
                                   env=env, timeout=90)
             self.assertEqual(124 if live else 0, done.returncode, (line, done.stderr))
             self.assertTrue(done.stdout, line)
+        self.assertRegex(self.get("/v1/overview").json()["journal"]["url"],
+                         f"^sqlite:{re.escape(str(self.server.dir))}/everfold-demo[^/]*/journal.db$")
 
     def test_customers_come_and_are_folded(self):
         best = wait_until(lambda: self.get("/v1/views/customer_orders?sort=-total&limit=1")

@@ -308,6 +308,18 @@ TEST(what_does_not_fit_the_height_is_counted)
     ef__buf_release(&s.out);
 }
 
+TEST(a_low_terminal_has_rows_and_no_heads_over_nothing)
+{
+    scene s;
+
+    set_scene(&s, false);
+    check_says(draw(&s, 60, 20, CLI_PANEL_ALL), "PROJECTION");
+    check_says(s.out.ptr, "counter");
+    CHECK(!strstr(s.out.ptr, "OLDEST\n…"));
+    CHECK(!strstr(s.out.ptr, "ERROR\n…"));
+    ef__buf_release(&s.out);
+}
+
 TEST(the_page_of_errors_shows_them_whole)
 {
     char text[400], *found;
@@ -331,13 +343,13 @@ TEST(colours_take_no_room)
     ef__buf out = EF__BUF_INIT(1000);
 
     cli_section_line(&section, EF_STR(CLI_MARK_RED "abc" CLI_MARK_PLAIN "defg"));
-    cli_band_write(&(cli_band){&section, 1, 1, 6, true}, 5, &out);
+    cli_band_write(&(cli_band){&section, 1, 1, 6, true, false}, 5, &out);
     CHECK_TEXT("\033[31mabc\033[0mde…\n", out.ptr);
     ef__buf_reset(&out);
-    cli_band_write(&(cli_band){&section, 1, 1, 3, true}, 5, &out);
+    cli_band_write(&(cli_band){&section, 1, 1, 3, true, false}, 5, &out);
     CHECK_TEXT("\033[31mab…\033[0m\n", out.ptr);
     ef__buf_reset(&out);
-    cli_band_write(&(cli_band){&section, 1, 1, 7, false}, 5, &out);
+    cli_band_write(&(cli_band){&section, 1, 1, 7, false, false}, 5, &out);
     CHECK_TEXT("abcdefg\n", out.ptr);
     ef__buf_release(&out);
     cli_section_release(&section);
@@ -382,6 +394,11 @@ TEST(a_rate_is_over_its_window_and_forgets_what_is_older)
     CHECK_INT(0, history[1]);
     CHECK_INT(30, history[2]);
     CHECK(cli_rate_over(&rate, 24 * s, 3) == 0.0);
+    cli_rate_spread(&rate, 21 * s, 24 * s, 8);
+    cli_rate_history(&rate, 25 * s, history, 3);
+    CHECK_INT(2, history[0]);
+    CHECK_INT(2, history[1]);
+    CHECK_INT(4, history[2]);
     CHECK(cli_rate_over(&rate, 5 * s + 100000 * s, 3600) == 0.0);
 }
 
@@ -394,6 +411,7 @@ int main(void)
         TEST_CASE(a_narrow_terminal_has_the_whole_sentence_and_the_heads_of_all_lists),
         TEST_CASE(the_keys_stand_in_the_last_line_of_a_full_screen),
         TEST_CASE(what_does_not_fit_the_height_is_counted),
+        TEST_CASE(a_low_terminal_has_rows_and_no_heads_over_nothing),
         TEST_CASE(the_page_of_errors_shows_them_whole),
         TEST_CASE(colours_take_no_room),
         TEST_CASE(the_newest_five_troubles_are_kept),

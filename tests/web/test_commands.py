@@ -63,9 +63,10 @@ BUTTONS = [
      "event append 'new 1' --type t --data '{\"a\":\"b\"}'", 0, "/v1/streams/new%201", '"seq":1'),
     ("publishers", "Add a publisher", {"Name": "copy", "To": "file:/nowhere/copy", "Types": "order.*", "Paused": True},
      "publisher add copy --to file:/nowhere/copy --types 'order.*' --paused", 0, "/v1/publishers/copy", '"types":"order.*"'),
-    ("publishers/archive", "Pause", {}, "publisher pause archive", 0, "/v1/publishers/archive", '"paused":true'),
+    ("publishers/archive", "Pause", {"Reason": "they move"}, "publisher pause archive --reason 'they move'", 0, "/v1/publishers/archive", '"paused":true'),
     ("publishers/archive", "Resume", {}, "publisher resume archive", 0, "/v1/publishers/archive", '"paused":false'),
-    ("publishers/archive", "Remove", {"Type": "archive"}, "publisher rm archive", 0, "/v1/publishers/archive", '"status":404'),
+    ("publishers/archive", "Remove", {"Type": "archive", "Reason": "they left"},
+     "publisher rm archive --reason 'they left'", 0, "/v1/publishers/archive", '"status":404'),
     (None, "gap"),
     ("gaps", "Repair", {"Reason": "told late"}, "gaps repair --reason 'told late'", 0, "/v1/gaps", '"gaps":[]'),
 ]
@@ -146,18 +147,23 @@ class Commands(Page):
         self.b.press("Cancel")
         return command
 
-    def test_rows_are_filtered_by_status_lane_and_tenant(self):
+    def test_rows_are_filtered_by_what_people_look_for(self):
         rows = "[...document.querySelectorAll('main tbody tr')].map((r) => r.children[0].textContent.split(' ')[0])"
         self.b.go("outbox")
+        self.b.press("More filters")
         for fill, left in ((("Lane", "people"), ["bad-0", "bad-1", "bad-2", "bad-3"]), (("Lane", "customers"), []),
                            (("Lane", "people"), ["bad-0", "bad-1", "bad-2", "bad-3"]), (("Tenant", "acme"), []),
-                           (("Tenant", ""), ["bad-0", "bad-1", "bad-2", "bad-3"])):
+                           (("Tenant", ""), ["bad-0", "bad-1", "bad-2", "bad-3"]),
+                           (("Stream", "bad-1"), ["bad-1"]), (("Stream", ""), ["bad-0", "bad-1", "bad-2", "bad-3"]),
+                           (("Error", "LINE 8"), ["bad-0", "bad-1", "bad-2", "bad-3"]), (("Error", "line 9"), []),
+                           (("Error", ""), ["bad-0", "bad-1", "bad-2", "bad-3"]), (("Type", "person.*"), ["bad-0", "bad-1", "bad-2", "bad-3"]),
+                           (("Waits for longer", "1h"), []), (("Waits for longer", ""), ["bad-0", "bad-1", "bad-2", "bad-3"])):
             self.b.fill(*fill)
             self.b.wait(f"JSON.stringify({rows}) === {json.dumps(json.dumps(left, separators=(',', ':')))}")
         self.b.press("Failed")
         self.b.wait(f"JSON.stringify({rows}) === '[\"bad-2\"]'")
-        self.assertEqual("#/outbox?lane=people&status=failed", self.b.js("location.hash"))
-        self.assertEqual(["everfold outbox report --status failed --lane people"],
+        self.assertEqual("#/outbox?lane=people&types=person.*&status=failed", self.b.js("location.hash"))
+        self.assertEqual(["everfold outbox report --status failed --lane people --types 'person.*'"],
                          self.b.js("[...document.querySelectorAll('main .command code')].map((n) => n.textContent)"))
 
     def test_with_a_press_a_gap_is_repaired_and_a_run_is_cancelled(self):
@@ -202,10 +208,13 @@ class Commands(Page):
         self.submit()
         self.b.wait("document.querySelector('h1 .badge').textContent === 'well'")
         self.b.press("Remove")
-        self.assertTrue(self.b.js("top_().querySelector('[type=submit]').disabled"))
         self.b.fill("Type", "second")
+        self.assertTrue(self.b.js("top_().querySelector('[type=submit]').disabled"))
+        self.b.fill("Reason", "it was a test")
         self.submit()
         self.b.wait("location.hash === '#/publishers' && !find('second', 'a')")
+        self.assertEqual(("publisher_remove", "second", "it was a test"),
+                         tuple(self.get("/v1/audit?limit=1").json()[0][k] for k in ("act", "lane", "reason")))
         self.b.press("archive")
         self.b.wait("document.querySelector('h1 .badge').textContent === 'at work'")
         self.assertEqual("#/outbox?lane=archive&status=pending", self.b.js("find('1', 'dd a').getAttribute('href')"))

@@ -134,6 +134,8 @@ class Much(Page):
         before = self.memory_mib()
         print(f"{self.DEAD} dead rows: page, ms until it is drawn, slowest answer in ms, largest in bytes")
         for page, drawn in (("outbox?status=dead", "document.querySelectorAll('main tbody tr').length === 50"),
+                            (f"outbox?stream=s-{self.DEAD // 2}", "document.querySelectorAll('main tbody tr').length === 1"),
+                            ("outbox?error=nowhere", "find('Look further') || find('Nothing waits.', 'p')"),
                             ("", "document.querySelectorAll('.card').length > 5"), ("crew", "document.querySelector('.tile')"),
                             (f"row/gone/s-{self.DEAD // 2}/1", "find('Release')"), ("gaps", "find('everfold gaps detect', 'code')"),
                             ("events", "document.querySelectorAll('main tbody tr').length >= 50"), ("audit", "find('everfold act ls', 'code')")):

@@ -107,6 +107,26 @@ class Pages(Page):
         self.assertEqual(["11", "66"], self.b.js(
             "[...document.querySelectorAll('.changes ins')].map((c) => c.textContent)"))
 
+    def test_a_moment_that_is_looked_at_stays_while_a_view_goes_on(self):
+        self.ask("PUT", "/v1/projections/lists", "projection lists version 1\n  view data.k\n\non listed\n  n += 1\n"
+                                                 "  last push data.i keep 3\n")
+
+        def listed(numbers):
+            self.ask("POST", "/v1/events", [{"stream": "l", "type": "listed", "data": {"k": "a", "i": i}} for i in numbers])
+            wait_until(lambda: (v := self.get("/v1/views/lists/a")).status == 200 and v.json()["data"]["n"] == numbers[-1])
+        listed(range(1, 206))
+        self.b.go("view/lists/a")
+        self.b.wait_words("200 of 200")
+        for _ in range(3):
+            self.b.js("find('◀').click()")
+        self.b.wait_words("197 of 200")
+        # A list that has moved on is told by what came and what went.
+        self.assertEqual([["last[0]", "199", None], ["last[2]", None, "202"], ["n", "201", "202"]], self.b.js(
+            "[...document.querySelectorAll('.changes li')].map((l) => ['code', 'del', 'ins'].map((k) => l.querySelector(k)?.textContent ?? null))"))
+        listed(range(206, 211))
+        self.b.wait_words("192 of 200")
+        self.assertEqual("202", self.b.js("document.querySelector('.changes ins').textContent"))
+
     def test_it_is_read_on_a_phone_in_the_dark_by_keys_and_by_ear(self):
         """Each page at two widths: nothing sticks out, what is pressed has a name and is reached by keys, and what is
         read stands out from what is behind it (WCAG AA, from the colours as computed), in the light and in the dark."""

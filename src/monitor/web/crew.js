@@ -23,6 +23,33 @@ function tile(p, asked) {
     bad && h("span", { class: "bad" }, plural(p.exceptions, "exception")));
 }
 
+const LEASE_MS = { publisher: 30000 };
+
+// p00 to p15 for those that follow each other.
+function labels(numbers) {
+  const label = (n) => `p${String(n).padStart(2, "0")}`;
+  const runs = [];
+  for (const n of [...numbers].sort((a, b) => a - b)) {
+    const last = runs[runs.length - 1];
+    if (last && n === last[1] + 1) last[1] = n;
+    else runs.push([n, n]);
+  }
+  return runs.map(([a, b]) => a === b ? label(a) : `${label(a)} to ${label(b)}`).join(", ");
+}
+
+// Leases of the same thing that one owner has, in one line: the first to run out is counted down.
+function together(leases) {
+  const lines = new Map();
+  for (const l of leases) {
+    const key = `${l.kind}/${l.name}/${l.owner}/${l.live}`;
+    const line = lines.get(key) ?? lines.set(key, { ...l, key, partitions: [] }).get(key);
+    if (l.partition !== null) line.partitions.push(num(l.partition));
+    if (l.ttl_ms !== null && (line.ttl_ms === null || num(l.ttl_ms) < num(line.ttl_ms))) line.ttl_ms = l.ttl_ms;
+    if (num(l.token) > num(line.token)) line.token = l.token;
+  }
+  return [...lines.values()];
+}
+
 export default {
   title: "Workers and partitions",
   every: 2000,
@@ -34,7 +61,7 @@ export default {
   },
   view({ workers, partitions, leases, asked }, ctx) {
     const owned = (id) => partitions.filter((p) => p.live && p.owner === id).length;
-    const others = leases.filter((l) => l.kind !== "partition" && (l.live || l.owner !== null));
+    const others = together(leases.filter((l) => l.kind !== "partition" && (l.live || l.owner !== null)));
     return [heading("Workers and partitions"),
       h("section", { class: "panel" }, h("h2", {}, "Workers"), workers.length > 0 ? table("Workers", [
         { name: "Worker", cell: (w) => w.id, kind: "grow" },
@@ -51,8 +78,9 @@ export default {
       h("ul", { class: "tiles" }, partitions.map((p) => tile(p, asked))), commandLine(command("partition", "ls"))),
       h("section", { class: "panel" }, h("h2", {}, "Other leases"), others.length > 0 ? table("Leases", [
         { name: "Kind", cell: (l) => l.kind }, { name: "Of", cell: (l) => code(l.name ?? "–"), kind: "grow" },
-        { name: "Owner", cell: (l) => l.owner ?? "free" }, { name: "Left", cell: (l) => countdown(l.ttl_ms, asked, 10000) },
+        { name: "Partitions", cell: (l) => labels(l.partitions) || "–" }, { name: "Owner", cell: (l) => l.owner ?? "free" },
+        { name: "Left", cell: (l) => countdown(l.ttl_ms, asked, LEASE_MS[l.kind] ?? 10000) },
         { name: "Token", cell: (l) => String(l.token), kind: "number" },
-      ], others, { key: (l) => `${l.kind}/${l.name}/${l.partition}` }) : h("p", { class: "quiet" }, "None are held."), commandLine(command("lease", "ls")))];
+      ], others, { key: (l) => l.key }) : h("p", { class: "quiet" }, "None are held."), commandLine(command("lease", "ls")))];
   },
 };

@@ -5,7 +5,7 @@
 
 import { h, svg } from "./dom.js";
 
-const CHAR = 7.1, HIGH = 26, GAP_Y = 8, GAP_X = 44, PAD = 8, LONGEST = 34, NODES_MAX = 150;
+const CHAR = 7.1, HIGH = 26, GAP_Y = 8, GAP_X = 44, LANE = 8, PAD = 8, LONGEST = 34, NODES_MAX = 150;
 
 function short(text) { return text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text; }
 
@@ -33,27 +33,42 @@ function layersOf(block) {
   return nodes;
 }
 
+// An edge over several layers goes through a lane of its own in each of them, so that it is hidden by nothing.
+function lanes(nodes, edges) {
+  for (const e of edges) {
+    const from = nodes.get(e.from), to = nodes.get(e.to);
+    e.way = [from];
+    for (let layer = from.layer + 1; from.kind !== "statement" && layer < to.layer; layer++) {
+      const id = `~${from.id}/${layer}`;
+      if (!nodes.has(id)) nodes.set(id, { id, kind: from.kind, via: true, text: "", layer });
+      e.way.push(nodes.get(id));
+    }
+    e.way.push(to);
+  }
+}
+
+function tall(n) { return n.via ? LANE : HIGH; }
+
 // What feeds the same statement stands together: by the mean place of what it goes to.
 function place(nodes, edges) {
-  const layers = [];
+  const layers = [], out = new Map();
   for (const n of nodes.values()) (layers[n.layer] ??= []).push(n);
-  const out = new Map();
-  for (const e of edges) (out.get(e.from) ?? out.set(e.from, []).get(e.from)).push(e.to);
-  let x = PAD;
-  const filled = layers.map((layer) => layer ?? []);
+  for (const { way } of edges)
+    way.slice(1).forEach((to, i) => (out.get(way[i]) ?? out.set(way[i], new Set()).get(way[i])).add(to));
+  const filled = Array.from(layers, (layer) => layer ?? []);
   for (let i = filled.length - 1; i >= 0; i--) {
-    if (i < filled.length - 1)
-      for (const n of filled[i]) {
-        const to = (out.get(n.id) ?? []).map((id) => nodes.get(id)).filter((t) => t && t.layer > i);
-        n.rank = to.length > 0 ? to.reduce((sum, t) => sum + t.y, 0) / to.length : 1e6;
-      }
+    for (const n of filled[i]) {
+      const to = [...(out.get(n) ?? [])].filter((t) => t.layer > i);
+      n.rank = to.length > 0 ? to.reduce((sum, t) => sum + t.y, 0) / to.length : 1e6;
+    }
     if (i < filled.length - 1) filled[i].sort((a, b) => a.rank - b.rank);
-    filled[i].forEach((n, at) => { n.y = PAD + at * (HIGH + GAP_Y); });
+    let y = PAD;
+    for (const n of filled[i]) { n.y = y; y += tall(n) + GAP_Y; }
   }
-  let high = 0;
+  let x = PAD, high = 0;
   for (const layer of filled) {
     const width = Math.max(40, ...layer.map((n) => short(n.text).length * CHAR + 20 + inset(n)));
-    for (const n of layer) { n.x = x; n.width = width; high = Math.max(high, n.y + HIGH); }
+    for (const n of layer) { n.x = x; n.width = width; high = Math.max(high, n.y + tall(n)); }
     x += width + GAP_X;
   }
   return { width: x - GAP_X + PAD, height: high + PAD };
@@ -62,14 +77,19 @@ function place(nodes, edges) {
 // A statement inside another one stands further to the right.
 function inset(n) { return (n.depth ?? 0) * 14; }
 
-function edge(from, to, why) {
+function edge({ way, why }) {
+  const from = way[0], to = way[way.length - 1], y = (n) => n.y + tall(n) / 2;
   if (from.kind === "statement") {
     const x = to.x + to.width, bend = x + 18;
-    return svg("path", { class: "edge order", d: `M${x} ${from.y + HIGH / 2}C${bend} ${from.y + HIGH / 2} ${bend} ${to.y + HIGH / 2} ${x} ${to.y + HIGH / 2}` },
+    return svg("path", { class: "edge order", d: `M${x} ${y(from)}C${bend} ${y(from)} ${bend} ${y(to)} ${x} ${y(to)}` },
       svg("title", {}, `after, because of ${why ?? "the order"}`));
   }
-  const x1 = from.x + from.width, y1 = from.y + HIGH / 2, x2 = to.x + inset(to), y2 = to.y + HIGH / 2, mid = (x1 + x2) / 2;
-  return svg("path", { class: `edge ${from.kind}`, d: `M${x1} ${y1}C${mid} ${y1} ${mid} ${y2} ${x2} ${y2}` });
+  let d = `M${from.x + from.width} ${y(from)}`;
+  way.slice(1).forEach((n, i) => {
+    const x1 = way[i].x + way[i].width, x2 = n.x + inset(n), mid = (x1 + x2) / 2;
+    d += `C${mid} ${y(way[i])} ${mid} ${y(n)} ${x2} ${y(n)}${n.via ? `H${n.x + n.width}` : ""}`;
+  });
+  return svg("path", { class: `edge ${from.kind}`, d });
 }
 
 function box(n) {
@@ -83,13 +103,14 @@ function drawBlock(block) {
   const nodes = layersOf(block);
   if (nodes.size === 0 || nodes.size > NODES_MAX)
     return h("p", { class: "quiet" }, nodes.size === 0 ? "nothing to draw" : `${nodes.size} parts: too many to draw`);
-  const { width, height } = place(nodes, block.edges);
+  const edges = block.edges.filter((e) => nodes.has(e.from) && nodes.has(e.to)).map((e) => ({ ...e }));
+  lanes(nodes, edges);
+  const { width, height } = place(nodes, edges);
   const words = block.statements.map((s) => s.text).join("; ");
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${block.title}, drawn` },
     svg("svg", { class: "dag", viewBox: `0 0 ${width + 24} ${height}`, width: width + 24, height, role: "img",
       "aria-label": `${block.title}: ${words}` },
-    block.edges.map((e) => nodes.has(e.from) && nodes.has(e.to) && edge(nodes.get(e.from), nodes.get(e.to), e.why)),
-    [...nodes.values()].map(box)));
+    edges.map(edge), [...nodes.values()].filter((n) => !n.via).map(box)));
 }
 
 export function dag(explained) {

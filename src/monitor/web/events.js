@@ -2,7 +2,7 @@
 
 import { follow, path, post, query } from "./api.js";
 import { h } from "./dom.js";
-import { actButton, commandLine, empty, heading, href, link, notice, pager, table, when } from "./parts.js";
+import { actButton, asked, commandLine, empty, heading, href, link, notice, pager, table, when } from "./parts.js";
 import { command, count, forTenant, num } from "./words.js";
 
 const PAGE = 50, LIVE_MAX = 200;
@@ -62,9 +62,9 @@ function startFollowing(ctx, tenant, type) {
 
 function filters(ctx) {
   const q = ctx.query;
-  const go = (change) => { location.hash = href("events", { ...q, before: undefined, ...change }); };
+  const go = (change) => { location.hash = href("events", { ...asked(), before: undefined, ...change }); };
   const input = (name, label, hint) => h("label", {}, `${label} `, h("input", { type: "search", value: q[name] ?? "",
-    placeholder: hint, "data-filter": name, on: { change: (e) => go({ [name]: e.target.value.trim() }) } }));
+    placeholder: hint, size: String(Math.max(16, hint.length)), "data-filter": name, on: { change: (e) => go({ [name]: e.target.value.trim() }) } }));
   const following = ctx.state.stop !== undefined && ctx.state.stop !== null;
   return h("form", { class: "filters", role: "search", on: { submit: (e) => e.preventDefault() } },
     input("find", "Find", "stream, event id or position"), input("type", "Type", "order.*"), input("tenant", "Tenant", "the blank one"),

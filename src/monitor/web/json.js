@@ -241,13 +241,67 @@ export function plain(raw) {
   return text.startsWith('"') ? JSON.parse(text) : text;
 }
 
+// --- what differs ---------------------------------------------------------------------------------
+
+const LISTS_MAX = 300; // items of a list that are brought in line; longer ones go by their numbers
+
+// The members of an object or the items of a list, as written; null for anything else.
+function piecesOf(raw) {
+  const reader = new Reader(raw);
+  const out = [];
+  reader.space();
+  if (raw[reader.at] === "{") reader.members((key) => out.push([key, reader.skip().text]));
+  else if (raw[reader.at] === "[") reader.items(() => out.push(reader.skip().text));
+  else return null;
+  return { list: raw[reader.at - 1] === "]", out };
+}
+
+// Pairs of items that are the same in both, in order: the longest such row of them.
+function sameItems(old, now) {
+  const longest = Array.from({ length: old.length + 1 }, () => new Uint16Array(now.length + 1));
+  for (let i = old.length - 1; i >= 0; i--)
+    for (let j = now.length - 1; j >= 0; j--)
+      longest[i][j] = old[i] === now[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
+  const pairs = [];
+  for (let i = 0, j = 0; i < old.length && j < now.length;)
+    if (old[i] === now[j]) pairs.push([i++, j++]);
+    else if (longest[i + 1][j] >= longest[i][j + 1]) i++;
+    else j++;
+  return pairs;
+}
+
+// Between items that have stayed, what came is told by its new place, what went by its old one.
+function compareLists(path, old, now, depth, out) {
+  const short = old.length <= LISTS_MAX && now.length <= LISTS_MAX;
+  let i = 0, j = 0;
+  for (const [ni, nj] of [...(short ? sameItems(old, now) : []), [old.length, now.length]]) {
+    for (; i < ni && j < nj; i++, j++) compareAt(`${path}[${j}]`, old[i], now[j], depth + 1, out);
+    for (; i < ni; i++) out.push({ path: `${path}[${i}]`, before: old[i], after: undefined });
+    for (; j < nj; j++) out.push({ path: `${path}[${j}]`, before: undefined, after: now[j] });
+    [i, j] = [ni + 1, nj + 1];
+  }
+}
+
+function compareAt(path, before, after, depth, out) {
+  if (before === after || out.length >= 5000) return;
+  const old = depth < 64 && piecesOf(before ?? "{}"), now = depth < 64 && piecesOf(after ?? "{}");
+  if (!old || !now || old.list !== now.list || (old.out.length === 0) !== (now.out.length === 0) && path !== "") {
+    out.push({ path, before, after });
+  } else if (old.list) compareLists(path, old.out, now.out, depth, out);
+  else {
+    const was = new Map(old.out), is = new Map(now.out), at = (key) => path ? `${path}.${key}` : key;
+    for (const [key, value] of is) {
+      if (was.has(key)) compareAt(at(key), was.get(key), value, depth + 1, out);
+      else out.push({ path: at(key), before: undefined, after: value });
+    }
+    for (const [key, value] of was) if (!is.has(key)) out.push({ path: at(key), before: value, after: undefined });
+  }
+}
+
 // What differs between two views: [{path, before, after}], undefined where there is none.
 export function compare(before, after) {
-  const old = new Map(leaves(before)), now = new Map(leaves(after));
   const out = [];
-  for (const [path, value] of now)
-    if (old.get(path) !== value) out.push({ path, before: old.get(path), after: value });
-  for (const [path, value] of old)
-    if (!now.has(path)) out.push({ path, before: value, after: undefined });
+  const raw = (view) => view === null || view === undefined ? undefined : String(view);
+  compareAt("", raw(before), raw(after), 0, out);
   return out;
 }

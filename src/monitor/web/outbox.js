@@ -2,7 +2,7 @@
 
 import { post, query } from "./api.js";
 import { h } from "./dom.js";
-import { actButton, badge, commandLine, empty, heading, href, link, pager, tabs, table, when } from "./parts.js";
+import { actButton, asked, badge, commandLine, empty, heading, href, link, notice, pager, tabs, table, when } from "./parts.js";
 import { command, count, forTenant, num, plural } from "./words.js";
 
 const PAGE = 50;
@@ -23,20 +23,36 @@ function requeueDeadAct(lane, dead) {
     } };
 }
 
+const AGES = [["", "any time"], ["1m", "a minute"], ["10m", "10 minutes"], ["1h", "an hour"], ["24h", "a day"]];
+const UNITS = { m: 60000, h: 3600000 };
+
+// When what is older than `age` was enqueued at the latest.
+function before(age) {
+  const found = /^(\d+)([mh])$/.exec(age ?? "");
+  return found ? new Date(Date.now() - Number(found[1]) * UNITS[found[2]]).toISOString() : "";
+}
+
 function filters(ctx, lanes) {
-  const q = ctx.query;
-  const go = (change) => { location.hash = href("outbox", { ...q, after: undefined, ...change }); };
+  const q = ctx.query, partitions = num(ctx.status?.partitions);
+  const go = (change) => { location.hash = href("outbox", { ...asked(), after: undefined, ...change }); };
+  const choice = (name, label, options) => h("label", {}, `${label} `,
+    h("select", { value: q[name] ?? "", on: { change: (e) => go({ [name]: e.target.value }) } },
+      options.map(([value, text]) => h("option", { value, selected: value === (q[name] ?? "") }, text))));
+  const text = (name, label, hint) => h("label", {}, `${label} `, h("input", { type: "search", value: q[name] ?? "", placeholder: hint,
+    size: "12", maxlength: "255", on: { change: (e) => go({ [name]: e.target.value.trim() }) } }));
   return h("form", { class: "filters", role: "search", on: { submit: (e) => e.preventDefault() } },
-    h("label", {}, "Lane ", h("select", { value: q.lane ?? "", on: { change: (e) => go({ lane: e.target.value }) } },
-      h("option", { value: "", selected: !q.lane }, "all"),
-      lanes.map((l) => h("option", { value: l, selected: l === q.lane }, l === "*" ? "* (all projections)" : l)))),
-    h("label", {}, "Tenant ", h("input", { type: "search", value: q.tenant ?? "", placeholder: "all", size: "10",
-      on: { change: (e) => go({ tenant: e.target.value.trim() }) } })));
+    choice("lane", "Lane", [["", "all"], ...lanes.map((l) => [l, l === "*" ? "* (all projections)" : l])]),
+    text("stream", "Stream", "whole name"), text("error", "Error", "a part of it"),
+    h("details", { "data-key": "more", open: Boolean(q.types || q.partition || q.older || q.tenant) }, h("summary", {}, "More filters"),
+      h("div", {}, text("types", "Type", "order.*"), text("tenant", "Tenant", q.stream ? "the blank one" : "all"),
+        partitions > 0 && choice("partition", "Partition", [["", "all"], ...Array.from({ length: partitions },
+          (_, n) => `p${String(n).padStart(2, "0")}`).map((p) => [p, p])]),
+        choice("older", "Waits for longer than", AGES))));
 }
 
 function rows(items) {
   return table("Rows", [
-    { name: "Event", cell: (r) => [r.stream, h("span", { class: "quiet" }, ` · ${r.seq}`)] },
+    { name: "Event", cell: (r) => [r.stream, h("span", { class: "quiet together" }, ` · ${r.seq}`)] },
     { name: "Status", cell: (r) => badge(r.status) },
     { name: "Lane", cell: (r) => r.lane },
     { name: "Type", cell: (r) => r.event_type },
@@ -69,21 +85,28 @@ function taken(projections, publishers) {
 function pages(ctx, answer) {
   return pager("Pages of rows",
     ctx.query.after && link(href("outbox", { ...ctx.query, after: undefined }), "To the first"),
-    answer.next && link(href("outbox", { ...ctx.query, after: answer.next }), `Next ${PAGE}`));
+    answer.next && link(href("outbox", { ...ctx.query, after: answer.next }), answer.rows.length === PAGE ? `Next ${PAGE}` : "Look further"));
 }
 
-function report({ status, lane, tenant }) {
-  return commandLine(command("outbox", "report", ...(status ? ["--status", status] : []), ...(lane ? ["--lane", lane] : []),
-    ...forTenant(tenant)));
+function report(q) {
+  const given = ["status", "lane", "stream", "types", "partition", "error", "older"].filter((name) => q[name]);
+  return commandLine(command("outbox", "report", ...given.flatMap((name) => [`--${name}`, q[name]]), ...forTenant(q.tenant)));
+}
+
+// What no index knows is looked for so many rows at a time.
+function nothing(status, answer) {
+  if (answer.next) return notice("calm", "None among the rows that were looked at.", h("p", {}, "10,000 are looked at in one go."));
+  return empty(status ? `Nothing is ${status}.` : "Nothing waits.", "Events are here between their append and the moment that every lane has them.");
 }
 
 export default {
   title: "Outbox",
   async load(ctx) {
-    const { status, lane, tenant, after } = ctx.query;
+    const { status, lane, stream, types, partition, error, older, tenant, after } = ctx.query;
     const gone = status === "published";
     const [answer, projections, publishers] = await Promise.all([
-      ctx.get(`/v1/outbox${query({ status: gone ? "" : status, lane, after, limit: gone ? "1" : PAGE })}`, { tenant }),
+      ctx.get(`/v1/outbox${query({ ...(gone ? { lane, limit: "1" } : { status, lane, after, limit: PAGE, stream, types, partition, error,
+        before: before(older) }) })}`, { tenant }),
       ctx.get("/v1/projections"), ctx.who.tenant === null ? ctx.get("/v1/publishers") : []]);
     return { answer, projections, publishers, lanes: ["*", ...new Set([...projections, ...publishers].map((p) => p.name))] };
   },
@@ -96,7 +119,6 @@ export default {
         actButton(ctx, "Requeue dead", () => requeueDeadAct(lane, s.dead)))),
     tabs("Status", items, status), filters(ctx, lanes),
     h("section", { class: "panel", "aria-live": "off" }, status === "published" ? taken(projections, publishers)
-      : answer.rows.length > 0 ? [rows(answer.rows), pages(ctx, answer), report(ctx.query)]
-        : [empty(status ? `Nothing is ${status}.` : "Nothing waits.", "Events are here between their append and the moment that every lane has them."), report(ctx.query)])];
+      : [answer.rows.length > 0 ? rows(answer.rows) : nothing(status, answer), pages(ctx, answer), report(ctx.query)])];
   },
 };

@@ -40,6 +40,9 @@ export function href(page, ...rest) {
   return `#/${[page, ...rest].map(encodeURIComponent).join("/")}${search ? `?${search}` : ""}`;
 }
 
+// What the address asks for at this moment: one filter may be changed before the other's answer is drawn.
+export function asked() { return Object.fromEntries(new URLSearchParams(location.hash.split("?")[1] ?? "")); }
+
 export function heading(title, ...beside) {
   return h("div", { class: "heading" }, h("h1", { tabindex: "-1" }, title), ...beside);
 }
@@ -145,7 +148,7 @@ export function copyButton(value, label) {
 // The command line that does the same.
 export function commandLine(line) {
   return h("div", { class: "command" }, h("span", { class: "hidden" }, "The same on the command line: "),
-    h("code", {}, line), copyButton(line, "the command"));
+    h("code", {}, line.split(" ").map((word, i) => [i > 0 && " ", h("span", {}, word)])), copyButton(line, "the command"));
 }
 
 export function say(sentence, tone = "ok") {

@@ -4,9 +4,10 @@ import { get, path, post, query } from "./api.js";
 import { h } from "./dom.js";
 import { dag } from "./dag.js";
 import { deployAct } from "./projections.js";
-import { actButton, badge, changes, code, empty, facts, heading, href, link, notice, progress, table, when } from "./parts.js";
+import { actButton, badge, changes, code, empty, facts, heading, href, link, notice, pager, progress, table, when } from "./parts.js";
 import { because, command, count, num, plural, seconds, words } from "./words.js";
 
+const FAILURES_SHOWN = 8;
 const OPEN_RUN = new Set(["queued", "running"]);
 
 // --- acts -----------------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ function generations(ctx, p) {
       { name: "Views", cell: (g) => count(g.views), kind: "number" },
       { name: "Failures", cell: (g) => count(g.failures), kind: "number" },
       { name: "Digest", cell: (g) => code(g.digest.slice(0, 12), g.digest) },
-      { name: "", kind: "grow", cell: (g) => g.routed ? null : h("div", { class: "buttons small" },
+      { name: "", cell: (g) => g.routed ? null : h("div", { class: "buttons small" },
         actButton(ctx, "Switch", () => switchAct(p.name, g)),
         h("button", { type: "button", title: command("projection", "diff", p.name, "--generations", `${p.generation},${g.generation}`),
           on: { click: () => { ctx.state.compare = g.generation; ctx.state.diff = null; ctx.refresh(); } } }, "Compare"),
@@ -157,8 +158,9 @@ function failures(items) {
     { name: "Error", cell: (f) => f.message, kind: "grow" },
     { name: "Attempts", cell: (f) => count(f.attempts), kind: "number" },
     { name: "Since", cell: (f) => when(f.recorded_at) },
-  ], items, { key: (f) => `${f.generation}/${f.tenant}/${f.stream}/${f.seq}`,
-    to: (f) => href("row", f.projection, f.stream, String(f.seq), { tenant: f.tenant }) }));
+  ], items.slice(0, FAILURES_SHOWN), { key: (f) => `${f.generation}/${f.tenant}/${f.stream}/${f.seq}`,
+    to: (f) => href("row", f.projection, f.stream, String(f.seq), { tenant: f.tenant }) }),
+  items.length > FAILURES_SHOWN && pager("All failures", link(href("outbox", { lane: items[0].projection }), "All of them, in the outbox")));
 }
 
 function program(p, explained, failed) {

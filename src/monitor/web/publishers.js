@@ -2,14 +2,14 @@
 
 import { ask, path, post, query } from "./api.js";
 import { h } from "./dom.js";
-import { actButton, badge, code, commandLine, empty, facts, heading, href, link, table } from "./parts.js";
-import { bytes, command, count, num, plural, seconds } from "./words.js";
+import { actButton, badge, code, commandLine, empty, facts, heading, href, link, notice, table } from "./parts.js";
+import { because, bytes, command, count, num, plural, seconds } from "./words.js";
 
 // How it is, from what waits in its lane: [badge, tone].
 function health(p) {
   if (num(p.dead) > 0) return ["needs you", "bad"];
   if (p.paused) return ["paused", "warn"];
-  if (num(p.failed) > 0) return ["retrying", "warn"];
+  if (num(p.failed) > 0 || p.sink?.state === "retrying") return ["retrying", "warn"];
   return num(p.pending) + num(p.processing) > 0 ? ["at work", "busy"] : ["well", "ok"];
 }
 
@@ -38,21 +38,21 @@ function addAct() {
 
 function pauseAct(p) {
   const verb = p.paused ? "resume" : "pause", title = p.paused ? "Resume" : "Pause";
-  return { title: `${title} ${p.name}`, verb: title,
+  return { title: `${title} ${p.name}`, verb: title, reason: "asked",
     text: p.paused ? "It delivers what has queued up, in order." : "Events queue up meanwhile; nothing is lost.",
-    command: () => command("publisher", verb, p.name),
-    run: async () => { await post(`${path`/v1/publishers/${p.name}`}:${verb}`); return `${title}: done.`; } };
+    command: ({ reason }) => command("publisher", verb, p.name, ...because(reason)),
+    run: async ({ reason }) => { await post(`${path`/v1/publishers/${p.name}`}:${verb}`, { reason }); return `${title}: done.`; } };
 }
 
 function removeAct(p) {
   const left = num(p.pending) + num(p.processing) + num(p.failed) + num(p.dead);
-  return { title: `Remove ${p.name}`, verb: "Remove", typed: p.name,
+  return { title: `Remove ${p.name}`, verb: "Remove", typed: p.name, reason: "needed",
     text: left > 0 ? `${plural(left, "row")} of it ${left === 1 ? "has" : "have"} not been published, and would never be.`
       : "Everything that was queued for it has been published.",
     fields: left > 0 ? [{ name: "discard", label: "Discard what was not published", kind: "check" }] : [],
-    command: ({ discard }) => command("publisher", "rm", p.name, discard && "--discard"),
-    run: async ({ discard }) => {
-      await ask("DELETE", path`/v1/publishers/${p.name}` + query({ discard: discard ? "true" : "" }));
+    command: ({ discard, reason }) => command("publisher", "rm", p.name, discard && "--discard", ...because(reason)),
+    run: async ({ discard, reason }) => {
+      await ask("DELETE", path`/v1/publishers/${p.name}` + query({ discard: discard ? "true" : "", reason }));
       location.hash = href("publishers");
       return `${p.name} is removed.`;
     } };
@@ -86,9 +86,11 @@ function lane(p, status, number) {
 function one(p, ctx) {
   const ms = (value) => seconds(num(value) / 1000);
   return [heading([p.name, " ", state(p)], buttons(ctx, p)),
+    p.sink?.error && notice("warn", "It cannot deliver now, and tries again.", h("p", {}, p.sink.error)),
     h("section", { class: "panel" }, h("h2", {}, "Lane"), facts(["Pending", lane(p, "pending", p.pending)],
       ["Processing", lane(p, "processing", p.processing)], ["Failed", lane(p, "failed", p.failed)],
       ["Dead", lane(p, "dead", p.dead)], ["Blocked", lane(p, "blocked", p.blocked)],
+      p.sink && ["Published by this server", count(p.sink.published)],
       num(p.retain_ms) > 0 && ["Published, and kept", count(p.kept)]),
     commandLine(command("outbox", "report", "--lane", p.name))),
     h("section", { class: "panel" }, h("h2", {}, "What it is told"), facts(["To", code(p.url)], ["Types", p.types || "all that are published"],

@@ -150,9 +150,9 @@ export default {
         row.status === "failed" && actButton(ctx, "Try now", () => replayAct(key), { tone: "primary" }),
         lane !== "*" && actButton(ctx, "Skip", () => skipAct(key), { tone: "danger" }))),
     row ? [errorBox(row, projection), h("section", { class: "panel" }, facts(["Lane", lane === "*" ? "* (all projections)" : link(href("projection", lane), lane)],
-      tenant && ["Tenant", tenant], ["Attempts", count(row.attempt_count)], ["Next try", when(row.next_attempt_at)],
+      tenant && ["Tenant", tenant], ["Partition", row.partition], ["Attempts", count(row.attempt_count)], ["Next try", when(row.next_attempt_at)],
       ["Enqueued", when(row.enqueued_at)], ["Updated", when(row.updated_at)]),
-    commandLine(command("outbox", "report", "--lane", lane, ...forTenant(tenant))))]
+    commandLine(command("outbox", "report", "--lane", lane, "--stream", stream, ...forTenant(tenant))))]
       : notice("ok", "It is not in the outbox.", h("p", {}, "The lane has taken it, or passed it. ", link("#/audit", "What operators did"))),
     projection && trialBox(ctx, lane, { stream, seq, tenant }, projection.generations),
     failed.length > 0 && attempts(failed),

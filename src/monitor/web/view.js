@@ -9,7 +9,11 @@ const STEPS = 200;
 
 function slider(ctx, steps, at) {
   const step = steps[at];
-  const move = (to) => { ctx.state.at = Math.max(0, Math.min(steps.length - 1, to)); ctx.draw(); };
+  const move = (to) => {
+    const next = Math.max(0, Math.min(steps.length - 1, to));
+    ctx.state.position = next === steps.length - 1 ? null : String(steps[next].position);
+    ctx.draw();
+  };
   return h("div", { class: "travel" },
     h("div", { class: "buttons" },
       h("button", { type: "button", "aria-label": "Earlier", disabled: at === 0, on: { click: () => move(at - 1) } }, "◀"),
@@ -20,9 +24,15 @@ function slider(ctx, steps, at) {
       h("span", { class: "quiet" }, ` ${step.stream} · ${step.seq}, position ${step.position} `, when(step.recorded_at))));
 }
 
+// Which step is shown: the newest, or the one that was chosen, although newer ones push it along.
+function placeOf(steps, position) {
+  const found = steps.findIndex((s) => String(s.position) === position);
+  return found >= 0 ? found : position ? 0 : steps.length - 1;
+}
+
 function past(ctx, { name, id, tenant, history }) {
   const steps = history.steps;
-  const at = Math.min(ctx.state.at ?? steps.length - 1, steps.length - 1), step = steps[at];
+  const at = placeOf(steps, ctx.state.position), step = steps[at];
   return h("section", { class: "panel" }, h("h2", {}, "Time travel"),
     history.more && h("p", { class: "quiet" }, `The last ${count(steps.length)} changes; before them there are more.`),
     slider(ctx, steps, at),
@@ -40,11 +50,9 @@ export default {
     // The past is folded anew from the events: only when the view has changed.
     const mark = view ? String(view.last_event_sequence) : "none";
     if (ctx.state.mark !== mark) {
-      const atEnd = ctx.state.at === undefined || ctx.state.at === ctx.state.history?.steps.length - 1;
       try {
         ctx.state.history = await ctx.get(`${base}/history${query({ limit: STEPS })}`, { tenant });
       } catch (error) { if (error.status !== 404 || !view) throw error; ctx.state.history = null; }
-      if (atEnd) ctx.state.at = undefined;
       ctx.state.mark = mark;
     }
     return { name, id, tenant, view, history: ctx.state.history };
@@ -53,7 +61,7 @@ export default {
     const { name, id, tenant, view, history } = data;
     return [heading([id, h("span", { class: "quiet" }, " of "), link(href("projection", name), name)]),
       view ? h("section", { class: "panel" }, facts(["Version", `v${view.version}`], tenant && ["Tenant", tenant],
-        ["Changed at position", String(view.last_event_sequence)], ["As of position", String(view.as_of)]), json(view.data, "the view"),
+        ["Changed at position", String(view.last_event_sequence)], ["Complete up to position", String(view.as_of)]), json(view.data, "the view"),
       commandLine(command("view", "get", name, id, ...forTenant(tenant))))
         : notice("calm", "There is no such view now.", h("p", {}, "It was deleted: its past is below.")),
       history ? past(ctx, data) : notice("calm", "Its past is not to be had.", h("p", {}, "No event has made it: it was seeded. ", code(command("view", "explain", name, id))))];

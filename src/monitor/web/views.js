@@ -3,8 +3,8 @@
 import { path, query } from "./api.js";
 import { h } from "./dom.js";
 import { leaves, members, plain } from "./json.js";
-import { commandLine, empty, heading, href, json, link, notice, pager, table } from "./parts.js";
-import { command, count, forTenant } from "./words.js";
+import { asked, commandLine, empty, heading, href, json, link, notice, pager, table } from "./parts.js";
+import { command, count, forTenant, plural } from "./words.js";
 
 const PAGE = 50, COLUMNS_MAX = 7;
 const WORDS = ["and", "or", "not", "in", "true", "false", "null", "if", "then", "else", "view_id", "last_event_sequence",
@@ -70,7 +70,7 @@ function whereBox(ctx, go) {
 
 function queryBox(ctx, names) {
   const q = ctx.query, name = ctx.params[0];
-  const go = (change) => { location.hash = href("views", change.name ?? name, { ...q, after: undefined, ...change, name: undefined }); };
+  const go = (change) => { location.hash = href("views", change.name ?? name, { ...asked(), after: undefined, ...change, name: undefined }); };
   const input = (key, label, hint) => h("label", {}, `${label} `, h("input", { type: "text", value: q[key] ?? "", placeholder: hint,
     size: "14", on: { change: (e) => go({ [key]: e.target.value.trim() }) } }));
   return h("form", { class: "querybox panel", role: "search", on: { submit: (e) => {
@@ -123,7 +123,7 @@ export default {
     if (names.length === 0) return [heading("Views"), empty("No projection yet.", "Views are what projections make of events.")];
     return [heading("Views"), queryBox(ctx, names),
       mistake && notice("bad", "The question cannot be read.", h("pre", { class: "excerpt" }, mistake)),
-      answer && [h("details", { class: "quiet", "data-key": "plan" }, h("summary", {}, `${count(total)} of them, as of position ${answer.as_of}`),
+      answer && [h("details", { class: "quiet", "data-key": "plan" }, h("summary", {}, `${plural(total, "view")}, complete up to position ${answer.as_of}`),
         h("pre", { class: "excerpt" }, answer.plan, `\n${count(answer.looked)} looked at`)),
         h("section", { class: q.as === "json" ? "" : "panel" }, answer.items.length > 0 ? results(name, answer, q) : empty("No view fits.", "")),
         pager("Pages of views", q.after && link(href("views", name, { ...q, after: undefined }), "To the first"),
