@@ -278,6 +278,29 @@ static void add_projections(const cli_panel_facts *f, cli_section *section, size
     }
 }
 
+static bool has_trouble(const cli_lane *lane)
+{
+    return lane->rows.failed + lane->rows.dead + lane->rows.blocked > 0;
+}
+
+static void add_lane(const cli_panel_facts *f, const cli_lane *lane, cli_grid *grid)
+{
+    const ef_row_list *oldest = &lane->rows.oldest;
+    char age[32];
+
+    age_text(cli_age_ms(f->now_us, oldest->count > 0 ? oldest->items[0].enqueued_us
+                                                     : lane->rows.blocked_oldest_us),
+             age);
+    add_name(grid, lane->name, "");
+    cli_grid_printf(grid, "%" PRId64, lane->rows.pending);
+    cli_grid_printf(grid, "%" PRId64, lane->rows.processing);
+    add_bad_cell(grid, lane->rows.failed);
+    add_bad_cell(grid, lane->rows.dead);
+    add_bad_cell(grid, lane->rows.blocked);
+    cli_grid_printf(grid, "%s", age);
+}
+
+/* Those that need somebody stand first, for the last ones are cut when there is little room. */
 static void add_lanes(const cli_panel_facts *f, cli_section *section, size_t width)
 {
     static const char *const heads[] = {"LANE", "PENDING", "PROCESSING", "FAILED",
@@ -285,21 +308,10 @@ static void add_lanes(const cli_panel_facts *f, cli_section *section, size_t wid
     static const char *const brief[] = {"LANE", "PEND", "PROC", "FAIL", "DEAD", "BLOCK", "OLD"};
     cli_grid grid = CLI_GRID_INIT(width < SHORT_LISTS ? brief : heads, 7, 0x7E);
 
-    for (size_t i = 0; i < f->overview->lane_count; i++) {
-        const cli_lane *lane = &f->overview->lanes[i];
-        const ef_row_list *oldest = &lane->rows.oldest;
-        char age[32];
-        age_text(cli_age_ms(f->now_us, oldest->count > 0 ? oldest->items[0].enqueued_us
-                                                         : lane->rows.blocked_oldest_us),
-                 age);
-        add_name(&grid, lane->name, "");
-        cli_grid_printf(&grid, "%" PRId64, lane->rows.pending);
-        cli_grid_printf(&grid, "%" PRId64, lane->rows.processing);
-        add_bad_cell(&grid, lane->rows.failed);
-        add_bad_cell(&grid, lane->rows.dead);
-        add_bad_cell(&grid, lane->rows.blocked);
-        cli_grid_printf(&grid, "%s", age);
-    }
+    for (int calm = 0; calm <= 1; calm++)
+        for (size_t i = 0; i < f->overview->lane_count; i++)
+            if (has_trouble(&f->overview->lanes[i]) != calm)
+                add_lane(f, &f->overview->lanes[i], &grid);
     cli_grid_end(&grid, section, width);
 }
 

@@ -50,6 +50,15 @@ class Pages(Page):
         self.assertEqual("  total  += data.amount / data.count",
                          self.b.js("document.querySelector('.program li.bad code').textContent"))
 
+    def test_what_failed_in_an_older_program_is_told_to_be_tried_with_the_new_one(self):
+        self.b.go("row/strict/o-bad/1")
+        self.b.wait("document.querySelector('.notice .excerpt')?.textContent.includes('data.amount / data.count')")
+        self.ask("PUT", "/v1/projections/strict", STRICT.format(2, "data.amount"))
+        wait_until(lambda: [g["state"] for g in self.get("/v1/projections/strict").json()["generations"]] == ["live"] * 2)
+        self.ask("POST", "/v1/projections/strict:switch", {"generation": 2})
+        self.b.wait_words("That was version 1. Version 2 is here now")
+        self.assertIsNone(self.b.js("document.querySelector('.notice .excerpt')?.textContent ?? null"))
+
     def test_workers_count_down_and_partitions_have_owners(self):
         self.b.go("crew")
         self.b.wait("document.querySelectorAll('.tile.owned').length === 16")

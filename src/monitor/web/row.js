@@ -113,11 +113,15 @@ function attempts(items) {
   ], items, { key: (f) => `${f.generation}` }));
 }
 
-function errorBox(row, projection) {
+// The line that failed, as long as the program is the one that it failed in.
+function errorBox(row, projection, failed) {
   const line = /line (\d+)/.exec(row.last_error)?.[1];
-  const source = line && projection?.program.split("\n")[Number(line) - 1];
+  const last = failed.find((f) => f.open) ?? failed[0];
+  const since = projection && last && num(projection.version) > num(last.version);
+  const source = line && !since && projection?.program.split("\n")[Number(line) - 1];
   return notice(row.status === "dead" ? "bad" : "warn", row.last_error || "It waits behind another one.",
-    source && h("pre", { class: "excerpt" }, h("span", { class: "quiet" }, `${line}  `), source));
+    source && h("pre", { class: "excerpt" }, h("span", { class: "quiet" }, `${line}  `), source),
+    since && h("p", {}, `That was version ${last.version}. Version ${projection.version} is here now: try it below, then release.`));
 }
 
 async function findRow(ctx, lane, stream, seq, tenant) {
@@ -149,7 +153,7 @@ export default {
         row.status === "dead" && actButton(ctx, "Release", () => requeueAct(key, projection !== null), { tone: "primary" }),
         row.status === "failed" && actButton(ctx, "Try now", () => replayAct(key), { tone: "primary" }),
         lane !== "*" && actButton(ctx, "Skip", () => skipAct(key), { tone: "danger" }))),
-    row ? [errorBox(row, projection), h("section", { class: "panel" }, facts(["Lane", lane === "*" ? "* (all projections)" : link(href("projection", lane), lane)],
+    row ? [errorBox(row, projection, failed), h("section", { class: "panel" }, facts(["Lane", lane === "*" ? "* (all projections)" : link(href("projection", lane), lane)],
       tenant && ["Tenant", tenant], ["Partition", row.partition], ["Attempts", count(row.attempt_count)], ["Next try", when(row.next_attempt_at)],
       ["Enqueued", when(row.enqueued_at)], ["Updated", when(row.updated_at)]),
     commandLine(command("outbox", "report", "--lane", lane, "--stream", stream, ...forTenant(tenant))))]
