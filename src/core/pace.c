@@ -18,14 +18,17 @@ static size_t events_that_fit(const ef__pace_seen *seen)
     return fit >= EVENTS_MAX ? EVENTS_MAX : (size_t)fit;
 }
 
+/* However quick a step was: a pause that is bound by nothing else would double for ever. */
 static int64_t longer(int64_t pause_us, int64_t step_us)
 {
     int64_t most_us = step_us < PAUSE_MAX_US / PAUSE_STEPS ? step_us * PAUSE_STEPS : PAUSE_MAX_US;
 
     pause_us = pause_us ? pause_us * 2 : step_us;
+    if (most_us < PAUSE_MIN_US)
+        most_us = PAUSE_MIN_US;
     if (pause_us < PAUSE_MIN_US)
         pause_us = PAUSE_MIN_US;
-    return pause_us < most_us || most_us < PAUSE_MIN_US ? pause_us : most_us;
+    return pause_us < most_us ? pause_us : most_us;
 }
 
 ef__pace ef__pace_decide(ef__pace before, const ef__pace_seen *seen)

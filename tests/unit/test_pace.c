@@ -80,6 +80,11 @@ static void it_never_stops(void **state)
     seen.step_us = 3600 * 1000 * MS;
     pace = ef__pace_decide(pace, &seen);
     CHECK(pace.pause_us <= 1000 * MS);
+    for (int i = 0; i < 100; i++) { /* steps that take no time at all are no reason to pause more */
+        seen.step_us = i % 2;
+        pace = ef__pace_decide(pace, &seen);
+    }
+    CHECK_INT(MS, pace.pause_us);
 }
 
 static void it_does_not_overflow(void **state)
