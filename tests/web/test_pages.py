@@ -57,7 +57,10 @@ class Pages(Page):
         wait_until(lambda: [g["state"] for g in self.get("/v1/projections/strict").json()["generations"]] == ["live"] * 2)
         self.ask("POST", "/v1/projections/strict:switch", {"generation": 2})
         self.b.wait_words("That was version 1. Version 2 is here now")
-        self.assertIsNone(self.b.js("document.querySelector('.notice .excerpt')?.textContent ?? null"))
+        self.assertEqual(0, self.b.js("document.querySelectorAll('.notice .excerpt').length"))
+        self.b.go("projection/strict")
+        self.b.wait_words("projection strict version 2")
+        self.assertEqual(0, self.b.js("document.querySelectorAll('.program li.bad').length"))
 
     def test_workers_count_down_and_partitions_have_owners(self):
         self.b.go("crew")

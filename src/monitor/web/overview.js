@@ -30,7 +30,9 @@ function cards(status, samples) {
   const { lag, age, name } = worst(status.projections);
   const o = status.outbox;
   const tip = (points) => points.length > 0 ? points[points.length - 1][1] : 0;
-  const quarantined = status.projections.reduce((sum, p) => sum + num(p.quarantined), 0);
+  const held = new Map(); // of several generations of a projection, the one that holds back most
+  for (const p of status.projections) held.set(p.name, Math.max(held.get(p.name) ?? 0, num(p.quarantined)));
+  const quarantined = [...held.values()].reduce((sum, n) => sum + n, 0);
   const dead = num(o.dead) > 0;
   const atRest = lag === 0 && num(o.pending) + num(o.processing) === 0;
   return h("section", { class: "cards", "aria-label": "At a glance" },

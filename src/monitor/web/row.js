@@ -5,7 +5,7 @@ import { h, replace } from "./dom.js";
 import { integer } from "./json.js";
 import { eventFacts } from "./event.js";
 import { actButton, badge, changes, code, commandLine, facts, heading, href, json, link, notice, table, when } from "./parts.js";
-import { because, command, count, forTenant, num, plural } from "./words.js";
+import { because, command, count, failedLine, forTenant, num, plural } from "./words.js";
 
 // What would come of it, tried with the newest program while the dialog is open.
 function preview({ lane, stream, seq, tenant }) {
@@ -115,10 +115,10 @@ function attempts(items) {
 
 // The line that failed, as long as the program is the one that it failed in.
 function errorBox(row, projection, failed) {
-  const line = /line (\d+)/.exec(row.last_error)?.[1];
+  const line = projection ? failedLine(row.last_error, projection.program) : 0;
   const last = failed.find((f) => f.open) ?? failed[0];
   const since = projection && last && num(projection.version) > num(last.version);
-  const source = line && !since && projection?.program.split("\n")[Number(line) - 1];
+  const source = line > 0 && !since && projection.program.split("\n")[line - 1];
   return notice(row.status === "dead" ? "bad" : "warn", row.last_error || "It waits behind another one.",
     source && h("pre", { class: "excerpt" }, h("span", { class: "quiet" }, `${line}  `), source),
     since && h("p", {}, `That was version ${last.version}. Version ${projection.version} is here now: try it below, then release.`));
