@@ -404,6 +404,19 @@ size_t ef__crew_holdings(const ef__crew *crew, ef_holding *out)
     return is_publishers(crew) && count < (size_t)crew->partitions ? 0 : count;
 }
 
+ef_status ef__crew_is_whole(ef__crew *crew, bool *out, ef_error *err)
+{
+    ef_store_facts facts;
+    ef_status st = ef_journal_facts(crew->engine->journal, &facts, err);
+
+    if (st != EF_OK)
+        return st;
+    *out = facts.partitions == crew->partitions;
+    if (!*out)
+        crew->next_beat_us = 0;
+    return EF_OK;
+}
+
 /* --- between beats ---------------------------------------------------------------------------- */
 
 ef_status ef__crew_keep(ef__crew *crew, ef_tick *tick, ef_error *err)

@@ -55,6 +55,13 @@ ef_status ef__crew_step(ef__crew *crew, const ef_work_options *options, ef_tick 
 
 /* What is held now, in `out` (room for crew.partitions); how many. Of a publisher all, or none. */
 size_t ef__crew_holdings(const ef__crew *crew, ef_holding *out);
+/*
+ * For a publisher, once rows were taken: is the number of partitions what it was at the last beat?
+ * Otherwise an earlier row of the same stream may lie in one that is not held; the next beat comes
+ * at once. A count that was another one meanwhile does no harm: it is lowered to nowhere where rows
+ * wait.
+ */
+ef_status ef__crew_is_whole(ef__crew *crew, bool *out, ef_error *err);
 
 /*
  * In the middle of long work: renew what is held once a third of the lease has passed, else

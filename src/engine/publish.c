@@ -364,15 +364,30 @@ static void note_due(ef_tick *tick, int64_t due_us)
         tick->due_us = due_us;
 }
 
+/* May what was taken go out? Otherwise it is taken again, with what the new partitions have. */
+static ef_status check_whole(pass *s, ef_tick *tick, bool *out, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    *out = false;
+    if (s->taken.count)
+        st = ef__crew_is_whole(&s->p->crew, out, err);
+    tick->more = tick->more || (st == EF_OK && s->taken.count && !*out);
+    return st;
+}
+
 static ef_status step_due(pass *s, ef_tick *tick, ef_error *err)
 {
+    bool whole = false;
     size_t limit = s->p->bus->ops->batch_max < DUE_MAX ? s->p->bus->ops->batch_max : DUE_MAX;
     ef_status st = ef_outbox_take_due(s->p->engine->journal, ef_str_from(s->p->name), s->held,
                                       s->held_count, limit, &s->taken, err);
 
     if (st == EF_OK)
         note_due(tick, s->taken.next_due_us);
-    if (st != EF_OK || s->taken.count == 0)
+    if (st == EF_OK)
+        st = check_whole(s, tick, &whole, err);
+    if (st != EF_OK || !whole)
         return st;
     st = deliver(s, err);
     if (st == EF_OK)
@@ -452,13 +467,16 @@ static void adapt(pass *s)
 static ef_status step_queued(pass *s, size_t usual, ef_tick *tick, ef_error *err)
 {
     ef__publishing *p = s->p;
+    bool whole = false;
     ef_status st;
 
     if (!p->batch || p->batch > p->bus->ops->batch_max)
         p->batch = usual < p->bus->ops->batch_max ? usual : p->bus->ops->batch_max;
     st = ef_outbox_take(p->engine->journal, ef_str_from(p->name), s->held, s->held_count, p->batch,
                         &s->taken, err);
-    if (st != EF_OK || s->taken.count == 0)
+    if (st == EF_OK)
+        st = check_whole(s, tick, &whole, err);
+    if (st != EF_OK || !whole)
         return st;
     st = deliver(s, err);
     if (st == EF_OK)
