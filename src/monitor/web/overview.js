@@ -74,11 +74,14 @@ function charts(samples, now, ctx) {
     ], { width, format: (v) => count(Math.round(v)), unit: "events" }));
 }
 
+/* The overview does not say which is queried; of those of a name it is the first. */
+const notQueried = (p, items) => p.routed === undefined ? items.find((other) => other.name === p.name) !== p : !p.routed;
+
 export function projectionTable(items) {
   return table("Projections", [
     { name: "Projection", cell: (p) => p.name, kind: "grow" },
     { name: "State", cell: (p) => badge(p.state) },
-    { name: "Version", cell: (p) => [p.routed === false && [badge("not queried", "calm"), " "], `v${p.version} · g${p.generation}`], kind: "number" },
+    { name: "Version", cell: (p) => [notQueried(p, items) && [badge("not queried", "calm"), " "], `v${p.version} · g${p.generation}`], kind: "number" },
     { name: "Lag", cell: (p) => count(p.lag_events), kind: "number" },
     { name: "Behind", cell: (p) => seconds(p.lag_seconds), kind: "number" },
     { name: "Views", cell: (p) => count(p.views), kind: "number" },
