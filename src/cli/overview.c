@@ -158,6 +158,7 @@ ef_status cli_overview_read(cli *c, bool all, cli_overview *o, ef_error *err)
         return st;
     }
     read_projections(c, o);
+    ef__health_publisher_down(c->client ? NULL : c->engine, o->publisher_down);
     o->read_us = clock->wall_us(clock->context);
     for (size_t i = 0; i < o->workers.count; i++)
         o->workers_live += o->workers.items[i].live && !o->workers.items[i].late ? 1 : 0;

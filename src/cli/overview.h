@@ -7,6 +7,8 @@
 
 #include "cli.h"
 
+#include "../shape/health.h"
+
 #define CLI_TROUBLES_MAX 5
 #define CLI_TROUBLE_BYTES 512
 
@@ -41,10 +43,11 @@ typedef struct cli_overview {
     ef_worker_list workers;
     size_t workers_live;
     int64_t runs_queued, runs_running;
-    ef_projection_list projections; /* none when there is no view store */
-    int64_t unaccounted;            /* of all of them */
-    ef_error views_error;           /* the view store cannot be read: all else is told */
-    cli_troubles troubles;          /* what projections could not digest */
+    ef_projection_list projections;       /* none when there is no view store */
+    int64_t unaccounted;                  /* of all of them */
+    ef_error views_error;                 /* the view store cannot be read: all else is told */
+    char publisher_down[EF__HEALTH_NAME]; /* of this process; "": none */
+    cli_troubles troubles;                /* what projections could not digest */
 
     ef_partition_list partitions; /* these only when all was asked for */
     cli_lane *lanes;

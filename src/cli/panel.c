@@ -500,7 +500,8 @@ static size_t draw_health(const cli_panel_facts *f, const cli_panel_view *v, ef_
                               .projections = &o->projections,
                               .workers_live = o->workers_live,
                               .unaccounted = o->unaccounted,
-                              .views_unreadable = o->views_error.status != EF_OK};
+                              .views_unreadable = o->views_error.status != EF_OK,
+                              .publisher_down = ef_str_from(o->publisher_down)};
     char text[EF__HEALTH_TEXT];
     ef__health health = ef__health_of(&facts, text);
     ef__buf sentence = EF__BUF_INIT(CLI_OUT_MAX);

@@ -31,6 +31,7 @@ typedef struct overview {
     ef_projection_list projections;
     int64_t unaccounted;  /* of all of them */
     ef_error views_error; /* the view store cannot be read: all else is told */
+    char publisher_down[EF__HEALTH_NAME];
 } overview;
 
 /* --- reading ------------------------------------------------------------------------------------
@@ -86,6 +87,7 @@ static ef_status read_overview(const ef__server *server, overview *o, ef_error *
     if (st != EF_OK)
         return st;
     read_projections(server->options.engine, o);
+    ef__health_publisher_down(server->options.engine, o->publisher_down);
     o->read_us = ef__server_now(server);
     for (size_t i = 0; i < o->workers.count; i++)
         o->workers_live += o->workers.items[i].live && !o->workers.items[i].late ? 1 : 0;
@@ -119,7 +121,8 @@ static void write_health(ef__json_writer *w, const overview *o)
                                           .projections = &o->projections,
                                           .workers_live = o->workers_live,
                                           .unaccounted = o->unaccounted,
-                                          .views_unreadable = o->views_error.status != EF_OK},
+                                          .views_unreadable = o->views_error.status != EF_OK,
+                                          .publisher_down = ef_str_from(o->publisher_down)},
                       text);
 
     ef__json_key(w, "health");

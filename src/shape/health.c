@@ -5,6 +5,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+#define PUBLISHERS_MAX 64 /* that are looked at */
 
 const char *ef__health_word(ef__health health)
 {
@@ -88,7 +91,10 @@ static bool is_behind(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
 {
     const ef_projection *last = last_one(o), *paused = in_state(o, "paused");
 
-    if (o->outbox->failed > 0)
+    if (o->publisher_down.len > 0)
+        (void)snprintf(out, EF__HEALTH_TEXT, "Publisher %.*s cannot deliver, and tries again.",
+                       EF_STR_ARG(o->publisher_down));
+    else if (o->outbox->failed > 0)
         (void)snprintf(out, EF__HEALTH_TEXT, "%" PRId64 " event%s failed and %s tried again.",
                        o->outbox->failed, plural(o->outbox->failed),
                        o->outbox->failed == 1 ? "is" : "are");
@@ -115,4 +121,16 @@ ef__health ef__health_of(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
     if (o->projections->count == 0)
         (void)snprintf(out, EF__HEALTH_TEXT, "All is well; no projection is deployed yet.");
     return EF__HEALTH_WELL;
+}
+
+void ef__health_publisher_down(ef_engine *engine, char out[EF__HEALTH_NAME])
+{
+    ef_publisher_health *is = engine ? calloc(PUBLISHERS_MAX, sizeof *is) : NULL;
+    size_t count = is ? ef_engine_publishers(engine, is, PUBLISHERS_MAX) : 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < count && i < PUBLISHERS_MAX && !out[0]; i++)
+        if (is[i].state == EF_PUBLISHER_RETRYING)
+            (void)snprintf(out, EF__HEALTH_NAME, "%s", is[i].name);
+    free(is);
 }

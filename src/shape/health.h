@@ -20,12 +20,16 @@ typedef struct ef__health_facts {
     size_t workers_live;
     int64_t unaccounted; /* of all projections */
     bool views_unreadable;
+    ef_str publisher_down; /* its sink is not at hand, as far as this process knows; "": none */
 } ef__health_facts;
 
 #define EF__HEALTH_TEXT 240
+#define EF__HEALTH_NAME 256
 
 const char *ef__health_word(ef__health health); /* "well" */
 /* The most serious thing first, in one sentence. */
 ef__health ef__health_of(const ef__health_facts *facts, char out[EF__HEALTH_TEXT]);
+/* The name for publisher_down, of those that the engine works for; "" for none. */
+void ef__health_publisher_down(ef_engine *engine, char out[EF__HEALTH_NAME]);
 
 #endif

@@ -18,11 +18,12 @@ typedef struct facts {
     size_t workers_live;
     int64_t unaccounted;
     bool views_unreadable;
+    const char *publisher_down;
 } facts;
 
 static facts calm(void)
 {
-    return (facts){.workers_live = 1};
+    return (facts){.workers_live = 1, .publisher_down = ""};
 }
 
 static void check_says(ef__health health, const char *words, const facts *o)
@@ -31,7 +32,8 @@ static void check_says(ef__health health, const char *words, const facts *o)
 
     CHECK_INT(health,
               ef__health_of(&(ef__health_facts){&o->outbox, &o->projections, o->workers_live,
-                                                o->unaccounted, o->views_unreadable},
+                                                o->unaccounted, o->views_unreadable,
+                                                ef_str_from(o->publisher_down)},
                             text));
     CHECK_TEXT(words, text);
 }
@@ -53,6 +55,8 @@ TEST(what_may_heal_by_itself_is_behind)
     check_says(EF__HEALTH_BEHIND, "Catching up: slow is 1 event behind, by 2 s.", &o);
     o.outbox.failed = 2;
     check_says(EF__HEALTH_BEHIND, "2 events failed and are tried again.", &o);
+    o.publisher_down = "mail";
+    check_says(EF__HEALTH_BEHIND, "Publisher mail cannot deliver, and tries again.", &o);
     o = calm();
     o.projections = (ef_projection_list){.items = paused, .count = 1};
     check_says(EF__HEALTH_BEHIND, "Projection cold is paused.", &o);
