@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { CAP_FIRST = 64 };
 
@@ -116,4 +117,20 @@ void ef__buf_release(ef__buf *buf)
     buf->ptr = NULL;
     buf->cap = 0;
     ef__buf_reset(buf);
+}
+
+bool ef__buf_add_token(ef__buf *buf, ef_str name)
+{
+    if (ef_str_equal(name, EF_STR("_")))
+        return ef__buf_add_text(buf, "%5F");
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char c = (unsigned char)name.ptr[i];
+        if (c > ' ' && c < 0x7f && !strchr(".*>%", c))
+            ef__buf_add_char(buf, (char)c);
+        else
+            ef__buf_printf(buf, "%%%02X", c);
+    }
+    if (name.len == 0)
+        ef__buf_add_char(buf, '_');
+    return !buf->failed;
 }

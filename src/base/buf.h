@@ -30,6 +30,9 @@ bool ef__buf_add_str(ef__buf *buf, ef_str text);
 bool ef__buf_add_text(ef__buf *buf, const char *text); /* a C string */
 bool ef__buf_add_char(ef__buf *buf, char c);
 bool ef__buf_printf(ef__buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A name as one token of a subject of NATS: what would be more than one, or is not printable, as
+ * %XX; "_" for an empty one, and "%5F" for that one. */
+bool ef__buf_add_token(ef__buf *buf, ef_str name);
 /* Room for `len` more bytes that the caller writes at ptr + len and then counts in. */
 bool ef__buf_reserve(ef__buf *buf, size_t len);
 static inline ef_str ef__buf_str(const ef__buf *buf)

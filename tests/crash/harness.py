@@ -150,6 +150,18 @@ def arguments(doc):
     return parser
 
 
+def sweep_main(doc, run):
+    """The command line of a sweep: run(worker, all, keep, seed, report, only)."""
+    parser = arguments(doc)
+    parser.add_argument("--only", help="scenarios whose name has this in it")
+    options = parser.parse_args()
+    print("# seed %d" % options.seed)
+    report = Report()
+    run(os.path.abspath(options.worker), options.all, options.keep, options.seed, report,
+        options.only)
+    return report.end()
+
+
 def scratch():
     """A directory for a whole test; the caller removes it."""
     return tempfile.mkdtemp(prefix="everfold-crash-")

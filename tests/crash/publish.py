@@ -17,7 +17,7 @@ import threading
 
 import apply
 from apply import FIRST, MORE, WORK, run_scenarios
-from harness import FILES, MUTATING, Place, Report, arguments, end_scratch, scratch
+from harness import FILES, MUTATING, Place, end_scratch, scratch, sweep_main
 from oracle import Copy, Ledger, Oracle, Violation, need, partition_of
 
 FILE_BYTES = 3000  # a dozen lines
@@ -256,16 +256,5 @@ def run(worker, everything, keep, seed, report, only=None, until=None):
     end_scratch(root, keep, report)
 
 
-def main():
-    parser = arguments(__doc__)
-    parser.add_argument("--only", help="scenarios whose name has this in it")
-    options = parser.parse_args()
-    print("# seed %d" % options.seed)
-    report = Report()
-    run(os.path.abspath(options.worker), options.all, options.keep, options.seed, report,
-        options.only)
-    return report.end()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(sweep_main(__doc__, run))

@@ -27,11 +27,10 @@ What a kill leaves behind, step by step (the order is that of the code):
     seed           paused, views, watermarks,   a generation nobody sees: the run fails, for its
                    let go                       views are gone, and takes the generation with it
 """
-import os
 import sys
 
 from apply import MORE, WORK, Scenario, draining, journal, run_scenarios
-from harness import Report, arguments, end_scratch, scratch
+from harness import end_scratch, scratch, sweep_main
 from oracle import Ledger
 
 TOTALS, TRAIL, LOGGED, STRICT = range(4)  # worker_engine.c
@@ -133,16 +132,5 @@ def run(worker, everything, keep, seed, report, only=None, until=None):
     end_scratch(root, keep, report)
 
 
-def main():
-    parser = arguments(__doc__)
-    parser.add_argument("--only", help="scenarios whose name has this in it")
-    options = parser.parse_args()
-    print("# seed %d" % options.seed)
-    report = Report()
-    run(os.path.abspath(options.worker), options.all, options.keep, options.seed, report,
-        options.only)
-    return report.end()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(sweep_main(__doc__, run))

@@ -13,8 +13,8 @@ import sqlite3
 import sys
 import time
 
-from harness import (MUTATING, Place, Report, arguments, count_calls, end_scratch, sample, scratch,
-                     strace)
+from harness import (MUTATING, Place, count_calls, end_scratch, sample, scratch, strace,
+                     sweep_main)
 from oracle import Copy, Ledger, Oracle, Violation, Workload, need
 
 
@@ -287,16 +287,5 @@ def run(worker, everything, keep, seed, report, only=None, until=None):
     end_scratch(root, keep, report)
 
 
-def main():
-    parser = arguments(__doc__)
-    parser.add_argument("--only", help="scenarios whose name has this in it")
-    options = parser.parse_args()
-    print("# seed %d" % options.seed)
-    report = Report()
-    run(os.path.abspath(options.worker), options.all, options.keep, options.seed, report,
-        options.only)
-    return report.end()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(sweep_main(__doc__, run))

@@ -61,6 +61,21 @@ TEST(a_buffer_that_failed_keeps_what_it_has_and_takes_nothing_more)
     ef__buf_release(&buf);
 }
 
+TEST(no_two_names_are_the_same_token)
+{
+    static const char *const names[] = {"", "_", "%5F", "a.b", "a*>", "\xc3\xa9 ", "__"};
+    static const char *const tokens[] = {"_",       "%5F",       "%255F", "a%2Eb",
+                                         "a%2A%3E", "%C3%A9%20", "__"};
+    ef__buf buf = EF__BUF_INIT(100);
+
+    for (size_t i = 0; i < 7; i++) {
+        ef__buf_reset(&buf);
+        CHECK(ef__buf_add_token(&buf, ef_str_from(names[i])));
+        CHECK_TEXT(tokens[i], buf.ptr);
+    }
+    ef__buf_release(&buf);
+}
+
 TEST(reset_forgets_a_failure_and_keeps_the_memory)
 {
     ef__buf buf = EF__BUF_INIT(5);
@@ -148,6 +163,7 @@ TEST_MAIN(TEST_CASE(what_is_added_stands_in_order_with_a_nul_behind),
           TEST_CASE(adding_nothing_makes_the_empty_text),
           TEST_CASE(a_buffer_takes_exactly_its_maximum),
           TEST_CASE(a_buffer_that_failed_keeps_what_it_has_and_takes_nothing_more),
+          TEST_CASE(no_two_names_are_the_same_token),
           TEST_CASE(reset_forgets_a_failure_and_keeps_the_memory),
           TEST_CASE(printf_of_every_length_grows_the_buffer_as_needed),
           TEST_CASE(printf_past_the_maximum_leaves_nothing_of_itself),

@@ -147,20 +147,6 @@ ef_status ef__bus_nats_check(const ef__bus_options *options, ef_error *err)
 
 /* --- the subject ------------------------------------------------------------------------------ */
 
-/* A name as one token of a subject: what would be more than that, or not printable, as %XX. */
-static void add_token(ef__buf *out, ef_str name)
-{
-    for (size_t i = 0; i < name.len; i++) {
-        unsigned char c = (unsigned char)name.ptr[i];
-        if (c > ' ' && c < 0x7f && !strchr(".*>%", c))
-            ef__buf_add_char(out, (char)c);
-        else
-            ef__buf_printf(out, "%%%02X", c);
-    }
-    if (name.len == 0)
-        ef__buf_add_char(out, '_');
-}
-
 bool ef__nats_subject(const ef__nats_address *a, const ef__bus_message *m, ef__buf *out)
 {
     const ef_str values[] = {m->event->tenant, m->event->type, m->event->stream, m->key};
@@ -174,7 +160,7 @@ bool ef__nats_subject(const ef__nats_address *a, const ef__bus_message *m, ef__b
         }
         for (size_t i = 0; names[i]; i++)
             if (strncmp(c, names[i], len) == 0 && strlen(names[i]) == len)
-                add_token(out, values[i]);
+                ef__buf_add_token(out, values[i]);
         c += len - 1;
     }
     return !out->failed;

@@ -13,23 +13,6 @@ enum { TOKENS = 5 };
 
 static const char *const parts[TOKENS] = {"tenant", "*", "aggregate", "*", "*"};
 
-static void add_token(ef__buf *out, ef_str name)
-{
-    if (name.len == 1 && name.ptr[0] == '_') {
-        ef__buf_add_text(out, "%5F");
-        return;
-    }
-    for (size_t i = 0; i < name.len; i++) {
-        unsigned char c = (unsigned char)name.ptr[i];
-        if (c > ' ' && c < 0x7f && !strchr(".*>%", c))
-            ef__buf_add_char(out, (char)c);
-        else
-            ef__buf_printf(out, "%%%02X", c);
-    }
-    if (name.len == 0)
-        ef__buf_add_char(out, '_');
-}
-
 bool jet_subject_make(ef_str tenant, ef_str stream, ef__buf *out)
 {
     const char *dot = memchr(stream.ptr, '.', stream.len);
@@ -38,11 +21,11 @@ bool jet_subject_make(ef_str tenant, ef_str stream, ef__buf *out)
 
     ef__buf_reset(out);
     ef__buf_add_text(out, "tenant.");
-    add_token(out, tenant);
+    ef__buf_add_token(out, tenant);
     ef__buf_add_text(out, ".aggregate.");
-    add_token(out, (ef_str){stream.ptr, split ? at : 0});
+    ef__buf_add_token(out, (ef_str){stream.ptr, split ? at : 0});
     ef__buf_add_char(out, '.');
-    add_token(out, split ? (ef_str){dot + 1, stream.len - at - 1} : stream);
+    ef__buf_add_token(out, split ? (ef_str){dot + 1, stream.len - at - 1} : stream);
     return !out->failed;
 }
 
@@ -168,7 +151,7 @@ bool jet_filter_tenant(const char *filter, ef_str tenant, char out[JET_SUBJECT_M
     ef__buf name = EF__BUF_INIT(JET_SUBJECT_MAX);
     bool has;
 
-    add_token(&name, tenant);
+    ef__buf_add_token(&name, tenant);
     has = split_tokens(ef_str_from(filter), tokens) == TOKENS && !name.failed &&
           (is_star(tokens[1]) || ef_str_equal(tokens[1], ef__buf_str(&name)));
     if (has) {
