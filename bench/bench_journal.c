@@ -25,6 +25,7 @@ static const char usage[] =
     "\n"
     "All but lines also take:\n"
     "  streams=1000    streams that the events are spread over at random\n"
+    "  together=1      events in a row that go to one stream\n"
     "  preload=N       events to have in the journal first, untimed (reads: 200000, else 0)\n"
     "  ids=made        the library makes them (none means the same); ordered: the caller gives\n"
     "                  ids that grow with time; random: 128 random bits\n"
@@ -47,7 +48,7 @@ typedef struct event_text {
 } event_text;
 
 typedef struct bench_run {
-    int64_t batch, n, secs, clients, limit, streams, preload, seed;
+    int64_t batch, n, secs, clients, limit, streams, together, preload, seed;
     const char *ids, *keep, *store;
 
     bench_dir dir;
@@ -108,7 +109,9 @@ static void bench_open(bench_run *run)
         bench_die("batch, streams, clients and limit are at least 1");
     run->id_kind = parse_ids(run->ids);
     journal_open(run);
-    run->picker = (bench_picker){.rng = {(uint64_t)run->seed}, .streams = (uint64_t)run->streams};
+    run->picker = (bench_picker){.rng = {(uint64_t)run->seed},
+                                 .streams = (uint64_t)run->streams,
+                                 .together = (uint64_t)run->together};
     /* A kept journal holds the ids of the run before: its head makes the next run's differ. */
     run->id_rng.state = ~(uint64_t)run->seed;
     run->id_rng.state = bench_random(&run->id_rng) + (uint64_t)run->position;
@@ -346,18 +349,19 @@ static void measure(void (*what)(bench_run *run), int64_t preload, int argc, cha
                      .clients = 64,
                      .limit = 1000,
                      .streams = 1000,
+                     .together = 1,
                      .preload = preload,
                      .seed = 1,
                      .ids = "made",
                      .keep = "",
                      .store = "sqlite"};
     bench_setting settings[] = {
-        {.key = "batch", .number = &run.batch},     {.key = "n", .number = &run.n},
-        {.key = "secs", .number = &run.secs},       {.key = "clients", .number = &run.clients},
-        {.key = "limit", .number = &run.limit},     {.key = "streams", .number = &run.streams},
-        {.key = "preload", .number = &run.preload}, {.key = "seed", .number = &run.seed},
-        {.key = "ids", .text = &run.ids},           {.key = "keep", .text = &run.keep},
-        {.key = "store", .text = &run.store}};
+        {.key = "batch", .number = &run.batch},       {.key = "n", .number = &run.n},
+        {.key = "secs", .number = &run.secs},         {.key = "clients", .number = &run.clients},
+        {.key = "limit", .number = &run.limit},       {.key = "streams", .number = &run.streams},
+        {.key = "together", .number = &run.together}, {.key = "preload", .number = &run.preload},
+        {.key = "seed", .number = &run.seed},         {.key = "ids", .text = &run.ids},
+        {.key = "keep", .text = &run.keep},           {.key = "store", .text = &run.store}};
 
     bench_settings(argc, argv, settings, sizeof settings / sizeof *settings);
     bench_open(&run);

@@ -78,7 +78,12 @@ uint64_t bench_pick(bench_picker *picker)
 {
     if (picker->untouched > 0)
         return --picker->untouched;
-    return bench_random_below(&picker->rng, picker->streams);
+    if (picker->left == 0) {
+        picker->picked = bench_random_below(&picker->rng, picker->streams);
+        picker->left = picker->together ? picker->together : 1;
+    }
+    picker->left--;
+    return picker->picked;
 }
 
 /* The work */

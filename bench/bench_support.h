@@ -52,6 +52,8 @@ typedef struct bench_picker {
     bench_rng rng;
     uint64_t streams;
     uint64_t untouched; /* streams that have yet to be made */
+    uint64_t together;  /* events in a row that go to one stream; 0 is 1 */
+    uint64_t picked, left;
 } bench_picker;
 
 uint64_t bench_pick(bench_picker *picker);
