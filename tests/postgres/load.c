@@ -109,6 +109,13 @@ static bool run(PGconn *conn, const char *sql, const char *wanted)
     return ok;
 }
 
+/* One transaction of so many is left open for a while: of a long run no more than some 100 of each
+ * writer, for whoever wants its stream waits for it. */
+static unsigned held_of(void)
+{
+    return events_each > 2000 ? (unsigned)events_each / 100 : 20;
+}
+
 /* One try of a transaction: true when it has ended as it should. A commit whose answer was lost is
  * repeated: the id makes it a duplicate, if it was done. */
 static bool sql_transaction(PGconn *conn, writer *w, int event, const char *stream, bool back)
@@ -121,7 +128,7 @@ static bool sql_transaction(PGconn *conn, writer *w, int event, const char *stre
         w->number, event);
     if (!run(conn, "BEGIN", NULL) || !run(conn, sql, NULL))
         return false;
-    if (hold_ms && rand_r(&w->seed) % 20 == 0)
+    if (hold_ms && rand_r(&w->seed) % held_of() == 0)
         nap_ms((int)(rand_r(&w->seed) % (unsigned)hold_ms));
     return back ? run(conn, "ROLLBACK", "ROLLBACK") : run(conn, "COMMIT", "COMMIT");
 }
