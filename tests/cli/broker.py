@@ -1,4 +1,6 @@
-"""nats-server with JetStream for the tests, a client of a few lines, and a proxy that loses acknowledgements."""
+"""nats-server with JetStream for the tests, a client of a few lines, ways to be let in, and a proxy that loses acknowledgements."""
+import base64
+import hashlib
 import json
 import signal
 import socket
@@ -8,21 +10,105 @@ import threading
 import time
 
 
-class Broker:
-    """nats-server with JetStream in a folder, and a client of a few lines. `authority`: it speaks TLS, and wants
-    to be told a user ("me") and a password ("pw")."""
+def openssl(*words, stdin=None):
+    return subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, input=stdin).stdout
 
-    def __init__(self, folder, authority=None):
-        self.folder, self.process, self.authority = folder, None, authority
+
+class Password:
+    """What the broker is told to want, and what a client says in answer to its nonce."""
+    settings = "authorization { user: me, password: pw }\n"
+
+    @staticmethod
+    def words(_):
+        return {"user": "me", "pass": "pw"}
+
+
+class Token:
+    settings = "authorization { token: t0ken }\n"
+
+    @staticmethod
+    def words(_):
+        return {"auth_token": "t0ken"}
+
+
+class Key:
+    """An Ed25519 key as NATS writes it: base32 of a kind, 32 bytes and a sum."""
+    KINDS = {"operator": 14 << 3, "account": 0, "user": 20 << 3}
+
+    def __init__(self, folder, kind, name=None):
+        self.kind, self.file = kind, folder / f"{name or kind}.key"
+        openssl("genpkey", "-algorithm", "ed25519", "-out", self.file)
+        secret = openssl("pkey", "-in", self.file, "-outform", "DER")[-32:]
+        public = openssl("pkey", "-in", self.file, "-pubout", "-outform", "DER")[-32:]
+        prefix = self.KINDS[kind]
+        self.public = self.text(bytes([prefix]) + public)
+        self.seed = self.text(bytes([18 << 3 | prefix >> 5, (prefix & 31) << 3]) + secret)
+
+    @staticmethod
+    def text(raw):
+        crc = 0
+        for byte in raw:
+            crc ^= byte << 8
+            for _ in range(8):
+                crc = (crc << 1 ^ (0x1021 if crc & 0x8000 else 0)) & 0xFFFF
+        return base64.b32encode(raw + crc.to_bytes(2, "little")).decode().rstrip("=")
+
+    def sign(self, data):
+        given = self.file.with_suffix(".data")
+        given.write_bytes(data)
+        return url64(openssl("pkeyutl", "-sign", "-inkey", self.file, "-rawin", "-in", given))
+
+    def vouch(self, other, **claims):
+        """A JWT in which this key says who `other` is."""
+        payload = {"iat": int(time.time()), "iss": self.public, "name": other.kind, "sub": other.public,
+                   "nats": {"type": other.kind, "version": 2, **claims}}
+        payload["jti"] = base64.b32encode(hashlib.sha256(json.dumps(payload).encode()).digest()).decode().rstrip("=")
+        said = b".".join(url64(json.dumps(part).encode()) for part in
+                         ({"typ": "JWT", "alg": "ed25519-nkey"}, payload))
+        return (said + b"." + self.sign(said)).decode()
+
+
+def url64(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+class Credentials:
+    """An operator with one account and one user, and the user's credentials in a file."""
+
+    def __init__(self, folder):
+        folder.mkdir()
+        operator, account, self.user = (Key(folder, kind) for kind in Key.KINDS)
+        system = Key(folder, "account", "system") # JetStream does not start without one
+        any_number = dict.fromkeys(("subs", "data", "payload", "imports", "exports", "conn", "leaf", "mem_storage",
+                                    "disk_storage", "streams", "consumer"), -1)
+        accounts = ", ".join(f"{key.public}: {operator.vouch(key, limits=limits)}" for key, limits in
+                             ((account, {**any_number, "wildcards": True}), (system, {"conn": -1, "subs": -1})))
+        self.jwt = account.vouch(self.user, subs=-1, data=-1, payload=-1)
+        self.settings = (f"operator: {operator.vouch(operator)}\nresolver: MEMORY\n"
+                         f"system_account: {system.public}\nresolver_preload: {{ {accounts} }}\n")
+        self.file = folder / "user.creds"
+        self.file.write_text(f"-----BEGIN NATS USER JWT-----\n{self.jwt}\n------END NATS USER JWT------\n\n"
+                             f"-----BEGIN USER NKEY SEED-----\n{self.user.seed}\n------END USER NKEY SEED------\n")
+
+    def words(self, nonce):
+        return {"jwt": self.jwt, "sig": self.user.sign(nonce.encode()).decode()}
+
+
+class Broker:
+    """nats-server with JetStream in a folder, and a client of a few lines. `authority`: it speaks TLS. `access`: whom it
+    lets in."""
+
+    def __init__(self, folder, authority=None, access=None):
+        self.folder, self.process, self.authority, self.access = folder, None, authority, access
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
 
     def start(self):
         config = self.folder.with_suffix(".conf")
-        config.write_text("" if not self.authority else
-                          f'tls {{ cert_file: "{self.authority.cert}", key_file: "{self.authority.key}" }}\n'
-                          'authorization { user: me, password: pw }\n')
+        tls = (f'tls {{ cert_file: "{self.authority.cert}", key_file: "{self.authority.key}" }}\n'
+               if self.authority else "")
+        config.write_text(tls + (self.access.settings if self.access else ""))
         self.process = subprocess.Popen(
             ["nats-server", "-c", str(config), "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd",
              str(self.folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -41,14 +127,16 @@ class Broker:
 
     def connect(self):
         s = socket.create_connection(("127.0.0.1", self.port), timeout=10)
-        with s.makefile("rb", buffering=0) as greeting:
-            greeting.readline()
+        with s.makefile("rb", buffering=0) as stream:
+            greeting = json.loads(stream.readline().removeprefix(b"INFO ") or "{}")
         if self.authority:
             context = ssl.create_default_context(cafile=self.authority.ca)
             context.check_hostname = False
             s = context.wrap_socket(s)
-        s.sendall(b'CONNECT {"verbose":false,"headers":true,"no_responders":true' +
-                  (b',"user":"me","pass":"pw"' if self.authority else b"") + b"}\r\n")
+        words = {"verbose": False, "headers": True, "no_responders": True}
+        if self.access:
+            words.update(self.access.words(greeting.get("nonce", "")))
+        s.sendall(b"CONNECT " + json.dumps(words).encode() + b"\r\n")
         return s
 
     def ask(self, subject, question):
@@ -176,12 +264,8 @@ class Authority:
         ca_key, request, names = folder / "ca.key", folder / "request", folder / "names"
         names.write_text(f"subjectAltName={host}\n")
         make = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-        self.openssl(*make, "-x509", "-days", "2", "-subj", "/CN=test", "-keyout", ca_key, "-out",
+        openssl(*make, "-x509", "-days", "2", "-subj", "/CN=test", "-keyout", ca_key, "-out",
                      self.ca)
-        self.openssl(*make, "-subj", "/CN=broker", "-keyout", self.key, "-out", request)
-        self.openssl("x509", "-req", "-days", "2", "-in", request, "-CA", self.ca, "-CAkey", ca_key,
+        openssl(*make, "-subj", "/CN=broker", "-keyout", self.key, "-out", request)
+        openssl("x509", "-req", "-days", "2", "-in", request, "-CA", self.ca, "-CAkey", ca_key,
                      "-CAcreateserial", "-extfile", names, "-out", self.cert)
-
-    @staticmethod
-    def openssl(*words):
-        subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)

@@ -5,7 +5,7 @@ import shutil
 import signal
 import time
 
-from broker import Broker, DeafProxy
+from broker import Authority, Broker, Credentials, DeafProxy, Password
 from support import Case
 
 PROGRAM = """projection totals version {version}
@@ -303,3 +303,48 @@ class Jetstream(Case):
         self.assertEqual([31] * len(shown), [p["position"] for p in shown], shown)
         self.assertEqual([0] * len(shown), [p["unaccounted"] for p in shown], shown)
         self.assertEqual(before["w0"][1] + 5, self.totals()["w0"][1])
+
+
+class Secure(Case):
+    """Whom the journal lets itself be read from, and by whom."""
+
+    def setUp(self):
+        super().setUp()
+        self.url = None
+
+    def environment(self, **more):
+        return super().environment(**{"EVERFOLD_JOURNAL": self.url, **more})
+
+    def reach(self, url, authority=None, access=None):
+        """A broker with one event in its stream; `url` has a place for the port."""
+        broker = Broker(self.dir / "broker", authority, access)
+        broker.start()
+        self.addCleanup(lambda: broker.process.poll() is None and broker.kill())
+        broker.make_stream("tenant.>")
+        broker.publish([ours(1)])
+        self.url = url.format(port=broker.port)
+
+    def check_it_is_read(self):
+        self.init()
+        self.assertIn('"id":"e1"', self.ok("event", "log", "--tenant", "acme", "-o", "ndjson").out)
+
+    def reach_by_tls(self, host):
+        own = Authority(self.dir / "authority", host)
+        self.reach(f"tls://me:pw@127.0.0.1:{{port}}/EVENTS?ca={own.ca}", own, Password)
+
+    def test_a_broker_with_a_certificate_for_its_host_is_read(self):
+        self.reach_by_tls("IP:127.0.0.1")
+        self.check_it_is_read()
+
+    def test_one_with_a_certificate_for_another_host_is_not(self):
+        self.reach_by_tls("DNS:elsewhere.example")
+        self.refused(5, "init", saying="SSL")
+
+    def test_credentials_let_in(self):
+        own = Credentials(self.dir / "own")
+        self.reach(f"nats://127.0.0.1:{{port}}/EVENTS?creds={own.file}", access=own)
+        self.check_it_is_read()
+
+    def test_a_wrong_password_does_not(self):
+        self.reach("nats://me:no@127.0.0.1:{port}/EVENTS", access=Password)
+        self.refused(5, "init", saying="Authentication Violation")

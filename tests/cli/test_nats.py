@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 
-from broker import Authority, Broker, DeafProxy
+from broker import Authority, Broker, Credentials, DeafProxy, Password, Token
 from receiver import Receiver
 from support import Case, interrupt
 
@@ -110,6 +110,20 @@ class Nats(Case):
         self.wait_until_published()
         self.check(2, 2)
 
+    def test_what_no_stream_takes_waits_by_itself_and_says_why(self):
+        self.ok("type", "set", "other", "--publish", "yes")
+        self.broker.make_stream("events.sent.>")
+        self.add()
+        self.send(3, 2)
+        self.append("lone", "other")
+        self.append("lone", "sent")
+        self.work()
+        rows = self.ok("outbox", "report", "--lane", "bus", "-o", "json").json()["rows"]
+        self.assertEqual([("lone", 1, "failed"), ("lone", 2, "pending")],
+                         [(row["stream"], row["seq"], row["status"]) for row in rows])
+        self.assertIn("no stream takes its subject", rows[0]["last_error"])
+        self.assertEqual(7, self.broker.last()) # the lone stream's second was on its way by then
+
     def test_a_broker_that_is_killed_and_workers_too(self):
         self.broker.make_stream()
         self.add()
@@ -190,7 +204,7 @@ class Nats(Case):
 
 
 class Secure(Case):
-    """TLS with an authority of one's own, and a password."""
+    """TLS with an authority of one's own, and whom a broker lets in."""
 
     def setUp(self):
         super().setUp()
@@ -198,33 +212,52 @@ class Secure(Case):
         self.ok("type", "set", "sent", "--publish", "yes")
         self.write("secret", "me:pw\n")
 
-    def published(self, host, *words, authority=None, secret="secret"):
-        """How many of one event get to a broker whose certificate is for `host`."""
-        own = Authority(self.dir / "authority", host)
-        broker = Broker(self.dir / "broker", own)
+    def published(self, to, *words, authority=None, access=None):
+        """How many of one event get to a broker, by an address that begins and ends as `to` says."""
+        broker = Broker(self.dir / "broker", authority, access)
         broker.start()
         self.addCleanup(lambda: broker.process.poll() is None and broker.kill())
         broker.make_stream()
-        self.ok("publisher", "add", "bus", "--to",
-                f"tls://127.0.0.1:{broker.port}/events.x?ca={authority or own.ca}",
-                "--secret-file", secret, "--timeout", "2s", *words)
+        scheme, query = to
+        self.ok("publisher", "add", "bus", "--to", f"{scheme}://127.0.0.1:{broker.port}/events.x{query}",
+                "--timeout", "2s", *words)
         self.append("s", "sent")
         said = self.ok("work", "--drain", "--no-leasing").err
         return len(broker.messages()), said
 
+    def published_by_tls(self, host, known=None, secret="secret"):
+        """… to one whose certificate is for `host`, by an authority that is `known`."""
+        own = Authority(self.dir / "authority", host)
+        return self.published(("tls", f"?ca={(known or own).ca}"), "--secret-file", secret, authority=own,
+                              access=Password)
+
     def test_a_broker_that_shows_its_certificate_and_takes_the_password_is_published_to(self):
-        self.assertEqual(1, self.published("IP:127.0.0.1")[0])
+        self.assertEqual(1, self.published_by_tls("IP:127.0.0.1")[0])
 
     def test_one_whose_certificate_is_for_another_host_is_not(self):
-        count, said = self.published("DNS:elsewhere.example")
+        count, said = self.published_by_tls("DNS:elsewhere.example")
         self.assertEqual(0, count)
         self.assertIn("sink is not at hand", said)
 
     def test_one_whose_authority_nobody_knows_is_not(self):
         stranger = Authority(self.dir / "stranger", "IP:127.0.0.1")
-        self.assertEqual(0, self.published("IP:127.0.0.1", authority=stranger.ca)[0])
+        self.assertEqual(0, self.published_by_tls("IP:127.0.0.1", known=stranger)[0])
 
     def test_a_wrong_password_publishes_nothing_and_says_so(self):
-        count, said = self.published("IP:127.0.0.1", secret=self.write("wrong", "me:no"))
+        count, said = self.published_by_tls("IP:127.0.0.1", secret=self.write("wrong", "me:no"))
+        self.assertEqual(0, count)
+        self.assertIn("Authentication Violation", said)
+
+    def test_a_token_lets_in(self):
+        secret = self.write("token", "t0ken\n")
+        self.assertEqual(1, self.published(("nats", ""), "--secret-file", secret, access=Token)[0])
+
+    def test_credentials_let_in(self):
+        own = Credentials(self.dir / "own")
+        self.assertEqual(1, self.published(("nats", f"?creds={own.file}"), access=own)[0])
+
+    def test_credentials_of_another_operator_do_not(self):
+        own, other = (Credentials(self.dir / name) for name in ("own", "other"))
+        count, said = self.published(("nats", f"?creds={other.file}"), access=own)
         self.assertEqual(0, count)
         self.assertIn("Authentication Violation", said)

@@ -102,6 +102,12 @@ TEST(an_address_is_taken_apart_and_shown_without_its_password)
     CHECK_TEXT("tenant.a.aggregate.*.*", a.filter);
     CHECK_INT(7, a.batch);
     CHECK(a.tls);
+    CHECK_TEXT("h", a.host);
+    CHECK_STATUS(EF_OK, jet_address_take("nats://u:p@[::1]:4222/EVENTS", &a, &err), &err);
+    CHECK_TEXT("::1", a.host);
+    CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats://[::1/EVENTS", &a, &err), &err);
+    CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats://:4222/EVENTS", &a, &err), &err);
+    CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats://h/A?ca=/ca.pem", &a, &err), &err);
     CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats://h", &a, &err), &err);
     CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats:///EVENTS", &a, &err), &err);
     CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats://token@h/EVENTS", &a, &err), &err);

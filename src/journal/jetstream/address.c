@@ -83,14 +83,29 @@ static ef_status take_stream(jet_address *a, const char *at, size_t len, ef_erro
     return EF_OK;
 }
 
+/* HOST, HOST:PORT or [ADDRESS]:PORT. False: there is no host in it. */
+static bool take_host(jet_address *a, ef_str place)
+{
+    bool bracket = place.len && place.ptr[0] == '['; /* an address with colons of its own */
+    const char *end = memchr(place.ptr, bracket ? ']' : ':', place.len);
+    size_t len = end ? (size_t)(end - place.ptr) : bracket ? 0 : place.len;
+
+    if (len <= bracket || len - bracket >= sizeof a->host)
+        return false;
+    (void)snprintf(a->host, sizeof a->host, "%.*s", (int)(len - bracket), place.ptr + bracket);
+    return true;
+}
+
 static ef_status take_server(jet_address *a, const char *url, size_t len, ef_error *err)
 {
-    const char *at = memchr(url, '@', len), *host = strstr(url, "://") + 3;
+    const char *at = memrchr(url, '@', len), *user = strstr(url, "://") + 3;
+    const char *host = at ? at + 1 : user;
 
-    if (len >= sizeof a->server || (size_t)(host - url) >= len)
+    if (len >= sizeof a->server || (size_t)(host - url) >= len ||
+        !take_host(a, (ef_str){host, len - (size_t)(host - url)}))
         return ef_fail(err, EF_BAD_INPUT, "'%s' names no broker: nats://HOST:PORT/STREAM is needed",
                        a->shown);
-    if (at && !memchr(host, ':', (size_t)(at - host)))
+    if (at && !memchr(user, ':', (size_t)(at - user)))
         return ef_fail(err, EF_BAD_INPUT,
                        "the address has a token in it, and addresses are shown to people: use "
                        "USER:PASSWORD@, or creds=FILE");
@@ -133,5 +148,7 @@ ef_status jet_address_take(const char *url, jet_address *out, ef_error *err)
         st = jet_filter_take(EF_STR("tenant.>"), out->filter, err);
     if (st == EF_OK && stream[stream_len] == '?')
         st = take_query(out, stream + stream_len + 1, err);
+    if (st == EF_OK && out->ca[0] && !out->tls)
+        st = ef_fail(err, EF_BAD_INPUT, "ca is for TLS: tls://HOST:PORT/STREAM?ca=FILE");
     return st;
 }

@@ -31,6 +31,7 @@ enum {
 typedef struct jet_address {
     char server[512]; /* as the library takes it */
     char shown[512];  /* without a password */
+    char host[256];   /* alone, as a certificate has to name it */
     char stream[JET_NAME_MAX];
     char filter[JET_SUBJECT_MAX]; /* five tokens, tenant.T.aggregate.TYPE.ID, each may be * */
     char creds[1024], ca[1024];   /* files; "" none */

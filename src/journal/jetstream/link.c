@@ -32,6 +32,9 @@ static natsStatus set_options(const jet_address *a, natsOptions *options)
         s = natsOptions_SetAllowReconnect(options, false);
     if (s == NATS_OK && a->tls)
         s = natsOptions_SetSecure(options, true);
+    /* Not every version of the library compares the host by itself. */
+    if (s == NATS_OK && a->tls)
+        s = natsOptions_SetExpectedHostname(options, a->host);
     if (s == NATS_OK && a->ca[0])
         s = natsOptions_LoadCATrustedCertificates(options, a->ca);
     if (s == NATS_OK && a->creds[0])
