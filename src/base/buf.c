@@ -45,9 +45,15 @@ bool ef__buf_reserve(ef__buf *buf, size_t len)
     return true;
 }
 
+/* Most of what is added is a few bytes, and there is room: then nothing else is asked. */
+static inline bool has_room(const ef__buf *buf, size_t len)
+{
+    return buf->ptr && !buf->failed && len < buf->cap - buf->len;
+}
+
 bool ef__buf_add(ef__buf *buf, const void *bytes, size_t len)
 {
-    if (!ef__buf_reserve(buf, len))
+    if (!has_room(buf, len) && !ef__buf_reserve(buf, len))
         return false;
     if (len > 0)
         memcpy(buf->ptr + buf->len, bytes, len);
@@ -68,7 +74,11 @@ bool ef__buf_add_text(ef__buf *buf, const char *text)
 
 bool ef__buf_add_char(ef__buf *buf, char c)
 {
-    return ef__buf_add(buf, &c, 1);
+    if (!has_room(buf, 1) && !ef__buf_reserve(buf, 1))
+        return false;
+    buf->ptr[buf->len++] = c;
+    buf->ptr[buf->len] = '\0';
+    return true;
 }
 
 bool ef__buf_printf(ef__buf *buf, const char *format, ...)

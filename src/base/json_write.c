@@ -19,14 +19,40 @@ static int compare_members(const void *left, const void *right);
 static bool add_escape(ef__buf *out, unsigned char c);
 static void before_value(ef__json_writer *w);
 
+static inline bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c != '"' && c != '\\';
+}
+
+/* A text that needs no escapes, as nearly all are, with its quotes at once. */
+static bool add_plain(ef__buf *out, ef_str text)
+{
+    char *at;
+
+    if (!ef__buf_reserve(out, text.len + 2))
+        return false;
+    at = out->ptr + out->len;
+    at[0] = '"';
+    if (text.len)
+        memcpy(at + 1, text.ptr, text.len);
+    at[text.len + 1] = '"';
+    at[text.len + 2] = '\0';
+    out->len += text.len + 2;
+    return true;
+}
+
 bool ef__json_write_string(ef__buf *out, ef_str text)
 {
-    size_t done = 0;
+    size_t done = 0, plain = 0;
 
+    while (plain < text.len && is_plain((unsigned char)text.ptr[plain]))
+        plain++;
+    if (plain == text.len)
+        return add_plain(out, text);
     ef__buf_add_char(out, '"');
-    for (size_t i = 0; i < text.len; i++) {
+    for (size_t i = plain; i < text.len; i++) {
         unsigned char c = (unsigned char)text.ptr[i];
-        if (c >= 0x20 && c != '"' && c != '\\')
+        if (is_plain(c))
             continue;
         ef__buf_add(out, text.ptr + done, i - done);
         add_escape(out, c);

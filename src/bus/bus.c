@@ -150,13 +150,18 @@ bool ef__bus_write(ef__buf *out, const ef__bus_message *message)
 
 bool ef__bus_header(ef__buf *out, ef_str text)
 {
+    size_t done = 0;
+
     for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.ptr[i];
         if (c > ' ' && c < 0x7f && c != '%')
-            ef__buf_add_char(out, (char)c);
-        else
-            ef__buf_printf(out, "%%%02X", c);
+            continue;
+        ef__buf_add(out, text.ptr + done, i - done);
+        ef__buf_printf(out, "%%%02X", c);
+        done = i + 1;
     }
+    if (done < text.len)
+        ef__buf_add(out, text.ptr + done, text.len - done);
     return !out->failed;
 }
 
