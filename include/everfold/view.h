@@ -46,6 +46,19 @@ void ef_view_list_release(ef_view_list *list);
 ef_status ef_view_get(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
                       const ef_freshness *freshness, ef_view_list *out, ef_error *err);
 
+/*
+ * Many views one by one, by one thread: each as ef_view_get would show it at that moment, without
+ * asking for freshness. Reads in a row cost less, for what the first of them began in the store is
+ * kept for the next: so call rest before the thread waits for anything, and the store is free of
+ * it. `out` may be the same list every time, which spares its memory.
+ */
+typedef struct ef_view_reader ef_view_reader;
+ef_status ef_view_reader_open(ef_engine *engine, ef_view_reader **out, ef_error *err);
+ef_status ef_view_reader_get(ef_view_reader *reader, ef_str projection, ef_str tenant, ef_str id,
+                             ef_view_list *out, ef_error *err);
+void ef_view_reader_rest(ef_view_reader *reader);  /* NULL is fine */
+void ef_view_reader_close(ef_view_reader *reader); /* before its engine; NULL is fine */
+
 typedef struct ef_view_query {
     ef_str projection;
     ef_str tenant;

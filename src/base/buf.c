@@ -81,6 +81,22 @@ bool ef__buf_add_char(ef__buf *buf, char c)
     return true;
 }
 
+/* By hand: answers are full of numbers, and printf reads its format for each. */
+bool ef__buf_add_int(ef__buf *buf, int64_t value)
+{
+    uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    char digits[20];
+    size_t first = sizeof digits;
+
+    do {
+        digits[--first] = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
+    if (value < 0)
+        digits[--first] = '-';
+    return ef__buf_add(buf, digits + first, sizeof digits - first);
+}
+
 bool ef__buf_printf(ef__buf *buf, const char *format, ...)
 {
     va_list args;

@@ -29,6 +29,7 @@ bool ef__buf_add(ef__buf *buf, const void *bytes, size_t len);
 bool ef__buf_add_str(ef__buf *buf, ef_str text);
 bool ef__buf_add_text(ef__buf *buf, const char *text); /* a C string */
 bool ef__buf_add_char(ef__buf *buf, char c);
+bool ef__buf_add_int(ef__buf *buf, int64_t value); /* in decimal */
 bool ef__buf_printf(ef__buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A name as one token of a subject of NATS: what would be more than one, or is not printable, as
  * %XX; "_" for an empty one, and "%5F" for that one. */

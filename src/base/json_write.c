@@ -8,7 +8,6 @@
 
 #include <everfold/clock.h>
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 enum { CHILDREN_IN_PLACE = 16 }; /* members of an object that are sorted without the heap */
@@ -100,7 +99,7 @@ void ef__json_str(ef__json_writer *w, ef_str value)
 void ef__json_int(ef__json_writer *w, int64_t value)
 {
     before_value(w);
-    ef__buf_printf(w->out, "%" PRId64, value);
+    ef__buf_add_int(w->out, value);
 }
 
 void ef__json_bool(ef__json_writer *w, bool value)

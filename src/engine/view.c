@@ -91,23 +91,21 @@ static bool is_whole(const ef_view *view)
 /* --- one
  * -------------------------------------------------------------------------------------------- */
 
-ef_status ef_view_get(ef_engine *e, ef_str projection, ef_str tenant, ef_str id,
-                      const ef_freshness *freshness, ef_view_list *out, ef_error *err)
+/* By the store, or by a reader of it. */
+static ef_status get_by(ef_views *by, ef_engine *e, ef_str projection, ef_str tenant, ef_str id,
+                        const ef_freshness *freshness, ef_view_list *out, ef_error *err)
 {
     ef__route *route = NULL;
     ef__view view;
     bool found = false;
     ef_view *item;
-    ef_status st;
+    ef_status st = list_ready(out, err);
 
-    if (!e || !out)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
-    st = list_ready(out, err);
     if (st == EF_OK)
         st = fresh_generation(e, projection, &tenant, freshness, false, &route, err);
     if (st == EF_OK)
-        st = e->views->ops->view_get(e->views, route->generation->id, tenant, id, &out->room->arena,
-                                     &view, &found, err);
+        st = by->ops->view_get(by, route->generation->id, tenant, id, &out->room->arena, &view,
+                               &found, err);
     if (st == EF_OK && !found)
         st = ef_fail(err, EF_NOT_FOUND, "projection \"%.*s\" has no view \"%.*s\"",
                      EF_STR_ARG(projection), EF_STR_ARG(id));
@@ -130,6 +128,67 @@ ef_status ef_view_get(ef_engine *e, ef_str projection, ef_str tenant, ef_str id,
     }
     ef__route_give(e, route);
     return st;
+}
+
+ef_status ef_view_get(ef_engine *e, ef_str projection, ef_str tenant, ef_str id,
+                      const ef_freshness *freshness, ef_view_list *out, ef_error *err)
+{
+    if (!e || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
+    return get_by(e->views, e, projection, tenant, id, freshness, out, err);
+}
+
+/* --- one after the other
+ * ---------------------------------------------------------------------------- */
+
+struct ef_view_reader {
+    ef_engine *engine;
+    ef_views *own; /* the store's reader; NULL: the store itself does as well */
+};
+
+ef_status ef_view_reader_open(ef_engine *e, ef_view_reader **out, ef_error *err)
+{
+    ef_view_reader *reader;
+    ef_status st = EF_OK;
+
+    if (!e || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
+    *out = NULL;
+    reader = calloc(1, sizeof *reader);
+    if (!reader)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a reader");
+    reader->engine = e;
+    if (e->views->ops->reader_open)
+        st = e->views->ops->reader_open(e->views, &reader->own, err);
+    if (st != EF_OK) {
+        free(reader);
+        return st;
+    }
+    *out = reader;
+    return EF_OK;
+}
+
+ef_status ef_view_reader_get(ef_view_reader *reader, ef_str projection, ef_str tenant, ef_str id,
+                             ef_view_list *out, ef_error *err)
+{
+    if (!reader || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", reader ? "out" : "reader");
+    return get_by(reader->own ? reader->own : reader->engine->views, reader->engine, projection,
+                  tenant, id, NULL, out, err);
+}
+
+void ef_view_reader_rest(ef_view_reader *reader)
+{
+    if (reader && reader->own)
+        reader->own->ops->rest(reader->own);
+}
+
+void ef_view_reader_close(ef_view_reader *reader)
+{
+    if (!reader)
+        return;
+    ef__views_close(reader->own);
+    free(reader);
 }
 
 /* --- many

@@ -88,10 +88,9 @@ bool ef__tokens_any(const ef__server *server)
 }
 
 /* Somebody may have made or revoked one meanwhile. */
-static void look_again(ef__server *server)
+static void look_again(ef__server *server, int64_t now_us)
 {
     struct ef__tokens *tokens = server->tokens;
-    int64_t now_us = ef__server_mono(server);
     int64_t before = __atomic_load_n(&tokens->looked_us, __ATOMIC_RELAXED);
     file_mark mark;
     bool same;
@@ -125,11 +124,11 @@ static ef_status check_token(const ef__server *server, ef_str text, ef__principa
 }
 
 ef_status ef__token_check(ef__server *server, ef_str authorization, bool from_loopback,
-                          ef__principal *out, ef_error *err)
+                          int64_t now_us, ef__principal *out, ef_error *err)
 {
     ef_status st;
 
-    look_again(server);
+    look_again(server, now_us);
     pthread_rwlock_rdlock(&server->tokens->lock);
     if (authorization.len > 7 && strncasecmp(authorization.ptr, "Bearer ", 7) == 0) {
         st = check_token(server, (ef_str){authorization.ptr + 7, authorization.len - 7}, out, err);
@@ -147,7 +146,7 @@ bool ef__principal_stands(ef__server *server, const ef__principal *who)
 {
     bool stands;
 
-    look_again(server);
+    look_again(server, ef__server_mono(server));
     pthread_rwlock_rdlock(&server->tokens->lock);
     stands = who->token[0] == '\0' && server->tokens->list.count == 0;
     for (size_t i = 0; who->token[0] && i < server->tokens->list.count; i++) {

@@ -83,7 +83,7 @@ static ef_status check_host(ef__request *r, ef_error *err)
 static ef_status check_who(ef__request *r, ef_error *err)
 {
     ef_status st = ef__token_check(r->server, ef__request_header(r, "Authorization"),
-                                   r->from_loopback, &r->who, err);
+                                   r->from_loopback, r->began_us, &r->who, err);
 
     if (st == EF_OK)
         return EF_OK;

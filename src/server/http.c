@@ -24,12 +24,12 @@
 
 typedef enum phase { PHASE_HEADERS, PHASE_BODY, PHASE_READY } phase;
 
-/* A connection, for the reaper; `lock` of the http guards the list and these. */
+/* A connection, for the reaper; `lock` of the http guards the list. */
 typedef struct peer {
     struct peer *before, *next;
     struct MHD_Connection *connection;
     int fd;
-    int64_t since_us; /* it has been our peer's turn since then; 0: it is ours */
+    int64_t since_us; /* it has been our peer's turn since then; 0: it is ours. Atomic */
 } peer;
 
 typedef struct exchange {
@@ -39,7 +39,11 @@ typedef struct exchange {
     bool too_large; /* the body; what comes of it is dropped */
     bool counted;   /* in flight */
     peer *peer;
+    struct exchange *next; /* of those that are kept for the next request */
 } exchange;
+
+#define SPARE_MAX 64         /* exchanges that are kept; as many as a busy round has */
+#define SPARE_ARENA_MAX 2048 /* one that had more in hand gives its memory back */
 
 struct ef__http {
     struct MHD_Daemon *daemon;
@@ -48,6 +52,8 @@ struct ef__http {
     peer *peers;
     pthread_t reaper;
     bool reaping, ending;
+    exchange *spare; /* the network's thread's */
+    size_t spare_count;
 };
 
 /* --- connections and their time ----------------------------------------------------------------
@@ -55,11 +61,10 @@ struct ef__http {
 
 static void set_turn(ef__server *server, peer *p, bool theirs)
 {
-    if (!p)
-        return;
-    pthread_mutex_lock(&server->http->lock);
-    p->since_us = theirs ? ef__server_mono(server) : 0;
-    pthread_mutex_unlock(&server->http->lock);
+    if (p)
+        __atomic_store_n(&p->since_us,
+                         theirs ? __atomic_load_n(&server->round_us, __ATOMIC_RELAXED) : 0,
+                         __ATOMIC_RELAXED);
 }
 
 static void peer_joins(ef__server *server, struct MHD_Connection *connection, void **context)
@@ -116,12 +121,14 @@ static void reap(ef__server *server)
 {
     int64_t limit_us = server->options.request_ms * 1000, now_us = ef__server_mono(server);
 
-    for (peer *p = server->http->peers; p; p = p->next)
-        if (p->since_us > 0 && now_us - p->since_us > limit_us) {
-            (void)shutdown(p->fd, SHUT_RDWR);
-            p->since_us = now_us;
-            __atomic_add_fetch(&server->counts.refused, 1, __ATOMIC_RELAXED);
-        }
+    for (peer *p = server->http->peers; p; p = p->next) {
+        int64_t since_us = __atomic_load_n(&p->since_us, __ATOMIC_RELAXED);
+        if (since_us <= 0 || now_us - since_us <= limit_us)
+            continue;
+        (void)shutdown(p->fd, SHUT_RDWR);
+        __atomic_store_n(&p->since_us, now_us, __ATOMIC_RELAXED); /* its end may take a moment */
+        __atomic_add_fetch(&server->counts.refused, 1, __ATOMIC_RELAXED);
+    }
 }
 
 static void *reaper(void *cls)
@@ -278,19 +285,54 @@ static enum MHD_Result send_answer(exchange *x)
 /* --- the course of a request --------------------------------------------------------------------
  */
 
+/* One that is zeroed but for an arena that is empty. */
+static exchange *exchange_take(struct ef__http *http)
+{
+    exchange *x = http->spare;
+    ef__arena arena = EF__ARENA_INIT(EF__REQUEST_ARENA);
+
+    if (x) {
+        http->spare = x->next;
+        http->spare_count--;
+        arena = x->request.arena;
+        memset(x, 0, sizeof *x);
+    } else {
+        x = calloc(1, sizeof *x);
+    }
+    if (x)
+        x->request.arena = arena;
+    return x;
+}
+
+static void exchange_give(struct ef__http *http, exchange *x)
+{
+    ef__request *r = &x->request;
+
+    if (http->spare_count == SPARE_MAX || r->arena.used_bytes > SPARE_ARENA_MAX) {
+        ef__request_release(r);
+        free(x);
+        return;
+    }
+    ef__buf_release(&r->body);
+    ef__buf_release(&r->out);
+    ef__arena_reset(&r->arena);
+    x->next = http->spare;
+    http->spare = x;
+    http->spare_count++;
+}
+
 static void *on_target(void *cls, const char *uri, struct MHD_Connection *connection)
 {
     ef__server *server = cls;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    exchange *x = calloc(1, sizeof *x);
+    exchange *x = exchange_take(server->http);
 
     if (!x)
         return NULL;
     x->peer = info ? info->socket_context : NULL;
     x->request.server = server;
     x->request.connection = connection;
-    x->request.arena = (ef__arena)EF__ARENA_INIT(EF__REQUEST_ARENA);
     x->request.body = (ef__buf)EF__BUF_INIT((size_t)server->options.body_bytes_max);
     x->request.out = (ef__buf)EF__BUF_INIT(EF__ANSWER_BYTES_MAX);
     x->request.began_us = ef__server_mono(server);
@@ -361,7 +403,8 @@ static enum MHD_Result run(exchange *x)
         ef__dispatch_problem(r);
         return send_answer(x);
     }
-    if (is_quick(r)) {
+    r->at_once = is_quick(r);
+    if (r->at_once) {
         ef__dispatch_run(r);
         return send_answer(x);
     }
@@ -400,17 +443,17 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
                          enum MHD_RequestTerminationCode why)
 {
     exchange *x = *context;
+    ef__server *server = cls;
 
     (void)connection;
     (void)why;
     if (!x)
         return;
     if (x->counted)
-        __atomic_sub_fetch(&x->request.server->counts.in_flight, 1, __ATOMIC_ACQ_REL);
-    set_turn(cls, x->peer, true);
+        __atomic_sub_fetch(&server->counts.in_flight, 1, __ATOMIC_ACQ_REL);
+    set_turn(server, x->peer, true);
     ef__follower_leave(x->request.follower);
-    ef__request_release(&x->request);
-    free(x);
+    exchange_give(server->http, x);
     *context = NULL;
 }
 
@@ -503,6 +546,11 @@ void ef__http_stop(ef__server *server)
     ef__loop_stop(server);
     if (http->daemon)
         MHD_stop_daemon(http->daemon);
+    for (exchange *x; (x = http->spare) != NULL;) {
+        http->spare = x->next;
+        ef__request_release(&x->request);
+        free(x);
+    }
     pthread_cond_destroy(&http->end);
     pthread_mutex_destroy(&http->lock);
     free(http);

@@ -1,9 +1,10 @@
 /*
  * loop.c - the thread of the network.
  *
- * The HTTP library would run a thread by itself. It is ours for the sake of two crowds: answers
- * that became ready together are sent in one round, for one wake-up, and appends that came in one
- * round are handed on together, so that they share a commit.
+ * The HTTP library would run a thread by itself. It is ours for the sake of three crowds: answers
+ * that became ready together are sent in one round, for one wake-up, appends that came in one round
+ * are handed on together, so that they share a commit, and views that are asked for in one round
+ * are read in a row (ef_view_reader), which rests before the thread sleeps.
  *
  * `lock` guards the list of what is ready. The thread sleeps on the library's descriptors and on
  * `wake`, which is written to once for all who want it awake: `woken` says that it has been.
@@ -97,6 +98,7 @@ static void serve(const struct ef__loop *loop)
 static void *run(void *context)
 {
     struct ef__loop *loop = context;
+    ef__server *server = loop->server;
     bool more = true;
 
     (void)pthread_setname_np(pthread_self(), "network");
@@ -104,10 +106,12 @@ static void *run(void *context)
         struct pollfd fds[] = {{.fd = loop->library, .events = POLLIN},
                                {.fd = loop->wake, .events = POLLIN}};
         (void)poll(fds, 2, timeout_ms(loop->daemon));
+        __atomic_store_n(&server->round_us, ef__server_mono(server), __ATOMIC_RELAXED);
         if (fds[1].revents)
             more = go_on(loop);
         serve(loop);
-        ef__committer_go(loop->server->committer);
+        ef_view_reader_rest(server->reader);
+        ef__committer_go(server->committer);
     }
     return NULL;
 }
@@ -116,6 +120,7 @@ ef_status ef__loop_start(ef__server *server, struct MHD_Daemon *daemon, ef_error
 {
     struct ef__loop *loop = calloc(1, sizeof *loop);
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    ef_status st;
 
     if (!loop)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out");
@@ -128,6 +133,10 @@ ef_status ef__loop_start(ef__server *server, struct MHD_Daemon *daemon, ef_error
     loop->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (loop->wake < 0)
         return ef_fail(err, EF_IO, "no descriptor for the network: %s", strerror(errno));
+    server->round_us = ef__server_mono(server);
+    st = ef_view_reader_open(server->options.engine, &server->reader, err);
+    if (st != EF_OK)
+        return st;
     loop->running = pthread_create(&loop->thread, NULL, run, loop) == 0;
     return loop->running ? EF_OK : ef_fail(err, EF_NO_MEMORY, "no thread for the network");
 }
@@ -146,6 +155,8 @@ void ef__loop_stop(ef__server *server)
         (void)pthread_join(loop->thread, NULL);
         (void)go_on(loop); /* what came in its last round: the library ends with none suspended */
     }
+    ef_view_reader_close(server->reader);
+    ef_view_list_release(&server->found);
     if (loop->wake >= 0)
         (void)close(loop->wake);
     pthread_mutex_destroy(&loop->lock);

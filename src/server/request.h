@@ -53,6 +53,7 @@ typedef struct ef__request {
     ef__header headers[EF__REQUEST_HEADERS];
     size_t header_count;
     bool from_loopback;
+    bool at_once;                   /* its handler runs in the thread of the network */
     struct ef__request *next_ready; /* loop.c's */
     struct ef__follower *follower;  /* a subscription: the answer never ends by itself */
 } ef__request;

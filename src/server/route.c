@@ -45,11 +45,24 @@ static bool segment_fits(ef_str pattern, ef_str text, ef_str *out_name)
     return true;
 }
 
+/* The same up to the pattern's first name, or to the end of both: most patterns end here. */
+static bool begins_alike(const char *pattern, ef_str path)
+{
+    size_t i = 0;
+
+    while (i < path.len && pattern[i] == path.ptr[i] && pattern[i] && pattern[i] != '{')
+        i++;
+    return pattern[i] == '{' || (pattern[i] == '\0' && i == path.len);
+}
+
 static bool fits(const char *pattern_text, ef_str path, ef_str *parts, size_t part_max)
 {
-    ef_str pattern = ef_str_from(pattern_text);
+    ef_str pattern;
     size_t count = 0;
 
+    if (!begins_alike(pattern_text, path))
+        return false;
+    pattern = ef_str_from(pattern_text);
     while (pattern.len > 0 && path.len > 0) {
         ef_str name;
         if (!segment_fits(segment(&pattern), segment(&path), &name))

@@ -8,6 +8,7 @@
 #define WAIT_MAX_MS 30000
 #define EXPLAIN_DEFAULT 1000
 #define HISTORY_DEFAULT 100
+#define VIEW_AROUND_BYTES 320 /* what usually stands around a view's data: one piece of memory */
 
 /* at_least=TOKEN or current, and wait=500ms; the token may come as a header too. */
 static ef_status read_freshness(ef__request *r, ef_freshness *out, ef_error *err)
@@ -33,6 +34,21 @@ static void meter(ef__request *r, const ef_freshness *f, int64_t began_us, ef_st
 {
     if (f->at_least.len > 0 || f->current)
         ef__meter_wait(r->server, st, ef__server_mono(r->server) - began_us);
+}
+
+/* One view, whatever it is like: with all others of this round of the network. */
+static ef_status get_view_at_once(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_view_list *found = &r->server->found;
+    ef_status st =
+        ef_view_reader_get(r->server->reader, r->parts[0], r->tenant, r->parts[1], found, err);
+
+    if (st == EF_OK) {
+        (void)ef__buf_reserve(&r->out, found->items[0].data.len + VIEW_AROUND_BYTES);
+        ef__view_write(&w, &found->items[0], found->as_of);
+    }
+    return st;
 }
 
 static ef_status get_view(ef__request *r, ef_error *err)
@@ -77,6 +93,8 @@ static ef_status get_view_at(ef__request *r, ef_error *err)
 /* ?position= asks for the past, which folds the journal anew and takes its time. */
 static ef_status get_view_now_or_then(ef__request *r, ef_error *err)
 {
+    if (r->at_once) /* dispatch has seen that nothing is asked for */
+        return get_view_at_once(r, err);
     return ef__request_given(r, "position") ? get_view_at(r, err) : get_view(r, err);
 }
 
@@ -239,13 +257,13 @@ static ef_status find_views(ef__request *r, ef_error *err)
 /* A view by its id, as it is, is one look at a store: it is answered at once. What has to wait, or
  * asks for the past, goes to the pool; dispatch looks at the parameters. */
 const ef__route ef__routes_views[] = {
+    {"GET", "/v1/views/{projection}/{id}", EF__SCOPE_READ, EF__ROUTE_QUICK_PLAIN,
+     get_view_now_or_then, "getView", "one view; position: as it was then",
+     "at_least:string current:boolean wait:duration position:integer", NULL, "View", 0},
     {"GET", "/v1/views/{projection}/{id}/explain", EF__SCOPE_READ, 0, explain_view, "explainView",
      "the events that made a view", "limit:integer", NULL, "Events", 0},
     {"GET", "/v1/views/{projection}/{id}/history", EF__SCOPE_READ, 0, view_history, "viewHistory",
      "its last changes, and what it was like then", "limit:integer", NULL, "ViewPast", 0},
-    {"GET", "/v1/views/{projection}/{id}", EF__SCOPE_READ, EF__ROUTE_QUICK_PLAIN,
-     get_view_now_or_then, "getView", "one view; position: as it was then",
-     "at_least:string current:boolean wait:duration position:integer", NULL, "View", 0},
     {"GET", "/v1/views/{projection}", EF__SCOPE_READ, 0, find_views, "findViews",
      "views by filter, sort and page",
      "where:string sort:string limit:integer after:string fields:string all_tenants:boolean "

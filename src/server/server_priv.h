@@ -9,6 +9,8 @@
 
 #include "../base/logger.h"
 
+#include <everfold/view.h>
+
 #include <pthread.h>
 
 struct ef__request;
@@ -43,6 +45,9 @@ struct ef__server {
     struct ef__hub *hub;
     struct ef__tracer *tracer; /* NULL: nobody wants traces */
     struct ef__history *history;
+    ef_view_reader *reader; /* the network's thread's own, and … */
+    ef_view_list found;     /* … what it has read */
+    int64_t round_us;       /* when the network's present round began; atomic */
     ef__server_counts counts;
     ef__meter meter;
     int64_t started_us;
@@ -123,9 +128,10 @@ void ef__tls_close(ef__server *server); /* when the network's thread has ended *
 /* --- auth.c -------------------------------------------------------------------------------------
  */
 
-/* Who it is, by the Authorization header: EF_OK, or 401 in words. */
+/* Who it is, by the Authorization header: EF_OK, or 401 in words. `now_us` as ef__server_mono has
+ * it. */
 ef_status ef__token_check(ef__server *server, ef_str authorization, bool from_loopback,
-                          ef__principal *out, ef_error *err);
+                          int64_t now_us, ef__principal *out, ef_error *err);
 /* Would it be let in again? No: its token was revoked or has expired; or there is a token by now,
  * and it came without one. */
 bool ef__principal_stands(ef__server *server, const ef__principal *who);

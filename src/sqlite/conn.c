@@ -307,6 +307,38 @@ ef_status ef__sq_number(ef__sq_conn *conn, const char *sql, int64_t *out, ef_err
     return st;
 }
 
+/* The first piece of the index, as this connection has mapped it already. It stays where it is
+ * until the last connection of the process to this file is closed. */
+void ef__sq_log_find(ef__sq_conn *conn)
+{
+    enum { PIECE_BYTES = 32768 }; /* as SQLite's file format has it */
+    sqlite3_file *file = NULL;
+    volatile void *piece = NULL;
+
+    if (conn->log ||
+        sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK ||
+        !file || !file->pMethods || file->pMethods->iVersion < 2 || !file->pMethods->xShmMap)
+        return;
+    if (file->pMethods->xShmMap(file, 0, PIECE_BYTES, 0, &piece) == SQLITE_OK)
+        conn->log = piece;
+}
+
+bool ef__sq_log_note(const ef__sq_conn *conn, ef__sq_log_mark *out)
+{
+    for (size_t i = 0; conn->log && i < sizeof out->words / sizeof out->words[0]; i++)
+        out->words[i] = conn->log[i];
+    return conn->log != NULL;
+}
+
+/* Whoever commits changes the header before anybody can read what was committed. */
+bool ef__sq_log_stands(const ef__sq_conn *conn, const ef__sq_log_mark *mark)
+{
+    for (size_t i = 0; conn->log && i < sizeof mark->words / sizeof mark->words[0]; i++)
+        if (mark->words[i] != conn->log[i])
+            return false;
+    return conn->log != NULL;
+}
+
 void ef__sq_bind_str(sqlite3_stmt *stmt, int index, ef_str text)
 {
     sqlite3_bind_text(stmt, index, text.ptr ? text.ptr : "", (int)text.len, SQLITE_STATIC);

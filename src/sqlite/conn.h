@@ -24,11 +24,17 @@ typedef struct ef__sq_conn {
     sqlite3 *db;
     const ef__sq_texts *texts;
     sqlite3_stmt **stmts;
-    int64_t busy_ms;       /* how long to wait for a lock */
-    int64_t busy_since_us; /* monotonic; when the present wait began */
-    bool borrowed;         /* the application's: not ours to close */
-    bool must_roll_back;   /* a ROLLBACK failed: nothing else is done before it */
+    int64_t busy_ms;              /* how long to wait for a lock */
+    int64_t busy_since_us;        /* monotonic; when the present wait began */
+    bool borrowed;                /* the application's: not ours to close */
+    bool must_roll_back;          /* a ROLLBACK failed: nothing else is done before it */
+    const volatile uint32_t *log; /* its header, in memory that all processes share; or NULL */
 } ef__sq_conn;
+
+/* How far the log is, for a comparison. */
+typedef struct ef__sq_log_mark {
+    uint32_t words[12]; /* the header of SQLite's wal-index */
+} ef__sq_log_mark;
 
 typedef enum ef__sq_sync {
     EF__SQ_SYNC_FULL,   /* a commit is on the disk when it returns */
@@ -80,6 +86,19 @@ ef_status ef__sq_number(ef__sq_conn *conn, const char *sql, int64_t *out, ef_err
 
 /* What an SQLite result means in our words; EF_OK for SQLITE_OK, DONE and ROW. */
 ef_status ef__sq_fail(ef__sq_conn *conn, int rc, const char *what, ef_error *err);
+
+/*
+ * Has anything been committed since, by whomever? As long as the log is where it was before a
+ * transaction began to read, there is nothing newer than what that one reads. It is what SQLite
+ * itself looks at when one begins, and costs no call to the system: so a transaction that is at
+ * hand can be asked, instead of beginning another.
+ *
+ * A mark is taken (`note`) before the transaction's first read. False: not on this connection; it
+ * can be once it has read (`find`), and never where the log's index is not in shared memory.
+ */
+void ef__sq_log_find(ef__sq_conn *conn);
+bool ef__sq_log_note(const ef__sq_conn *conn, ef__sq_log_mark *out);
+bool ef__sq_log_stands(const ef__sq_conn *conn, const ef__sq_log_mark *mark);
 
 /* Borrowed until the next bind of the same place. */
 void ef__sq_bind_str(sqlite3_stmt *stmt, int index, ef_str text);

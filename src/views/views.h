@@ -350,6 +350,16 @@ struct ef__views_ops {
      * open does not write by this store before it is closed. NULL: this back end has none.
      */
     ef_status (*snapshot_open)(ef_views *views, ef_views **out, ef_error *err);
+
+    /*
+     * To read single views by, for one thread: it does view_get, answers as this store does and
+     * just as new, and is ended by ef__views_close. Reads in a row cost less than each by itself,
+     * for what the first of them began is kept for the next, until `rest`. NULL: each by itself
+     * costs no more.
+     */
+    ef_status (*reader_open)(ef_views *views, ef_views **out, ef_error *err);
+    /* Of a reader: nothing is kept, so that it holds nobody up. Before its thread waits. */
+    void (*rest)(ef_views *reader);
 };
 
 typedef struct ef__views_options {

@@ -363,6 +363,49 @@ TEST(a_read_can_ask_for_its_own_writes)
     close_bench(&b);
 }
 
+/* By the reader, twice: the second time what it began is at hand. */
+static void check_read(bench *b, ef_view_reader *reader, ef_view_list *list, const char *data)
+{
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(EF_OK,
+                     ef_view_reader_get(reader, EF_STR("counts"), (ef_str){0},
+                                        EF_STR("order.placed"), list, &b->err),
+                     &b->err);
+        CHECK_STR(data, list->items[0].data);
+    }
+}
+
+TEST(views_read_in_a_row_are_as_they_are_at_that_moment)
+{
+    bench b;
+    ef_view_reader *reader = NULL, *none = NULL;
+    ef_view_list list = {0};
+
+    open_bench(&b, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(&b, COUNTS);
+    append(&b, "a", "order.placed", "{}");
+    drain(&b);
+    CHECK_STATUS(EF_OK, ef_view_reader_open(b.engine, &reader, &b.err), &b.err);
+    check_read(&b, reader, &list, "{\"n\":1}");
+    append(&b, "a", "order.placed", "{}");
+    drain(&b);
+    check_read(&b, reader, &list, "{\"n\":2}");
+    ef_view_reader_rest(reader);
+    check_read(&b, reader, &list, "{\"n\":2}");
+    CHECK_STATUS(
+        EF_NOT_FOUND,
+        ef_view_reader_get(reader, EF_STR("counts"), (ef_str){0}, EF_STR("none"), &list, &b.err),
+        &b.err);
+    CHECK_STATUS(
+        EF_BAD_INPUT,
+        ef_view_reader_get(NULL, EF_STR("counts"), (ef_str){0}, EF_STR("a"), &list, &b.err),
+        &b.err);
+    CHECK_STATUS(EF_BAD_INPUT, ef_view_reader_open(NULL, &none, &b.err), &b.err);
+    ef_view_list_release(&list);
+    ef_view_reader_close(reader);
+    close_bench(&b);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -374,6 +417,7 @@ int main(int argc, char **argv)
         TEST_CASE(a_projection_that_was_paused_misses_nothing),
         TEST_CASE(queries_filter_sort_and_page_and_the_past_can_be_seen),
         TEST_CASE(a_read_can_ask_for_its_own_writes),
+        TEST_CASE(views_read_in_a_row_are_as_they_are_at_that_moment),
     };
 
     g_backend = argc > 1 ? argv[1] : "memory";

@@ -1,4 +1,6 @@
 """Reading views over HTTP: read your writes, queries, history."""
+import json
+
 from support import CUSTOMERS, Case, wait_until
 
 VIEW_KEYS = ["view_type", "version", "tenant", "view_id", "last_event_sequence", "data", "as_of"]
@@ -23,6 +25,19 @@ class Views(Case):
         view = self.ask("GET", "/v1/views/customers/ada?wait=10s", headers={"Everfold-Token": token})
         self.assertEqual(121, view.json()["data"]["total"])
         self.assertEqual(200, self.get("/v1/views/customers/ada?current&wait=10s").status)
+
+    def test_nobody_is_shown_less_than_somebody_was_shown_before(self):
+        """Plain reads that come together share what they read by; others go on writing meanwhile."""
+        wires = [self.server.connect(timeout=30) for _ in range(12)]
+        for total in range(1, 41):
+            token = self.placed("seen", 1)["token"]
+            shown = self.get(f"/v1/views/customers/seen?at_least={token}&wait=10s").json()["data"]["total"]
+            for wire in wires:
+                wire.request("GET", "/v1/views/customers/seen")
+            seen = [json.loads(wire.getresponse().read())["data"]["total"] for wire in wires]
+            self.assertEqual((total, [total] * len(wires)), (shown, seen))
+        for wire in wires:
+            wire.close()
 
     def test_a_wait_that_is_too_short_is_504(self):
         self.placed("late", 1)

@@ -159,11 +159,24 @@ TEST(a_released_buffer_is_empty_and_can_be_released_again)
     ef__buf_release(&buf);
 }
 
+TEST(whole_numbers_are_written_in_decimal)
+{
+    ef__buf buf = EF__BUF_INIT(100);
+
+    CHECK(ef__buf_add_int(&buf, 0) && ef__buf_add_char(&buf, ' '));
+    CHECK(ef__buf_add_int(&buf, -1) && ef__buf_add_char(&buf, ' '));
+    CHECK(ef__buf_add_int(&buf, INT64_MAX) && ef__buf_add_char(&buf, ' '));
+    CHECK(ef__buf_add_int(&buf, INT64_MIN));
+    CHECK_TEXT("0 -1 9223372036854775807 -9223372036854775808", buf.ptr);
+    ef__buf_release(&buf);
+}
+
 TEST_MAIN(TEST_CASE(what_is_added_stands_in_order_with_a_nul_behind),
           TEST_CASE(adding_nothing_makes_the_empty_text),
           TEST_CASE(a_buffer_takes_exactly_its_maximum),
           TEST_CASE(a_buffer_that_failed_keeps_what_it_has_and_takes_nothing_more),
           TEST_CASE(no_two_names_are_the_same_token),
+          TEST_CASE(whole_numbers_are_written_in_decimal),
           TEST_CASE(reset_forgets_a_failure_and_keeps_the_memory),
           TEST_CASE(printf_of_every_length_grows_the_buffer_as_needed),
           TEST_CASE(printf_past_the_maximum_leaves_nothing_of_itself),

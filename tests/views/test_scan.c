@@ -3,6 +3,8 @@
  */
 #include "views_fixture.h"
 
+#include "../../src/sqlite/conn.h"
+
 #include <stdlib.h>
 
 static const char *const LETTERS[] = {"a", "ab", "b", "c", "d"};
@@ -353,9 +355,85 @@ CONTRACT(many_are_read_as_each_by_itself)
     ef__views_close(snapshot);
 }
 
+/* What the reader finds, or "". */
+static const char *read_by(fixture *t, ef_views *reader, int64_t g, const char *id)
+{
+    ef__view view;
+    bool found = false;
+
+    OK(reader->ops->view_get(reader, g, str(""), str(id), &t->arena, &view, &found, &t->err));
+    return found ? view.data.ptr : "";
+}
+
+/* As many reads as it takes until the reader has something at hand that could be too old. */
+static void read_often(fixture *t, ef_views *reader, int64_t g, const char *wanted)
+{
+    for (int i = 0; i < 4; i++)
+        CHECK_TEXT(wanted, read_by(t, reader, g, "v"));
+}
+
+CONTRACT(a_reader_shows_what_was_committed_last_by_whomever)
+{
+    fixture *t = *state;
+    int64_t g = add_generation(t, "a", "");
+    ef_views *own = t->views, *other, *reader;
+
+    if (!own->ops->reader_open)
+        return; /* each by itself costs no more there */
+    OK(ef__views_open(&t->options, &other, &t->err));
+    OK(own->ops->reader_open(own, &reader, &t->err));
+    read_often(t, reader, g, "");
+    put_view(t, g, "", "v", "1"); /* by the same store, while its reader is at it */
+    read_often(t, reader, g, "1");
+    t->views = other;
+    put_view(t, g, "", "v", "2");
+    read_often(t, reader, g, "2");
+    reader->ops->rest(reader);
+    put_view(t, g, "", "v", "3");
+    read_often(t, reader, g, "3");
+    put_view(t, g, "", "v", NULL);
+    t->views = own;
+    read_often(t, reader, g, "");
+    ef__views_close(reader);
+    ef__views_close(other);
+}
+
+/* 1: somebody who reads keeps the log from being emptied. */
+static int64_t log_is_held(fixture *t, ef__sq_conn *conn)
+{
+    int64_t held = -1;
+
+    OK(ef__sq_number(conn, "PRAGMA wal_checkpoint(TRUNCATE)", &held, &t->err));
+    return held;
+}
+
+CONTRACT(a_reader_that_rests_holds_nobody_up)
+{
+    fixture *t = *state;
+    int64_t g = add_generation(t, "a", "");
+    ef_views *reader;
+    ef__sq_conn conn;
+
+    if (strcmp(t->backend, "sqlite") != 0)
+        return;
+    put_view(t, g, "", "v", "1");
+    OK(ef__sq_open(&conn, t->url + strlen("sqlite:"), &(ef__sq_options){.busy_ms = 1}, &t->err));
+    OK(t->views->ops->reader_open(t->views, &reader, &t->err));
+    read_often(t, reader, g, "1");
+    CHECK_INT(1, log_is_held(t, &conn)); /* so reads in a row are one transaction */
+    reader->ops->rest(reader);
+    CHECK_INT(0, log_is_held(t, &conn));
+    CHECK_TEXT("1", read_by(t, reader, g, "v"));
+    CHECK_INT(0, log_is_held(t, &conn)); /* and a lone one is over when it returns */
+    ef__sq_close(&conn);
+    ef__views_close(reader);
+}
+
 CONTRACT_MAIN(CASE(ids_are_scanned_in_both_directions), CASE(ids_are_scanned_between_bounds),
               CASE(a_scan_of_all_tenants_goes_by_tenant_and_id),
               CASE(an_index_is_scanned_by_key_and_id), CASE(index_entries_follow_the_views),
               CASE(keys_may_hold_any_byte), CASE(pages_put_together_are_the_whole),
               CASE(views_can_be_read_during_a_scan), CASE(odd_names_never_meet_in_any_pair),
-              CASE(a_scan_sees_one_tenant_whatever_its_name), CASE(many_are_read_as_each_by_itself))
+              CASE(a_scan_sees_one_tenant_whatever_its_name), CASE(many_are_read_as_each_by_itself),
+              CASE(a_reader_shows_what_was_committed_last_by_whomever),
+              CASE(a_reader_that_rests_holds_nobody_up))

@@ -337,3 +337,96 @@ ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err)
     *out = &snapshot->base;
     return EF_OK;
 }
+
+/* --- reads in a row ---------------------------------------------------------------------------
+ *
+ * A read by itself begins and ends a transaction, which takes and gives back a lock of the file:
+ * two calls to the system, and as long as all the rest. The transaction is kept instead, and asked
+ * before each read whether anything was committed since it began, by whomever. So an answer is
+ * never older than that of a read by itself would be, whoever asked, and whatever he has seen.
+ *
+ * It has a connection of its own, not the writing one: nobody who writes waits for it. The first
+ * read is one by itself: a lone one is best off so.
+ */
+
+static void end_series(vq_series *series)
+{
+    if (!series->reader)
+        return;
+    if (!sqlite3_get_autocommit(series->reader->conn.db))
+        (void)ef__sq_run(&series->reader->conn, VQ_ROLLBACK, NULL); /* it has only read */
+    vq_read_end(series->store, series->reader);
+    series->reader = NULL;
+}
+
+static ef_status begin_series(vq_series *series, ef_error *err)
+{
+    ef__sq_conn *conn;
+    ef_status st = vq_read_begin(series->store, false, &series->reader, &conn, err);
+
+    if (st != EF_OK)
+        return st;
+    /* One that has not read yet has no mark: it reads this time by itself. */
+    if (ef__sq_log_note(conn, &series->began))
+        st = ef__sq_run(conn, VQ_BEGIN_READ, err);
+    return st;
+}
+
+static ef_status series_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
+                                 ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
+{
+    vq_series *series = (vq_series *)views;
+    ef_status st = EF_OK;
+
+    *out_found = false;
+    if (!series->begun) {
+        series->begun = true;
+        return vq_view_get(&series->store->base, generation, tenant, id, arena, out, out_found,
+                           err);
+    }
+    if (series->reader && !ef__sq_log_stands(&series->reader->conn, &series->began))
+        end_series(series);
+    if (!series->reader)
+        st = begin_series(series, err);
+    if (st == EF_OK)
+        st = get_view(&series->reader->conn, generation, tenant, id, arena, out, out_found, err);
+    if (st == EF_OK)
+        ef__sq_log_find(&series->reader->conn);
+    if (st != EF_OK || sqlite3_get_autocommit(series->reader->conn.db))
+        end_series(series);
+    return st;
+}
+
+static void series_rest(ef_views *views)
+{
+    vq_series *series = (vq_series *)views;
+
+    end_series(series);
+    series->begun = false;
+}
+
+static void series_close(ef_views *views)
+{
+    end_series((vq_series *)views);
+    free(views);
+}
+
+static const ef__views_ops SERIES_OPS = {
+    .name = "sqlite reader",
+    .close = series_close,
+    .view_get = series_view_get,
+    .rest = series_rest,
+};
+
+ef_status vq_reader_open(ef_views *views, ef_views **out, ef_error *err)
+{
+    vq_series *series = malloc(sizeof *series);
+
+    *out = NULL;
+    if (!series)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a reader");
+    *series = (vq_series){.base = *views, .store = vq_store_of(views)};
+    series->base.ops = &SERIES_OPS;
+    *out = &series->base;
+    return EF_OK;
+}

@@ -337,4 +337,5 @@ static const ef__views_ops OPS = {
     .fence_get = vq_fence_get,
     .live_set_get = vq_live_set_get,
     .snapshot_open = vq_snapshot_open,
+    .reader_open = vq_reader_open,
 };

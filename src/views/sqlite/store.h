@@ -71,6 +71,15 @@ typedef struct vq_snapshot {
     ef__sq_conn *conn;
 } vq_snapshot;
 
+/* Reads in a row: from the second on in a transaction, until somebody has committed, or rest. */
+typedef struct vq_series {
+    ef_views base; /* first, so that an ef_views * is this */
+    vq_store *store;
+    bool begun;            /* there was a read since the last rest */
+    vq_reader *reader;     /* with the transaction; NULL: there is none */
+    ef__sq_log_mark began; /* the log, before it */
+} vq_series;
+
 /* generation.c */
 ef_status vq_generation_add(ef_views *views, const ef__generation *generation, int64_t *out_id,
                             ef_error *err);
@@ -115,6 +124,7 @@ ef_status vq_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_u
 
 /* read.c, scan.c */
 ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err);
+ef_status vq_reader_open(ef_views *views, ef_views **out, ef_error *err);
 ef_status vq_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
                       ef__arena *arena, ef__view *out, bool *out_found, ef_error *err);
 ef_status vq_view_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
