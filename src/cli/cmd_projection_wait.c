@@ -30,49 +30,45 @@ static void sleep_ms(int64_t ms)
 }
 
 /* Who holds it up: the tenant that was asked for, or the first that is behind. */
-static ef_status too_late(const ef_projection *p, int64_t reached, int64_t position, ef_error *err)
+static ef_status too_late(cli *c, ef_str name, int64_t reached, int64_t position, ef_error *err)
 {
-    if (p->scopes_behind > 0 && p->scope_count > 1)
-        return ef_fail_numbers(err, EF_TIMEOUT, position, reached,
-                               "projection %.*s (%.*s) is at position %" PRId64
-                               " and has not reached %" PRId64 ": scope %.*s is %.*s",
-                               EF_STR_ARG(p->name), EF_STR_ARG(p->state), reached, position,
-                               EF_STR_ARG(p->scopes[1].name), EF_STR_ARG(p->scopes[1].state));
-    return ef_fail_numbers(err, EF_TIMEOUT, position, reached,
-                           "projection %.*s (%.*s) is at position %" PRId64
-                           " and has not reached %" PRId64,
-                           EF_STR_ARG(p->name), EF_STR_ARG(p->state), reached, position);
+    ef_projection_list found = {0};
+    ef_status st = cli_projection_ls(c, name, &found, err);
+    const ef_projection *p = found.items;
+
+    if (st == EF_OK && p->scopes_behind > 0 && p->scope_count > 1)
+        st = ef_fail_numbers(err, EF_TIMEOUT, position, reached,
+                             "projection %.*s (%.*s) is at position %" PRId64
+                             " and has not reached %" PRId64 ": scope %.*s is %.*s",
+                             EF_STR_ARG(p->name), EF_STR_ARG(p->state), reached, position,
+                             EF_STR_ARG(p->scopes[1].name), EF_STR_ARG(p->scopes[1].state));
+    else if (st == EF_OK)
+        st = ef_fail_numbers(err, EF_TIMEOUT, position, reached,
+                             "projection %.*s (%.*s) is at position %" PRId64
+                             " and has not reached %" PRId64,
+                             EF_STR_ARG(p->name), EF_STR_ARG(p->state), reached, position);
+    ef_projection_list_release(&found);
+    return st;
 }
 
-/* How far it is for the tenant that was given, or for everybody. */
-static ef_status read_place(cli *c, ef_str name, ef_projection_list *found, int64_t *out,
-                            ef_error *err)
-{
-    ef_status st = cli_projection_ls(c, name, found, err);
-
-    if (st != EF_OK)
-        return st;
-    *out = found->items[0].position;
-    return cli_tenant_given(c) ? cli_projection_as_of(c, name, cli_tenant(c), out, err) : EF_OK;
-}
-
-/* On EF_OK `found` holds the projection as it was when it was there. */
-static ef_status wait_for(cli *c, ef_str name, int64_t position, int64_t timeout_ms,
-                          ef_projection_list *found, ef_error *err)
+/* On EF_OK it is there. Only where it is, is looked at meanwhile: what `ls` tells besides is
+ * counted, and of a long queue that takes as much as a worker beside us does. */
+static ef_status wait_for(cli *c, ef_str name, int64_t position, int64_t timeout_ms, ef_error *err)
 {
     int64_t until = now_ms() + timeout_ms, look_ms = LOOK_MS_FIRST;
+    ef_str tenant = cli_tenant(c);
 
     for (;;) {
         int64_t reached;
-        ef_status st = read_place(c, name, found, &reached, err);
+        ef_status st =
+            cli_projection_as_of(c, name, cli_tenant_given(c) ? &tenant : NULL, &reached, err);
         if (st != EF_OK || reached >= position)
             return st;
         int64_t left = until - now_ms();
         if (left <= 0 || cli_stopped())
-            return too_late(&found->items[0], reached, position, err);
+            return too_late(c, name, reached, position, err);
         sleep_ms(left < look_ms ? left : look_ms);
         look_ms = look_ms * 2 > LOOK_MS_MAX ? LOOK_MS_MAX : look_ms * 2;
-        ef_projection_list_release(found);
     }
 }
 
@@ -80,7 +76,6 @@ static int run_wait(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef_head head = {0};
-    ef_projection_list found = {0};
     int64_t position = -1, timeout_ms = TIMEOUT_MS_DEFAULT;
     ef_status st = cli_number(c, "position", 0, INT64_MAX, &position, &err);
 
@@ -95,13 +90,10 @@ static int run_wait(cli *c)
         position = head.position;
     }
     if (st == EF_OK)
-        st = wait_for(c, ef_str_from(c->arguments[0]), position, timeout_ms, &found, &err);
+        st = wait_for(c, ef_str_from(c->arguments[0]), position, timeout_ms, &err);
     if (st == EF_OK)
-        cli_print_projection(c, &found.items[0]);
-    else
-        rc = cli_fail(c, &err, st == EF_TIMEOUT ? "is a worker there? everfold work" : NULL);
-    ef_projection_list_release(&found);
-    return rc;
+        return cli_show_projection(c, ef_str_from(c->arguments[0]));
+    return cli_fail(c, &err, st == EF_TIMEOUT ? "is a worker there? everfold work" : NULL);
 }
 
 static const cli_argument arguments[] = {
