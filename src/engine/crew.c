@@ -5,8 +5,9 @@
  *
  * Nothing here waits for a lease. What another worker holds is asked for again when it runs out, or
  * at the next beat, and a beat is never less than RETRY_MS after the one before it. While something
- * changes hands the next beat comes after WANT_MS: what was given back should not lie idle, and who
- * takes partitions may not be the only one who has just come.
+ * changes hands the next beat comes soon: what was given back should not lie idle, and who takes
+ * partitions may not be the only one who has just come. Workers that are started together are at
+ * work together after the second or third beat, so the first of these come quickest.
  *
  * A publisher is one worker's. Where the number of partitions has changed, events of a stream are
  * queued in two of them, and a sink has no watermark by which it would know that one is early.
@@ -25,7 +26,8 @@
 #include <unistd.h>
 
 #define RETRY_MS 50          /* between two beats at the least: nobody spins */
-#define WANT_MS 500          /* something changes hands, or another has yet to give it back */
+#define WANT_FIRST_MS 100    /* something changes hands, or another has yet to give it back: … */
+#define WANT_MS 500          /* … each beat twice as late as the one before, up to this */
 #define PURGE_MS 300000      /* stale workers are looked for this often, over all processes … */
 #define PURGE_OLDER_MS 60000 /* … and go when their heartbeat has been over for this long */
 #define SINGLE_WORKER "single worker"
@@ -327,8 +329,14 @@ static void schedule(ef__crew *crew, beat *b)
 {
     int64_t in_us, usual_us = cadence_us(crew);
 
-    if (comes_soon(crew, b) || (b->moved && !crew->single))
-        note_end(b, WANT_MS * 1000);
+    if (comes_soon(crew, b) || (b->moved && !crew->single)) {
+        int64_t twice_ms = 2 * crew->soon_ms;
+        crew->soon_ms = twice_ms < WANT_FIRST_MS ? WANT_FIRST_MS : twice_ms;
+        crew->soon_ms = crew->soon_ms > WANT_MS ? WANT_MS : crew->soon_ms;
+        note_end(b, crew->soon_ms * 1000);
+    } else {
+        crew->soon_ms = 0;
+    }
     in_us = b->soon_us < RETRY_MS * 1000 ? RETRY_MS * 1000 : b->soon_us;
     crew->beaten_us = crew->renewed_us = b->asked_us;
     crew->next_beat_us = b->asked_us + (in_us < usual_us ? in_us : usual_us);

@@ -38,6 +38,7 @@ typedef struct ef__crew {
     _Atomic int64_t next_beat_us;  /* 0: at once; read by who waits for it, too */
     int64_t next_purge_us;
     int64_t wanting_us; /* since when another worker has something we should have; 0: nobody has */
+    int64_t soon_ms;    /* how soon the next beat comes while something changes hands; 0: nothing */
     bool joined;        /* our heartbeat is in the store */
     int64_t active_workers, desired_count; /* as of the last beat */
 } ef__crew;
