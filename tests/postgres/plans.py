@@ -36,6 +36,7 @@ INSERT INTO everfold.outbox SELECT 1, n, n % 16 FROM generate_series(1, 40000) n
 INSERT INTO everfold.outbox_mark SELECT 1, n, 0, 0, 0, 0, 0 FROM generate_series(0, 15) n;
 INSERT INTO everfold.outbox_exception SELECT 2, n, n % 16, 1 + n % 1000, 1 + n / 1000, n % 4, false,
     n <= 1000, 1, n, '', 0, 0 FROM generate_series(1, 20000) n WHERE n % 4 <> 1;
+INSERT INTO everfold.lane(name, kind, enabled, types) VALUES ('failing', 1, true, ''), ('calm', 1, true, '');
 INSERT INTO everfold.lease SELECT 0, '', n, 'w', 1, 1, 1 FROM generate_series(0, 1023) n;
 ANALYZE;
 '''
@@ -46,7 +47,8 @@ SLICED = {'outbox_take': f'1, {PARTITIONS}, 100, 1000000',
           'outbox_take_bounded': f'1, {PARTITIONS}, 100, 1000000',
           'outbox_drop': "1, '{100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100}', 0, 100",
           'event_after': "39000, 100, true, '', '', 1000000",
-          'event_of_stream': "'t1', 's1', 1, 100, 1000000"}
+          'event_of_stream': "'t1', 's1', 1, 100, 1000000",
+          'row_count': "'calm', true, '', 1"}  # a lane that has nothing, beside long ones
 TEXTS = {'tenant', 'name', 'id', 'owner', 'error', 'data', 'meta'}
 PARAMETERS = {  # where they cannot be seen from the statement
     'event_insert': {2: 'bigint[]', 3: 'text[]', 8: 'bytea'}, 'id_insert': {3: 'bigint[]'},

@@ -385,35 +385,61 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
  ORDER BY r.position, r.lane LIMIT $9;
 
 -- name: row_count
--- Queued, in hand, and exceptions by status; what is blocked and since when.
+-- Queued, in hand, and exceptions by status; what is blocked and since when. Each lane is counted along
+-- its index (OFFSET 0: else the server may look up the lane of every row that there is). What is in hand
+-- is read in one go for all partitions of a lane, as outbox_drop does: each has some of every stretch.
 -- binds: 1 lane name, or '' for all, 2 any tenant, 3 tenant, 4 clock
-WITH lanes AS (SELECT id FROM everfold.lane WHERE $1 = '' OR name = $1),
+WITH lanes AS MATERIALIZED (SELECT id FROM everfold.lane WHERE $1 = '' OR name = $1),
 queued AS (
-    SELECT CASE WHEN $2 THEN (SELECT count(*) FROM everfold.outbox WHERE lane IN (SELECT id FROM lanes))
-                ELSE (SELECT count(*) FROM everfold.outbox q
-                        JOIN everfold.event e ON e.position = q.position
-                        JOIN everfold.stream s ON s.id = e.stream
-                       WHERE q.lane IN (SELECT id FROM lanes) AND s.tenant = $3) END AS n),
+    SELECT coalesce(sum(c.n), 0)::bigint AS n
+      FROM lanes l
+     CROSS JOIN LATERAL (
+           SELECT count(*) AS n
+             FROM (SELECT q.position FROM everfold.outbox q WHERE q.lane = l.id OFFSET 0) q
+            WHERE $2 OR (SELECT s.tenant = $3
+                           FROM everfold.event e JOIN everfold.stream s ON s.id = e.stream
+                          WHERE e.position = q.position)) c),
+hold AS MATERIALIZED (
+    SELECT h.* FROM everfold.in_hand($4) h WHERE h.lane IN (SELECT id FROM lanes)),
+reach AS (
+    SELECT l.lane, u.mark, u.upto, u.uptos
+      FROM (SELECT lane, max(partition) AS last FROM hold GROUP BY lane) l
+     CROSS JOIN LATERAL (
+           SELECT min(p.mark) AS mark, max(p.upto) AS upto,
+                  array_agg(p.upto ORDER BY p.partition) AS uptos
+             FROM (SELECT a.partition, min(a.mark) AS mark, max(a.upto) AS upto
+                     FROM (SELECT h.partition, h.mark, h.upto FROM hold h WHERE h.lane = l.lane
+                           UNION ALL
+                           SELECT n, NULL, 0 FROM generate_series(0, l.last) n) a
+                    GROUP BY a.partition) p) u),
 hand AS (
-    SELECT count(*) AS n
-      FROM everfold.in_hand($4) h
-      JOIN everfold.outbox q ON q.lane = h.lane AND q.partition = h.partition
-       AND q.position > h.mark AND q.position <= h.upto
-      JOIN everfold.event e ON e.position = q.position
-      JOIN everfold.stream s ON s.id = e.stream
-     WHERE h.lane IN (SELECT id FROM lanes) AND ($2 OR s.tenant = $3)),
+    SELECT coalesce(sum(c.n), 0)::bigint AS n
+      FROM reach r
+     CROSS JOIN LATERAL (
+           SELECT count(*) AS n
+             FROM (SELECT q.position FROM everfold.outbox q
+                    WHERE q.lane = r.lane AND q.position > r.mark AND q.position <= r.upto
+                      AND q.position <= r.uptos[q.partition + 1] OFFSET 0) q
+            WHERE $2 OR (SELECT s.tenant = $3
+                           FROM everfold.event e JOIN everfold.stream s ON s.id = e.stream
+                          WHERE e.position = q.position)) c),
 filed AS (
     SELECT count(*) FILTER (WHERE x.status = 0) AS pending,
            count(*) FILTER (WHERE x.status = 2) AS failed,
            count(*) FILTER (WHERE x.status = 3) AS dead
-      FROM everfold.outbox_exception x JOIN everfold.stream s ON s.id = x.stream
-     WHERE x.lane IN (SELECT id FROM lanes) AND ($2 OR s.tenant = $3)),
+      FROM lanes l
+     CROSS JOIN LATERAL (
+           SELECT * FROM everfold.outbox_exception f WHERE f.lane = l.id OFFSET 0) x
+      JOIN everfold.stream s ON s.id = x.stream
+     WHERE $2 OR s.tenant = $3),
 blocked AS (
     SELECT count(*) AS n, coalesce(min(e.recorded), 0) AS oldest
-      FROM everfold.outbox_exception x
+      FROM lanes l
+     CROSS JOIN LATERAL (SELECT * FROM everfold.outbox_exception p
+                          WHERE p.status = 0 AND p.lane = l.id OFFSET 0) x
       JOIN everfold.stream s ON s.id = x.stream
       JOIN everfold.event e ON e.position = x.position
-     WHERE x.lane IN (SELECT id FROM lanes) AND x.status = 0 AND ($2 OR s.tenant = $3)
+     WHERE ($2 OR s.tenant = $3)
        AND EXISTS (SELECT FROM everfold.outbox_exception d WHERE d.lane = x.lane
                       AND d.stream = x.stream AND d.seq < x.seq AND d.status = 3))
 SELECT q.n, h.n, f.pending, f.failed, f.dead, b.n, b.oldest FROM queued q, hand h, filed f, blocked b;
