@@ -4,10 +4,10 @@
  * Both fold the journal anew, in memory and aside. Programs are pure, so what comes out is what
  * was.
  */
-#include "pair_map.h"
 #include "skip.h"
 #include "workset.h"
 
+#include "../base/pair_map.h"
 #include "../fold/folder.h"
 
 #include <inttypes.h>

@@ -3,9 +3,8 @@
  */
 #include "publish.h"
 
-#include "pair_map.h"
-
 #include "../base/limits.h"
+#include "../base/pair_map.h"
 #include "../base/logger.h"
 #include "../core/retry.h"
 

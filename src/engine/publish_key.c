@@ -4,9 +4,8 @@
  */
 #include "publish.h"
 
-#include "pair_map.h"
-
 #include "../base/json.h"
+#include "../base/pair_map.h"
 #include "../base/limits.h"
 
 #include <inttypes.h>

@@ -17,7 +17,8 @@
 #define EF_ENGINE_TENANT_H
 
 #include "apply.h"
-#include "pair_map.h"
+
+#include "../base/pair_map.h"
 
 /* What a batch does to the tenants that are left behind: a part of the work on a generation. */
 typedef struct ef__left_behind {

@@ -15,8 +15,8 @@
 #include "ahead.h"
 #include "apply.h"
 #include "engine_priv.h"
-#include "pair_map.h"
 
+#include "../base/pair_map.h"
 #include "../fold/folder.h"
 
 /* How far it is in a stream. */

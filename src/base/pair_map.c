@@ -5,7 +5,7 @@
  */
 #include "pair_map.h"
 
-#include "../base/hash.h"
+#include "hash.h"
 
 #include <stdlib.h>
 

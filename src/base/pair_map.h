@@ -4,10 +4,10 @@
  * For what is kept of each stream or each view. A value lives where it is until the map is reset.
  * Names have at most EF_LIMIT_NAME_BYTES. Not for several threads at once.
  */
-#ifndef EF_ENGINE_PAIR_MAP_H
-#define EF_ENGINE_PAIR_MAP_H
+#ifndef EF_BASE_PAIR_MAP_H
+#define EF_BASE_PAIR_MAP_H
 
-#include "../base/arena.h"
+#include "arena.h"
 
 #include <stdint.h>
 
