@@ -38,6 +38,7 @@ static const struct {
     {"3D000", EF_NOT_FOUND, EF__PG_SOUND}, /* no such database */
     {"28", EF_BAD_INPUT, EF__PG_SOUND},    /* no such role, wrong password */
     {"22", EF_BAD_INPUT, EF__PG_SOUND},    /* a value */
+    {"EF001", EF_CONFLICT, EF__PG_SOUND},  /* raised by a statement of ours: things are different */
     {"XX001", EF_DAMAGED, EF__PG_SOUND},   /* data corrupted */
     {"XX002", EF_DAMAGED, EF__PG_SOUND},   /* index corrupted */
 };

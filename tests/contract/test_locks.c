@@ -196,5 +196,138 @@ CONTRACT(an_append_that_the_server_ends_for_a_deadlock_is_done_all_the_same)
     PQfinish(session);
 }
 
+/* --- guesses ---------------------------------------------------------------------------------- */
+
+/* Streams "a" and "b", left where the next append guesses them to be: at seq 2, the log at 4. */
+static void leave_streams(contract *t)
+{
+    for (int i = 0; i < 2; i++) {
+        append(t, "a", "t");
+        append(t, "b", "t");
+    }
+}
+
+static void check_log(contract *t, int64_t count)
+{
+    ef_verify_result result = {0};
+
+    OK(ef_journal_verify(t->journal, 0, NULL, NULL, &result, &t->err));
+    CHECK_INT(count, result.checked);
+    CHECK_INT(count, head_of(t));
+}
+
+CONTRACT(an_append_is_right_after_somebody_appended_by_sql_to_its_stream)
+{
+    contract *t = *state;
+    PGconn *session = open_session(t);
+    ef_place place;
+
+    leave_streams(t);
+    say(session, "SELECT everfold.append('', 'a', 2, '[{\"type\": \"t\"}]')");
+    place = append(t, "a", "t");
+    CHECK_INT(4, place.seq);
+    CHECK_INT(6, place.position);
+    check_log(t, 6);
+    PQfinish(session);
+}
+
+CONTRACT(an_append_is_right_after_something_else_was_appended_by_sql)
+{
+    contract *t = *state;
+    PGconn *session = open_session(t);
+    ef_place place;
+
+    leave_streams(t);
+    say(session, "SELECT everfold.append('', 'b', 2, '[{\"type\": \"t\"}]')");
+    place = append(t, "a", "t");
+    CHECK_INT(3, place.seq);
+    CHECK_INT(6, place.position);
+    check_log(t, 6);
+    PQfinish(session);
+}
+
+CONTRACT(an_append_is_right_after_another_process_appended)
+{
+    contract *t = *state;
+    ef_journal *ours = t->journal, *other = NULL;
+
+    leave_streams(t);
+    OK(ef_journal_open(&t->options, &other, &t->err));
+    for (int i = 0; i < 20; i++) {
+        t->journal = i % 3 ? ours : other;
+        CHECK_INT(5 + i, append(t, i % 2 ? "a" : "b", "t").position);
+    }
+    t->journal = ours;
+    ef_journal_close(other);
+    CHECK_INT(12, seq_of(t, "a"));
+    CHECK_INT(12, seq_of(t, "b"));
+    check_log(t, 24);
+}
+
+/* Only the stream itself says it: the log ends where it was left. */
+CONTRACT(an_append_is_right_after_its_stream_was_moved_by_hand)
+{
+    contract *t = *state;
+    PGconn *session = open_session(t);
+
+    leave_streams(t);
+    say(session, "UPDATE everfold.stream SET seq = 7 WHERE name = 'a'");
+    CHECK_INT(8, append(t, "a", "t").seq);
+    PQfinish(session);
+}
+
+CONTRACT(an_append_on_a_guess_leaves_streams_that_others_hold_alone)
+{
+    contract *t = *state;
+    PGconn *session = open_session(t);
+
+    leave_streams(t);
+    say(session, "BEGIN");
+    say(session, "SELECT everfold.append('', 'b', 2, '[{\"type\": \"t\"}]')");
+    CHECK_INT(3, append(t, "a", "t").seq);
+    say(session, "ROLLBACK");
+    CHECK_INT(3, append(t, "b", "t").seq);
+    check_log(t, 6);
+    PQfinish(session);
+}
+
+CONTRACT(what_is_refused_is_not_refused_on_a_guess)
+{
+    contract *t = *state;
+    PGconn *session = open_session(t);
+    ef_new_event event = event_of("a", "t");
+    ef_place place;
+
+    leave_streams(t);
+    say(session, "SELECT everfold.append('', 'a', 2, '[{\"type\": \"t\"}]')");
+    event.expected_seq = 2; /* as guessed, and no longer true */
+    CHECK_STATUS(EF_CONFLICT, try_append(t, event, &place), &t->err);
+    event.expected_seq = 3; /* not as guessed, and true */
+    OK(try_append(t, event, &place));
+    CHECK_INT(4, place.seq);
+    check_log(t, 6);
+    PQfinish(session);
+}
+
+CONTRACT(an_append_is_right_after_its_connection_was_ended)
+{
+    contract *t = *state;
+    PGconn *session = open_session(t);
+
+    leave_streams(t);
+    say(session, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                 " WHERE datname = current_database() AND pid <> pg_backend_pid()");
+    CHECK_INT(3, append(t, "a", "t").seq);
+    check_log(t, 5);
+    PQfinish(session);
+}
+
 CONTRACT_MAIN(CASE(no_worker_waits_for_the_rows_of_another),
-              CASE(an_append_that_the_server_ends_for_a_deadlock_is_done_all_the_same))
+              CASE(an_append_that_the_server_ends_for_a_deadlock_is_done_all_the_same),
+              CASE(an_append_is_right_after_somebody_appended_by_sql_to_its_stream),
+              CASE(an_append_is_right_after_something_else_was_appended_by_sql),
+              CASE(an_append_is_right_after_another_process_appended),
+              CASE(an_append_is_right_after_its_stream_was_moved_by_hand),
+              CASE(an_append_on_a_guess_leaves_streams_that_others_hold_alone),
+              CASE(what_is_refused_is_not_refused_on_a_guess),
+              CASE(an_append_is_right_after_its_connection_was_ended))

@@ -23,7 +23,7 @@ TABLES = {  # by table: statements that may go through it
     'outbox': ({'partition_all', 'partition_waiting', 'row_count', 'verify_rest'}, COUNTS),
     'outbox_exception': ({'partition_all', 'partition_waiting', 'row_count', 'verify_rest'}, COUNTS),
     'stream': ({'verify_rest'}, COUNTS), 'event_id': ({'verify_rest'}, COUNTS),
-    'arrival': ({'arrival_any', 'verify_rest'}, 'what waits is few; the first of them is enough'),
+    'arrival': ({'arrival_any', 'sequencer_guess', 'verify_rest'}, 'what waits is few; the first of them is enough'),
 }
 FILL = '''
 INSERT INTO everfold.event_type(name) SELECT 't' || n FROM generate_series(1, 5) n;
@@ -53,7 +53,7 @@ TEXTS = {'tenant', 'name', 'id', 'owner', 'error', 'data', 'meta'}
 PARAMETERS = {  # where they cannot be seen from the statement
     'event_insert': {2: 'bigint[]', 3: 'text[]', 8: 'bytea'}, 'id_insert': {3: 'bigint[]'},
     'outbox_insert': {2: 'bigint[]', 3: 'text[]'}, 'sequencer_lock_if': {1: 'text[]'},
-    'stream_set': {1: 'bigint[]'},
+    'stream_set': {1: 'bigint[]'}, 'stream_move': {1: 'bigint[]'},
     'outbox_take': {2: 'bigint[]'}, 'outbox_take_bounded': {2: 'bigint[]'},
     'exception_lock_held': {1: 'bigint'}, 'outbox_drop': {2: 'bigint[]'}, 'published_passed': {2: 'bigint[]'}, 'exception_due': {1: 'bigint'}, 'exception_next_due': {1: 'bigint'},
 }

@@ -6,7 +6,8 @@
  * known; write ids, get the sequencer's lock and see where the log ends; write the events. What is
  * refused is decided in between, here, so that one append's refusal costs the others nothing.
  * Where nobody can be waited for between the streams and the sequencer, for all ids are made here
- * and all types known, the first two trips are one.
+ * and all types known, the first two trips are one. And where nobody else appends there is one in
+ * all: what would be looked up is guessed, and compared by the server (append_guess.c).
  *
  * A connection that is lost in the commit leaves it open what became of it. The ids tell: whoever
  * has the sequencer's lock after it knows that it has ended, one way or the other.
@@ -108,7 +109,7 @@ static void decide(group *g)
         job->status = EF_OK;
         for (size_t i = 0; i < job->count; i++)
             if (job->status == EF_OK)
-                job->status = decide_item(g, &g->items[n + i], job->err);
+                job->status = decide_item(g, &g->items[n + i], g->guessed ? NULL : job->err);
         if (job->status != EF_OK)
             undo(g, before);
         n += job->count;
@@ -225,21 +226,52 @@ static ef_status write_accepted(group *g, ef__pg_conn *conn, ef_error *err)
     return st == EF_OK ? send_events(g, conn, err) : st;
 }
 
-static ef_status append_work(void *context, ef__pg_conn *conn, ef_error *err)
+/* Only what is accepted as a whole is written on a guess: a refusal has to be right. */
+static ef_status guess(group *g, ef_error *err)
 {
-    group *g = context;
-    ef_status st = pg_group_collect(g, err);
+    if (!pg_guess_take(g))
+        return EF_OK;
+    g->guessed = true;
+    decide(g);
+    if (g->accepted_count == g->event_count)
+        return EF_OK;
+    g->guessed = false;
+    return pg_group_collect(g, err);
+}
 
-    g->sequenced = false;
-    g->end = (pg_end){0};
-    if (st == EF_OK)
-        st = pg_group_look(g, conn, err);
+static ef_status write_guessed(group *g, ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = pg_guess_send(g, conn, err);
+
+    return st == EF_OK ? send_events(g, conn, err) : st;
+}
+
+static ef_status look_and_write(group *g, ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = pg_group_look(g, conn, err);
+
     if (st == EF_OK) {
         decide(g);
         g->nothing = g->accepted_count == 0;
         /* Rolled back: refused appends leave nothing behind. */
         st = g->nothing ? EF_NOT_FOUND : write_accepted(g, conn, err);
     }
+    return st;
+}
+
+/* A second try looks. */
+static ef_status append_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    group *g = context;
+    ef_status st = pg_group_collect(g, err);
+
+    g->sequenced = g->guessed = false;
+    g->end = (pg_end){0};
+    if (st == EF_OK && g->may_guess)
+        st = guess(g, err);
+    g->may_guess = false;
+    if (st == EF_OK)
+        st = g->guessed ? write_guessed(g, conn, err) : look_and_write(g, conn, err);
     pg_end_release(&g->end);
     return st;
 }
@@ -280,12 +312,22 @@ static ef_status resolve_work(void *context, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
+static ef_status write_once(group *g, ef_error *err)
+{
+    ef_status st = ef__pg_transaction(g->store->pool, EF__PG_WRITE, append_work, g, err);
+
+    if (st != EF_CONFLICT || !g->guessed)
+        return st;
+    pg_guess_missed(&g->store->guess);
+    return ef__pg_transaction(g->store->pool, EF__PG_WRITE, append_work, g, err);
+}
+
 static ef_status write_group(group *g, ef_error *err)
 {
     ef_status st, looked;
 
     for (int tries = 0;; tries++) {
-        st = ef__pg_transaction(g->store->pool, EF__PG_WRITE, append_work, g, err);
+        st = write_once(g, err);
         if (st == EF_NOT_FOUND && g->nothing)
             return EF_OK;
         if (st != EF_UNSURE || tries == 3)
@@ -293,6 +335,7 @@ static ef_status write_group(group *g, ef_error *err)
         looked = ef__pg_transaction(g->store->pool, EF__PG_WRITE, resolve_work, g, NULL);
         if (looked != EF_OK && looked != EF_UNSURE)
             return st;
+        pg_guess_forget(&g->store->guess);
         if (looked == EF_OK && !g->nothing)
             return EF_OK;
     }
@@ -330,13 +373,20 @@ static void lead(pg_store *store, pg_append *jobs, size_t event_count)
     group g = {.store = store,
                .jobs = jobs,
                .event_count = event_count,
+               .may_guess = true,
                .arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES),
                .scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES)};
     ef_error err = EF_ERROR_INIT;
+    ef_status st;
 
     for (pg_append *job = jobs; job; job = job->next)
         job->status = EF_OK;
-    answer(&g, write_group(&g, &err), &err);
+    st = write_group(&g, &err);
+    if (st != EF_OK)
+        pg_guess_forget(&store->guess);
+    else if (!g.nothing)
+        pg_guess_keep(&g);
+    answer(&g, st, &err);
     PQclear(g.stored);
     ef__arena_release(&g.arena);
     ef__buf_release(&g.scratch);

@@ -64,6 +64,8 @@ typedef struct group {
     ef__buf scratch;
     bool sequenced; /* the sequencer's lock is ours, and `end` is where the log ends */
     pg_end end;
+    bool may_guess;
+    bool guessed; /* heads, types and end are guesses */
     bool nothing; /* nothing was left to be written */
 } group;
 
@@ -74,5 +76,21 @@ ef_status pg_group_look(group *g, ef__pg_conn *conn, ef_error *err);
 /* Send a statement with the names of the types, or of `only` some; nothing when there is none. */
 ef_status pg_group_send_types(const group *g, ef__pg_conn *conn, int which, const bool *only,
                               ef_error *err);
+
+/*
+ * Guessing (append_guess.c): heads, types and end as they were left by the append before, so that
+ * all can be decided, sealed and sent in one trip. The server compares, and raises what becomes
+ * EF_CONFLICT when something is different; nothing was written then.
+ */
+/* Fill in the heads, the types and the end; false when too little is known. */
+bool pg_guess_take(group *g);
+/* Send what moves the streams, takes the sequencer's lock and compares. */
+ef_status pg_guess_send(const group *g, ef__pg_conn *conn, ef_error *err);
+/* The group was committed: remember where that has led to. */
+void pg_guess_keep(const group *g);
+/* Something failed: nothing is known any more. */
+void pg_guess_forget(pg_guess *guess);
+/* The same, and it was a guess: others append too, so the next ones look. */
+void pg_guess_missed(pg_guess *guess);
 
 #endif

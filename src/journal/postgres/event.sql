@@ -19,6 +19,18 @@ RETURNING s.id, s.seq;
 -- binds: 1 streams, 2 seqs
 UPDATE everfold.stream s SET seq = u.seq FROM unnest($1, $2) AS u(id, seq) WHERE s.id = u.id;
 
+-- name: stream_move
+-- The same by their numbers, where seqs are as guessed; raised when one is not. In the order of the
+-- arrays too: with two bounds in place of "=" there is no plan that goes by the order of numbers.
+-- binds: 1 streams, 2 seqs as guessed, 3 seqs
+WITH moved AS (
+    UPDATE everfold.stream s SET seq = u.seq
+      FROM unnest($1, $2, $3) AS u(id, guessed, seq)
+     WHERE s.id BETWEEN u.id AND u.id AND s.seq = u.guessed
+    RETURNING 1)
+SELECT everfold.refuse('seq_conflict', 'a stream has moved on: this append looks and is done anew')
+  FROM moved HAVING count(*) <> cardinality($1);
+
 -- name: id_find
 -- Given ids, and those that we made: a UUIDv7 may be one.
 -- binds: 1 tenants, 2 ids
@@ -63,6 +75,16 @@ SELECT coalesce(e.position, 0), coalesce(e.recorded, 0), e.hash, everfold.clock_
   FROM everfold.state s
   LEFT JOIN (SELECT position, recorded, hash FROM everfold.event ORDER BY position DESC LIMIT 1) e
     ON true;
+
+-- name: sequencer_guess
+-- Raised when the log does not end where it was guessed to, or something waits for a position. Asked
+-- after the lock was given.
+-- binds: 1 position, 2 hash, 3 partitions
+SELECT everfold.refuse('seq_conflict', 'the log has moved on: this append looks and is done anew')
+  FROM everfold.state s
+  LEFT JOIN (SELECT position, hash FROM everfold.event ORDER BY position DESC LIMIT 1) e ON true
+ WHERE e.position IS DISTINCT FROM $1 OR e.hash IS DISTINCT FROM $2 OR s.partitions <> $3
+    OR EXISTS (SELECT FROM everfold.arrival);
 
 -- name: arrival_take
 -- binds: 1 the highest number, 2 limit

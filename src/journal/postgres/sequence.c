@@ -206,7 +206,10 @@ ef_status pg_sequence_ask(pg_store *store, ef__pg_conn *conn, ef_error *err)
 static void read_end(const PGresult *result, pg_end *end)
 {
     int64_t last_us = ef__pg_int(result, 0, 1), now_us = ef__pg_int(result, 0, 3);
+    const ef_clock *clock = ef_clock_system();
 
+    end->clock_us = now_us;
+    end->heard_us = clock->mono_us(clock->context);
     end->position = ef__pg_int(result, 0, 0);
     end->recorded_us = now_us > last_us ? now_us : last_us; /* they never fall */
     end->partitions = (int32_t)ef__pg_int(result, 0, 4);

@@ -167,6 +167,7 @@ static void store_close(ef_journal *journal)
     for (size_t i = 0; i < store->lane_count; i++)
         free(store->lanes[i].name);
     free(store->lanes);
+    pg_guess_release(&store->guess);
     (void)pthread_cond_destroy(&store->changed);
     (void)pthread_mutex_destroy(&store->lock);
     free(store);
@@ -201,6 +202,7 @@ ef_status ef__journal_postgres_open(const ef_journal_options *options, ef_journa
     store->given_clock = options->clock != ef_clock_system();
     store->last = &store->first;
     locks_init(store);
+    pg_guess_init(&store->guess);
     st = ef__pg_pool_open(&pool, &store->pool, err);
     if (st == EF_OK)
         st = open_schema(store, options, err);

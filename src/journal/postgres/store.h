@@ -10,6 +10,7 @@
 
 #include "../journal.h"
 
+#include "../../base/pair_map.h"
 #include "../../core/lease_rule.h"
 #include "../../postgres/pool.h"
 #include "journal_postgres_sql.h"
@@ -34,6 +35,22 @@ typedef struct pg_known_lane {
 
 typedef struct pg_append pg_append;
 
+/*
+ * What whoever leads an append remembers of the last one, for the next to guess by (append_guess.c):
+ * where the log ends, where streams are, which types there are. Nothing of it is believed: the
+ * server compares it, and an append that guessed wrong is undone and looks.
+ */
+typedef struct pg_guess {
+    bool known; /* nothing has failed since the last append */
+    int64_t position, recorded_us;
+    uint8_t hash[EF_HASH_BYTES];
+    int32_t partitions;
+    int64_t clock_us, heard_us; /* the server's clock, and when it was heard by our monotonic one */
+    ef__pair_map streams;       /* of pg_place_guess */
+    ef__pair_map types;         /* of bool; the tenant is "" */
+    int32_t pause, pause_next;  /* appends that look before one guesses again */
+} pg_guess;
+
 typedef struct pg_store {
     ef_journal base; /* first, so that an ef_journal * is this */
     ef__pg_pool *pool;
@@ -49,6 +66,7 @@ typedef struct pg_store {
     int64_t heard;         /* how often something was: an append's word, or a nudge */
     pg_known_lane *lanes;
     size_t lane_count, lane_cap;
+    pg_guess guess; /* of whoever leads */
 
     _Atomic int64_t
         seen; /* the highest position that was answered: a server behind it is refused */
@@ -71,6 +89,8 @@ ef_status pg_write_again(pg_store *store, ef__pg_work work, void *context, ef_er
 /* The same on the connection, and in the transaction, of another store. */
 ef_status pg_write_with(pg_store *store, ef__pg_conn *conn, ef__pg_work work, void *context,
                         ef_error *err);
+void pg_guess_init(pg_guess *guess);
+void pg_guess_release(pg_guess *guess);
 /* Count a write that came too late, and pass the status on. */
 ef_status pg_refused(pg_store *store, ef_status st);
 
@@ -101,6 +121,7 @@ typedef struct pg_end {
     uint8_t hash[EF_HASH_BYTES];
     int32_t partitions;
     int64_t arrivals; /* the highest number that waits; 0 none */
+    int64_t clock_us, heard_us; /* the server's clock, and when it was heard by ours */
     ef__buf scratch;
 } pg_end;
 
