@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """faults.py - the PostgreSQL journal under load while things go wrong.
 
-usage: faults.py LOAD in-flight|kills|stops [TIMES] [EVENTS]
+usage: faults.py LOAD in-flight|kills|alone|stops [TIMES] [EVENTS]
 
 in-flight  64 writers, a tenth of them rolled back, some left open for seconds: no reader skips
 kills      back ends are ended by the server, TIMES times, one after the other
+alone      the same while nobody appends by SQL and nobody gives ids: appends go by their guesses
 stops      the server is stopped at once, as by a crash, and started again, TIMES times
 
 Each ends with exact totals: what was committed is there once, and nothing else (see load.c).
@@ -68,8 +69,8 @@ def main():
             process = start_load(load, server, 16, 48, events, 2000)
         else:
             events = int(sys.argv[4]) if len(sys.argv) > 4 else 250 * times
-            process = start_load(load, server, 4, 4, events, 50)
-            what, pause = (kill_one, 0.2) if mode == 'kills' else (stop_once, 0.5)
+            process = start_load(load, server, 4, 0 if mode == 'alone' else 4, events, 50)
+            what, pause = (stop_once, 0.5) if mode == 'stops' else (kill_one, 0.2)
             time.sleep(0.5)
             done = disturb(server, process, what, times, pause)
         code = process.wait()

@@ -36,9 +36,9 @@ typedef struct pg_known_lane {
 typedef struct pg_append pg_append;
 
 /*
- * What whoever leads an append remembers of the last one, for the next to guess by (append_guess.c):
- * where the log ends, where streams are, which types there are. Nothing of it is believed: the
- * server compares it, and an append that guessed wrong is undone and looks.
+ * What whoever leads an append remembers of the last one, for the next to guess by
+ * (append_guess.c): where the log ends, where streams are, which types there are. Nothing of it is
+ * believed: the server compares it, and an append that guessed wrong is undone and looks.
  */
 typedef struct pg_guess {
     bool known; /* nothing has failed since the last append */
@@ -120,7 +120,7 @@ typedef struct pg_end {
     int64_t recorded_us; /* of the last event, and then of those that are added */
     uint8_t hash[EF_HASH_BYTES];
     int32_t partitions;
-    int64_t arrivals; /* the highest number that waits; 0 none */
+    int64_t arrivals;           /* the highest number that waits; 0 none */
     int64_t clock_us, heard_us; /* the server's clock, and when it was heard by ours */
     ef__buf scratch;
 } pg_end;
