@@ -331,6 +331,8 @@ void cli_bytes_format(int64_t bytes, char out[32]);
 
 /* From here on SIGINT and SIGTERM only set a flag. */
 void cli_stop_on_signals(void);
+/* And so does SIGHUP, of a terminal that is closed; where it is ignored (nohup) it still is. */
+void cli_stop_on_hangup(void);
 bool cli_stopped(void);
 /* The exit code of a command that was ended by one before its time: 128 and the number, as shells
  * have it. */

@@ -289,6 +289,10 @@ static ef_status work_on(work *w, ef_error *err)
     (void)sigemptyset(&ends);
     (void)sigaddset(&ends, SIGINT);
     (void)sigaddset(&ends, SIGTERM);
+    if (!w->panel) { /* which has its own way with it */
+        cli_stop_on_hangup();
+        (void)sigaddset(&ends, SIGHUP);
+    }
     (void)pthread_sigmask(SIG_BLOCK, &ends, &before); /* the posts' threads never have them */
     st = ef_supervisor_start(&(ef_supervisor_options){.engine = w->c->engine,
                                                       .work = w->options,

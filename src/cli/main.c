@@ -143,6 +143,14 @@ void cli_stop_on_signals(void)
     (void)sigaction(SIGTERM, &action, NULL);
 }
 
+void cli_stop_on_hangup(void)
+{
+    struct sigaction before;
+
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        (void)sigaction(SIGHUP, &(struct sigaction){.sa_handler = note_signal}, NULL);
+}
+
 bool cli_stopped(void)
 {
     return stop_signal != 0;

@@ -155,6 +155,7 @@ class Sync(Crew):
 
 class Processes(Crew):
     def test_two_workers_share_and_a_clean_stop_leaves_nothing(self):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and then it stays so
         first = self.hire()
         self.wait_until(lambda: self.owners() == [4])
         second = self.hire()
@@ -165,7 +166,7 @@ class Processes(Crew):
         second.wait(30)
         self.wait_until(lambda: self.owners() == [4])
         self.assertEqual(1, len(self.ok("worker", "ls", "-o", "json").json()))
-        first.send_signal(signal.SIGTERM)
+        first.send_signal(signal.SIGHUP)  # its terminal is closed
         first.wait(30)
         self.assertEqual([], self.owners())
         self.assertEqual([], self.ok("worker", "ls", "-o", "json").json())
