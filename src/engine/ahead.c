@@ -9,7 +9,8 @@
 
 #define FIRST_LIMIT 1000 /* before anything is known of the events */
 #define LIMIT_MIN 50
-#define BATCH_BYTES (8ul << 20) /* about: two batches are in memory at a time */
+#define BATCH_BYTES_MAX (24ul << 20)
+#define EVENT_BYTES 800 /* about, that a batch has room for: two are in memory at a time */
 
 static size_t limit_of(const ef__ahead *a)
 {
@@ -31,12 +32,14 @@ static ef_status read_batch(const ef__ahead *a, ef_journal *journal, int64_t aft
 static void learn(ef__ahead *a, const ef_batch *batch)
 {
     size_t bytes = 0, limit = a->limit ? a->limit : FIRST_LIMIT;
+    size_t bytes_max = a->limit_max * EVENT_BYTES;
 
+    bytes_max = bytes_max < BATCH_BYTES_MAX ? bytes_max : BATCH_BYTES_MAX;
     for (size_t i = 0; i < batch->count; i++)
         bytes += batch->events[i].data.len + batch->events[i].meta.len;
-    if (bytes > BATCH_BYTES && limit > LIMIT_MIN)
+    if (bytes > bytes_max && limit > LIMIT_MIN)
         limit /= 2;
-    else if (2 * bytes < BATCH_BYTES && batch->more && batch->count >= limit)
+    else if (2 * bytes < bytes_max && batch->more && batch->count >= limit)
         limit *= 2;
     a->limit = limit < a->limit_max ? limit : a->limit_max;
 }

@@ -66,7 +66,8 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
     e->views = views;
     e->joined = stores_join(options->journal, views);
     e->worksets_bytes = EF__WORKSETS_BYTES;
-    e->cursor_batch = EF__ENGINE_CATCH_UP_BATCH;
+    e->cursor_batch =
+        views->ops->catch_up_batch ? views->ops->catch_up_batch : EF__ENGINE_CATCH_UP_BATCH;
     e->sink_open = ef__bus_open;
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->working, NULL);

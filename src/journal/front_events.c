@@ -397,17 +397,14 @@ ef_status ef_journal_read_log(ef_journal *journal, const ef_log_query *query, ef
 ef_status ef__journal_follow(ef_journal *journal, ef_str reader, int64_t after, size_t limit,
                              ef_batch *out, int64_t *out_reached, ef_error *err)
 {
-    ef_status st;
+    ef_log_query query = {
+        .any_tenant = true, .after = after, .limit = limit, .out_reached = out_reached};
+    ef_status st = batch_ready(out, err);
 
-    if (!journal->ops->follow)
-        return ef_journal_read_log(
-            journal,
-            &(ef_log_query){
-                .any_tenant = true, .after = after, .limit = limit, .out_reached = out_reached},
-            out, err);
-    st = batch_ready(out, err);
-    if (st == EF_OK)
+    if (st == EF_OK && journal->ops->follow)
         st = journal->ops->follow(journal, reader, after, limit, out, out_reached, err);
+    else if (st == EF_OK)
+        st = journal->ops->read_log(journal, &query, out, err);
     return batch_answer(out, st);
 }
 

@@ -265,6 +265,8 @@ enum { EF__VIEWS_DATABASE_MAX = 64 };
 
 struct ef__views_ops {
     const char *name;
+    /* Events of a commit in a catch-up, where large ones pay; 0: as many as the engine likes. */
+    size_t catch_up_batch;
     void (*close)(ef_views *views);
 
     /* Add a generation: all but id, number, era and the counters is taken from `generation`; a

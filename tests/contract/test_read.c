@@ -176,6 +176,26 @@ static void read_filtered(contract *t, ef_log_query query, int64_t *count, int64
     ef_batch_release(&batch);
 }
 
+/* The engine may ask for more at once than others may. */
+CONTRACT(what_is_followed_has_no_limit_but_the_one_that_is_given)
+{
+    contract *t = *state;
+    static const char *const streams[] = {"a", "b", "c"};
+    ef_batch batch = EF_BATCH_INIT;
+    int64_t reached = 0;
+
+    for (int i = 0; i < 3; i++)
+        append_many(t, streams, 3, LONG);
+    OK(ef__journal_follow(t->journal, str("us"), 1, EF_READ_LIMIT_MAX + 2, &batch, &reached,
+                          &t->err));
+    CHECK_INT(EF_READ_LIMIT_MAX + 2, batch.count);
+    CHECK_INT(EF_READ_LIMIT_MAX + 3, reached);
+    CHECK(batch.more);
+    for (size_t i = 0; i < batch.count; i++)
+        CHECK_INT((int64_t)i + 2, batch.events[i].position);
+    ef_batch_release(&batch);
+}
+
 CONTRACT(the_log_is_filtered_by_tenant_and_type)
 {
     contract *t = *state;
@@ -499,6 +519,7 @@ CONTRACT_MAIN(CASE(a_long_stream_is_read_from_anywhere),
               CASE(a_stream_that_does_not_exist_is_not_found),
               CASE(an_event_is_read_by_its_id_and_tenant),
               CASE(the_log_is_read_in_pages_by_position),
+              CASE(what_is_followed_has_no_limit_but_the_one_that_is_given),
               CASE(the_log_is_filtered_by_tenant_and_type),
               CASE(a_batch_that_ends_exactly_at_its_limit_says_whether_there_is_more),
               CASE(waiting_ends_when_another_thread_appends), CASE(waiting_ends_at_once_or_in_time),

@@ -67,6 +67,8 @@ ef_status vl_change(ef_views *views, bool lazy, vl_work *work, void *context, ef
 
 static const ef__views_ops OPS = {
     .name = "lmdb",
+    .catch_up_batch =
+        64000, /* a page is copied, and synced, once a commit, whatever changes in it */
     .close = vl_close,
     .generation_add = vl_generation_add,
     .generation_ls = vl_generation_ls,
