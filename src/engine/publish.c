@@ -4,8 +4,8 @@
 #include "publish.h"
 
 #include "../base/limits.h"
-#include "../base/pair_map.h"
 #include "../base/logger.h"
+#include "../base/pair_map.h"
 #include "../core/retry.h"
 
 #include <fcntl.h>

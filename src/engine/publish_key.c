@@ -5,8 +5,8 @@
 #include "publish.h"
 
 #include "../base/json.h"
-#include "../base/pair_map.h"
 #include "../base/limits.h"
+#include "../base/pair_map.h"
 
 #include <inttypes.h>
 

@@ -216,34 +216,29 @@ static void check_log(contract *t, int64_t count)
     CHECK_INT(count, head_of(t));
 }
 
-CONTRACT(an_append_is_right_after_somebody_appended_by_sql_to_its_stream)
+/* Somebody appends to a stream by SQL, and we to "a". */
+static void check_after_sql(contract *t, const char *append_sql, int64_t seq)
 {
-    contract *t = *state;
     PGconn *session = open_session(t);
     ef_place place;
 
     leave_streams(t);
-    say(session, "SELECT everfold.append('', 'a', 2, '[{\"type\": \"t\"}]')");
+    say(session, append_sql);
     place = append(t, "a", "t");
-    CHECK_INT(4, place.seq);
+    CHECK_INT(seq, place.seq);
     CHECK_INT(6, place.position);
     check_log(t, 6);
     PQfinish(session);
 }
 
+CONTRACT(an_append_is_right_after_somebody_appended_by_sql_to_its_stream)
+{
+    check_after_sql(*state, "SELECT everfold.append('', 'a', 2, '[{\"type\": \"t\"}]')", 4);
+}
+
 CONTRACT(an_append_is_right_after_something_else_was_appended_by_sql)
 {
-    contract *t = *state;
-    PGconn *session = open_session(t);
-    ef_place place;
-
-    leave_streams(t);
-    say(session, "SELECT everfold.append('', 'b', 2, '[{\"type\": \"t\"}]')");
-    place = append(t, "a", "t");
-    CHECK_INT(3, place.seq);
-    CHECK_INT(6, place.position);
-    check_log(t, 6);
-    PQfinish(session);
+    check_after_sql(*state, "SELECT everfold.append('', 'b', 2, '[{\"type\": \"t\"}]')", 3);
 }
 
 CONTRACT(an_append_is_right_after_another_process_appended)

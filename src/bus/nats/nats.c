@@ -27,13 +27,11 @@
 
 #include <nats/nats.h>
 
-#define BATCH_MAX 16000 /* the fewer, the less often a broker has nothing to do */
-#define WINDOW 4000     /* on the way: what comes back within the timeout at 400 a second */
-#define WINDOW_AGAIN                                                                               \
-    2000              /* once it is full; sooner, and every answer would wake us for one more      \
-                       */
-#define LOOK_EVERY 64 /* messages, at the clock */
-#define DONE_MAX 512  /* messages that are freed at once */
+#define BATCH_MAX 16000   /* the fewer, the less often a broker has nothing to do */
+#define WINDOW 4000       /* on the way: what comes back within the timeout at 400 a second */
+#define WINDOW_AGAIN 2000 /* once it is full: else every answer would wake us for one more */
+#define LOOK_EVERY 64     /* messages, at the clock */
+#define DONE_MAX 512      /* messages that are freed at once */
 #define REPLY_BYTES (1024u * 1024)
 #define META_ARENA (1024u * 1024)
 #define ANSWER_ARENA (64u * 1024)
