@@ -5,6 +5,7 @@
  * what can be sent together sent together. An append is one statement, a drain two trips. Nothing
  * is checked, nothing is sealed, and nobody else is thought of. With ids=0 no id is kept; with
  * ids=1 every event has one that is unique, as an outbox needs it whose consumers drop duplicates.
+ * With json=1 data is jsonb, as where the target was measured; otherwise text that nobody looks at.
  */
 #include "bench_support.h"
 
@@ -17,7 +18,7 @@
 #define FILL_BATCH 5000
 
 static const char usage[] =
-    "usage: floor_postgres append [n=100000] [batch=100] [streams=1000] [ids=0]\n"
+    "usage: floor_postgres append [n=100000] [batch=100] [streams=1000] [ids=0] [json=0]\n"
     "       floor_postgres drain [n=100000] [batch=1000] [streams=1000]\n"
     "\n"
     "BENCH_POSTGRES is the URL of an empty database. Prints one line of JSON; the latencies are "
@@ -48,6 +49,18 @@ static const char append_id_sql[] =
     " unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[])"
     " RETURNING position) INSERT INTO outbox SELECT position FROM e";
 
+/* With JSON that the server knows for such, as most keep it. */
+static const char json_schema[] =
+    "ALTER TABLE event ALTER data TYPE jsonb USING data::jsonb, ALTER meta TYPE jsonb USING "
+    "meta::jsonb";
+
+static const char append_json_sql[] =
+    "WITH e AS (INSERT INTO event(stream, seq, type, data, meta)"
+    " SELECT stream, seq, type, data::jsonb, meta::jsonb FROM"
+    " unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[])"
+    " AS u(stream, seq, type, data, meta)"
+    " RETURNING position) INSERT INTO outbox SELECT position FROM e";
+
 static const char take_sql[] =
     "WITH d AS (DELETE FROM outbox WHERE position IN (SELECT position FROM outbox"
     " ORDER BY position LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING position)"
@@ -60,7 +73,7 @@ static const char put_sql[] =
     " WHERE v.seq < excluded.seq";
 
 typedef struct floor_run {
-    int64_t n, batch, streams, secs, seed, ids;
+    int64_t n, batch, streams, secs, seed, ids, json;
     PGconn *pg;
     bench_picker picker;
     bench_rng id_rng;
@@ -134,8 +147,12 @@ static void open_floor(floor_run *run)
     execute(run, schema);
     if (run->ids)
         execute(run, id_schema);
+    if (run->json)
+        execute(run, json_schema);
     run->id_rng.state = ~(uint64_t)run->seed;
-    prepare(run, "append", run->ids ? append_id_sql : append_sql);
+    prepare(run, "append", run->ids    ? append_id_sql
+                           : run->json ? append_json_sql
+                                       : append_sql);
     prepare(run, "take", take_sql);
     prepare(run, "put", put_sql);
     run->picker = (bench_picker){.rng = {(uint64_t)run->seed}, .streams = (uint64_t)run->streams};
@@ -283,7 +300,7 @@ static void measure(floor_run *run, bool drain)
         floor_append(run, &latency);
     secs = bench_secs_since(start);
     (void)snprintf(name, sizeof name, "%s batch=%" PRId64 " streams=%" PRId64 "%s",
-                   drain ? "drain" : "append", run->batch, run->streams, run->ids ? " ids=1" : "");
+                   drain ? "drain" : "append", run->batch, run->streams, run->ids ? " ids=1" : run->json ? " json=1" : "");
     bench_report("floor_postgres", name, (uint64_t)run->done, secs, &latency);
     bench_latency_release(&latency);
     close_floor(run);
@@ -299,6 +316,7 @@ int main(int argc, char **argv)
                                 {.key = "batch", .number = &run.batch},
                                 {.key = "streams", .number = &run.streams},
                                 {.key = "ids", .number = &run.ids},
+                                {.key = "json", .number = &run.json},
                                 {.key = "secs", .number = &run.secs},
                                 {.key = "seed", .number = &run.seed}};
 
@@ -309,6 +327,8 @@ int main(int argc, char **argv)
     if (!drain && strcmp(what, "append") != 0)
         bench_die("%s", usage);
     bench_settings(argc - 2, argv + 2, settings, sizeof settings / sizeof *settings);
+    if (run.json && (drain || run.ids))
+        bench_die("json=1 is for append, without ids");
     if (run.batch < 1 || run.streams < 1)
         bench_die("batch and streams are at least 1");
     measure(&run, drain);
