@@ -150,9 +150,7 @@ static void open_floor(floor_run *run)
     if (run->json)
         execute(run, json_schema);
     run->id_rng.state = ~(uint64_t)run->seed;
-    prepare(run, "append", run->ids    ? append_id_sql
-                           : run->json ? append_json_sql
-                                       : append_sql);
+    prepare(run, "append", run->ids ? append_id_sql : run->json ? append_json_sql : append_sql);
     prepare(run, "take", take_sql);
     prepare(run, "put", put_sql);
     run->picker = (bench_picker){.rng = {(uint64_t)run->seed}, .streams = (uint64_t)run->streams};
@@ -300,7 +298,10 @@ static void measure(floor_run *run, bool drain)
         floor_append(run, &latency);
     secs = bench_secs_since(start);
     (void)snprintf(name, sizeof name, "%s batch=%" PRId64 " streams=%" PRId64 "%s",
-                   drain ? "drain" : "append", run->batch, run->streams, run->ids ? " ids=1" : run->json ? " json=1" : "");
+                   drain ? "drain" : "append", run->batch, run->streams,
+                   run->ids    ? " ids=1"
+                   : run->json ? " json=1"
+                               : "");
     bench_report("floor_postgres", name, (uint64_t)run->done, secs, &latency);
     bench_latency_release(&latency);
     close_floor(run);

@@ -86,11 +86,15 @@ typedef struct ef_append {
     ef_place *out_places;
     ef_error *err;    /* may be NULL */
     ef_status status; /* what became of it */
+    bool held; /* EF_BUSY: somebody's open transaction has its stream. Leave it set for the next try
+                */
 } ef_append;
 
 /*
  * Several appends, in this order. Each is one as above: all of it or none, whatever becomes of the
  * others. They share commits, so that one thread gets as much done as many do that append alone.
+ * One that somebody else's open transaction holds up (on PostgreSQL) is not waited for: the others
+ * would wait with it.
  */
 void ef_journal_append_each(ef_journal *journal, ef_append *appends, size_t count);
 

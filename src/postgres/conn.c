@@ -23,7 +23,7 @@ static const struct {
     {"40003", EF_UNSURE, EF__PG_LOST},       /* statement completion unknown */
     {"25006", EF_BUSY, EF__PG_LOST},         /* read only: a standby, or a server that became one */
     {"25P03", EF_BUSY, EF__PG_LOST},         /* idle in a transaction for too long */
-    {"55P03", EF_BUSY, EF__PG_SOUND},        /* a lock was not to be had in time */
+    {"55P03", EF_BUSY, EF__PG_HELD},         /* a lock was not to be had in time */
     {"57014", EF_BUSY, EF__PG_SOUND},        /* cancelled */
     {"57P", EF_BUSY, EF__PG_LOST},           /* shut down, crashed, or starting up */
     {"08", EF_BUSY, EF__PG_LOST},            /* connection */

@@ -31,6 +31,7 @@ typedef struct ef__pg_texts {
 /* Why a statement failed, as far as it matters for trying again. */
 typedef enum ef__pg_fault {
     EF__PG_SOUND,
+    EF__PG_HELD,  /* somebody has a lock, and had it for longer than was waited */
     EF__PG_AGAIN, /* a deadlock, a serialization failure: the same transaction may succeed */
     EF__PG_LOST   /* the connection, or the server behind it, is gone */
 } ef__pg_fault;

@@ -59,6 +59,13 @@ typedef ef_status (*ef__pg_work)(void *context, ef__pg_conn *conn, ef_error *err
  */
 ef_status ef__pg_transaction(ef__pg_pool *pool, ef__pg_how how, ef__pg_work work, void *context,
                              ef_error *err);
+/* The same with less patience for locks than busy_ms. */
+typedef struct ef__pg_patience {
+    int64_t lock_ms; /* how long to wait for each */
+    bool held;       /* EF_BUSY, because somebody had one for longer */
+} ef__pg_patience;
+ef_status ef__pg_transaction_within(ef__pg_pool *pool, ef__pg_how how, ef__pg_patience *patience,
+                                    ef__pg_work work, void *context, ef_error *err);
 /*
  * Do `work` inside a transaction of another back end, on its connection: with the statements
  * `texts`, whose names must not be those of the other's. What was sent before is taken, and so is

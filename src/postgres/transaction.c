@@ -17,7 +17,14 @@ static bool writes(ef__pg_how how)
     return how == EF__PG_WRITE || how == EF__PG_WRITE_LAX;
 }
 
-static ef_status begin(ef__pg_pool *pool, ef__pg_conn *conn, ef__pg_how how, ef_error *err)
+/* Is there a point in trying again at once? */
+static bool again(const ef__pg_conn *conn)
+{
+    return conn->fault == EF__PG_AGAIN || conn->fault == EF__PG_LOST;
+}
+
+static ef_status begin(ef__pg_pool *pool, ef__pg_conn *conn, ef__pg_how how, int64_t lock_ms,
+                       ef_error *err)
 {
     static const char *const BEGIN[] = {"BEGIN ISOLATION LEVEL READ COMMITTED",
                                         "BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -33,7 +40,7 @@ static ef_status begin(ef__pg_pool *pool, ef__pg_conn *conn, ef__pg_how how, ef_
     conn->in_transaction = true;
     if (!writes(how))
         return EF_OK;
-    (void)snprintf(lock, sizeof lock, "%lld", (long long)busy_ms);
+    (void)snprintf(lock, sizeof lock, "%lld", (long long)lock_ms);
     (void)snprintf(idle, sizeof idle, "%lld", (long long)(busy_ms < 5000 ? busy_ms : 5000));
     ef__pg_add_str(&params, ef_str_from(lock));
     ef__pg_add_str(&params, ef_str_from(idle));
@@ -61,38 +68,47 @@ static ef_status commit(ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-static ef_status try_once(ef__pg_pool *pool, ef__pg_how how, ef__pg_work work, void *context,
-                          bool *out_again, ef_error *err)
+static ef_status try_once(ef__pg_pool *pool, ef__pg_how how, ef__pg_patience *patience,
+                          ef__pg_work work, void *context, bool *out_again, ef_error *err)
 {
     ef__pg_conn *conn = NULL;
     ef_status st = ef__pg_pool_get(pool, &conn, err);
 
-    *out_again = false;
+    *out_again = patience->held = false;
     if (st != EF_OK)
         return st;
-    st = begin(pool, conn, how, err);
+    st = begin(pool, conn, how, patience->lock_ms, err);
     if (st == EF_OK)
         st = work(context, conn, err);
     if (st == EF_OK)
         st = commit(conn, err);
     if (st == EF_UNSURE && !writes(how))
         st = EF_OK; /* all answers are there, and there was nothing to commit */
-    *out_again = st != EF_OK && st != EF_UNSURE && conn->fault != EF__PG_SOUND;
+    *out_again = st != EF_OK && st != EF_UNSURE && again(conn);
+    patience->held = st == EF_BUSY && conn->fault == EF__PG_HELD;
     ef__pg_pool_put(pool, conn);
+    return st;
+}
+
+ef_status ef__pg_transaction_within(ef__pg_pool *pool, ef__pg_how how, ef__pg_patience *patience,
+                                    ef__pg_work work, void *context, ef_error *err)
+{
+    ef__pg_tries tries = ef__pg_tries_begin(pool);
+    bool once_more;
+    ef_status st;
+
+    do
+        st = try_once(pool, how, patience, work, context, &once_more, err);
+    while (once_more && ef__pg_tries_next(pool, &tries));
     return st;
 }
 
 ef_status ef__pg_transaction(ef__pg_pool *pool, ef__pg_how how, ef__pg_work work, void *context,
                              ef_error *err)
 {
-    ef__pg_tries tries = ef__pg_tries_begin(pool);
-    bool again;
-    ef_status st;
+    ef__pg_patience patience = {.lock_ms = ef__pg_pool_busy_ms(pool)};
 
-    do
-        st = try_once(pool, how, work, context, &again, err);
-    while (again && ef__pg_tries_next(pool, &tries));
-    return st;
+    return ef__pg_transaction_within(pool, how, &patience, work, context, err);
 }
 
 /* --- two back ends, one transaction ----------------------------------------------------------- */
@@ -174,7 +190,7 @@ ef_status ef__pg_on_conn(ef__pg_pool *pool, ef__pg_work work, void *context, ef_
 {
     ef__pg_tries tries = ef__pg_tries_begin(pool);
     ef__pg_conn *conn = NULL;
-    bool again;
+    bool once_more;
     ef_status st;
 
     do {
@@ -182,9 +198,9 @@ ef_status ef__pg_on_conn(ef__pg_pool *pool, ef__pg_work work, void *context, ef_
         if (st != EF_OK)
             return st;
         st = work(context, conn, err);
-        again = st != EF_OK && conn->fault != EF__PG_SOUND;
+        once_more = st != EF_OK && again(conn);
         ef__pg_pool_put(pool, conn);
-    } while (again && ef__pg_tries_next(pool, &tries));
+    } while (once_more && ef__pg_tries_next(pool, &tries));
     return st;
 }
 

@@ -5,6 +5,9 @@
  * few switches of threads for each request, and with many connections these are most of the work.
  * While one lot is on its way to the disk the next gathers. What is large goes to the pool instead:
  * it would keep the small ones waiting.
+ *
+ * An append that somebody's open transaction holds up, on PostgreSQL, stays in the thread's hands
+ * and is tried again with the lots that follow, for a while, so that nobody else waits for it.
  */
 #include "append.h"
 
@@ -12,13 +15,26 @@
 
 #define QUEUE_MAX 4096 /* requests that wait; more are told to come again */
 #define LOT_MAX 256    /* requests of one call to the journal */
+#define HELD_MAX 16    /* of them held up: each try of one takes a moment from all others */
+#define HELD_FOR_US 5000000
+#define HELD_PAUSE_US 20000
+
+/* A request on its way. */
+typedef struct on_way {
+    ef__request *request;
+    ef__appending appending;
+    int64_t began_us;
+    bool held;  /* up, when it was tried last */
+    bool tried; /* in this lot */
+} on_way;
 
 typedef struct lot {
-    ef__request *requests[LOT_MAX];
-    ef__appending appendings[LOT_MAX];
-    ef_append appends[LOT_MAX]; /* of those that could be read */
+    on_way all[LOT_MAX];        /* those that were held up come first */
+    ef_append appends[LOT_MAX]; /* of those that could be read, and are tried */
     size_t of[LOT_MAX];         /* whose they are */
     size_t count, append_count;
+    size_t held_count;
+    int64_t tried_us; /* when those were tried last */
 } lot;
 
 struct ef__committer {
@@ -33,52 +49,96 @@ struct ef__committer {
     lot lot; /* the thread's own */
 };
 
-/* Wait for requests and take what is there; false: it is over. */
+/* Wait for requests, or until those that were held up may be tried again. The lock is ours. */
+static void wait_for_work(ef__committer *c)
+{
+    struct timespec until;
+
+    c->waiting = true;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += HELD_PAUSE_US * 1000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    if (c->lot.held_count && c->count == 0)
+        (void)pthread_cond_timedwait(&c->work, &c->lock, &until);
+    while (!c->lot.held_count && c->count == 0 && !c->ending)
+        pthread_cond_wait(&c->work, &c->lock);
+    c->waiting = false;
+}
+
+/* Take what is there, behind what was held up; false: it is over. */
 static bool take_lot(ef__committer *c)
 {
     lot *l = &c->lot;
 
     pthread_mutex_lock(&c->lock);
-    c->waiting = true;
-    while (c->count == 0 && !c->ending)
-        pthread_cond_wait(&c->work, &c->lock);
-    c->waiting = false;
-    l->count = c->count < LOT_MAX ? c->count : LOT_MAX;
-    for (size_t i = 0; i < l->count; i++)
-        l->requests[i] = c->queue[(c->first + i) % QUEUE_MAX];
-    c->first = (c->first + l->count) % QUEUE_MAX;
-    c->count -= l->count;
+    wait_for_work(c);
+    for (l->count = l->held_count; l->count < LOT_MAX && c->count > 0; c->count--) {
+        l->all[l->count++] = (on_way){.request = c->queue[c->first]};
+        c->first = (c->first + 1) % QUEUE_MAX;
+    }
     pthread_mutex_unlock(&c->lock);
     return l->count > 0;
 }
 
-static void read_lot(lot *l)
+static bool read_request(on_way *w, int64_t now_us)
 {
+    ef__request *r = w->request;
+
+    w->began_us = now_us;
+    r->error.status = ef__appending_take(r, &w->appending, &r->error);
+    return r->error.status == EF_OK;
+}
+
+static void read_lot(lot *l, int64_t now_us)
+{
+    bool again = now_us - l->tried_us >= HELD_PAUSE_US;
+
     l->append_count = 0;
     for (size_t i = 0; i < l->count; i++) {
-        ef__request *r = l->requests[i];
-        ef__appending *a = &l->appendings[i];
-        *a = (ef__appending){0};
-        r->error.status = ef__appending_take(r, a, &r->error);
-        if (r->error.status != EF_OK)
+        on_way *w = &l->all[i];
+        w->tried = w->held ? again : read_request(w, now_us);
+        if (!w->tried)
             continue;
         l->of[l->append_count] = i;
-        l->appends[l->append_count++] = (ef_append){
-            .events = a->events, .count = a->count, .out_places = a->places, .err = &r->error};
+        l->appends[l->append_count++] = (ef_append){.events = w->appending.events,
+                                                    .count = w->appending.count,
+                                                    .out_places = w->appending.places,
+                                                    .err = &w->request->error,
+                                                    .held = w->held};
+    }
+    if (again)
+        l->tried_us = now_us;
+}
+
+static void note_lot(lot *l)
+{
+    for (size_t i = 0; i < l->append_count; i++) {
+        on_way *w = &l->all[l->of[i]];
+        w->request->error.status = l->appends[i].status;
+        w->held = l->appends[i].held;
     }
 }
 
-static void answer_lot(lot *l, int64_t began_us)
+/* Answer what is done, and keep what was held up and may still be. */
+static void answer_lot(lot *l, int64_t now_us)
 {
-    for (size_t i = 0; i < l->append_count; i++)
-        l->requests[l->of[i]]->error.status = l->appends[i].status;
+    ef__request *done[LOT_MAX];
+    size_t done_count = 0;
+
+    l->held_count = 0;
     for (size_t i = 0; i < l->count; i++) {
-        ef__request *r = l->requests[i];
-        ef_status st = ef__appending_end(r, &l->appendings[i], r->error.status, began_us);
-        ef__dispatch_end(r, st);
+        on_way *w = &l->all[i];
+        ef__request *r = w->request;
+        if (w->held && now_us - w->began_us < HELD_FOR_US && l->held_count < HELD_MAX) {
+            l->all[l->held_count++] = *w;
+            continue;
+        }
+        ef__dispatch_end(r, ef__appending_end(r, &w->appending, r->error.status, w->began_us));
+        done[done_count++] = r;
     }
-    for (size_t i = 0; i < l->count; i++)
-        ef__http_ready(l->requests[i]);
+    for (size_t i = 0; i < done_count; i++)
+        ef__http_ready(done[i]);
 }
 
 static void *commit(void *context)
@@ -86,10 +146,10 @@ static void *commit(void *context)
     ef__committer *c = context;
 
     while (take_lot(c)) {
-        int64_t began_us = ef__server_mono(c->server);
-        read_lot(&c->lot);
+        read_lot(&c->lot, ef__server_mono(c->server));
         ef_engine_append_each(c->server->options.engine, c->lot.appends, c->lot.append_count);
-        answer_lot(&c->lot, began_us);
+        note_lot(&c->lot);
+        answer_lot(&c->lot, ef__server_mono(c->server));
     }
     return NULL;
 }
@@ -120,12 +180,16 @@ void ef__committer_go(ef__committer *c)
 ef_status ef__committer_start(ef__server *server, ef_error *err)
 {
     ef__committer *c = calloc(1, sizeof *c);
+    pthread_condattr_t attributes;
 
     if (!c)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out");
     c->server = server;
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->work, NULL);
+    pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->work, &attributes);
+    pthread_condattr_destroy(&attributes);
     server->committer = c;
     c->running = pthread_create(&c->thread, NULL, commit, c) == 0;
     return c->running ? EF_OK : ef_fail(err, EF_NO_MEMORY, "no thread for appends");

@@ -198,6 +198,8 @@ void ef__dispatch_problem(ef__request *r)
     ef__buf_add_char(&r->out, '\n');
     r->status = status ? status : ef_status_http(r->error.status);
     r->type = "application/problem+json";
+    if (r->status == 503)
+        ef__request_add_header(r, "Retry-After", "1");
 }
 
 /* "gzip" or "gzip;q=0.5": with a weight that is not 0. */

@@ -411,7 +411,6 @@ static enum MHD_Result run(exchange *x)
     MHD_suspend_connection(r->connection);
     if (!hand_on(r)) {
         (void)ef_fail(&r->error, EF_BUSY, "too many requests wait already; try again in a second");
-        ef__request_add_header(r, "Retry-After", "1");
         ef__dispatch_problem(r);
         ef__http_ready(r);
     }

@@ -318,11 +318,11 @@ CONTRACT(appends_made_together_are_each_all_or_none)
     ef_new_event late[] = {event_of("b", "t"), event_of("c", "t")}, last = event_of("a", "t");
     ef_place places[4][2];
     ef_error why[5] = {EF_ERROR_INIT, EF_ERROR_INIT, EF_ERROR_INIT, EF_ERROR_INIT, EF_ERROR_INIT};
-    ef_append appends[] = {{good, 2, places[0], &why[0], EF_OK},
-                           {&bad, 1, places[1], &why[1], EF_OK},
-                           {late, 2, places[2], &why[2], EF_OK},
-                           {&last, 1, places[3], &why[3], EF_OK},
-                           {NULL, 0, NULL, &why[4], EF_IO}};
+    ef_append appends[] = {{good, 2, places[0], &why[0], EF_OK, false},
+                           {&bad, 1, places[1], &why[1], EF_OK, false},
+                           {late, 2, places[2], &why[2], EF_OK, false},
+                           {&last, 1, places[3], &why[3], EF_OK, false},
+                           {NULL, 0, NULL, &why[4], EF_IO, false}};
 
     late[1].expected_seq = 7;
     last.expected_seq = 1; /* which the first of them has made true */
@@ -354,7 +354,7 @@ static void *append_crowds(void *context)
         ef_append appends[CROWD];
         for (int i = 0; i < CROWD; i++) {
             events[i] = event_of(i % 2 ? "odd" : "even", "t");
-            appends[i] = (ef_append){&events[i], 1, &places[i], NULL, EF_IO};
+            appends[i] = (ef_append){&events[i], 1, &places[i], NULL, EF_IO, false};
         }
         ef_journal_append_each(t->journal, appends, CROWD);
         for (int i = 0; i < CROWD; i++)

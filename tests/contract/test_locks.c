@@ -156,9 +156,9 @@ static void *append_both(void *context)
     return NULL;
 }
 
-/* Streams are locked in the order of their names; the session takes them the other way round.
- * Whoever has waited longer is sent away by the server: nearly always the append. */
-static bool append_is_sent_away(contract *t, PGconn *session)
+/* Streams are locked in the order of their names; the session takes them the other way round. The
+ * append gives way, for it waits but a moment; or the server ends whoever has waited longer. */
+static bool append_gives_way(contract *t, PGconn *session)
 {
     appending a = {.t = t, .err = EF_ERROR_INIT};
     PGresult *result;
@@ -179,7 +179,7 @@ static bool append_is_sent_away(contract *t, PGconn *session)
     return passed;
 }
 
-CONTRACT(an_append_that_the_server_ends_for_a_deadlock_is_done_all_the_same)
+CONTRACT(an_append_that_waits_in_a_ring_gives_way_and_is_done_all_the_same)
 {
     contract *t = *state;
     PGconn *session = open_session(t);
@@ -187,7 +187,7 @@ CONTRACT(an_append_that_the_server_ends_for_a_deadlock_is_done_all_the_same)
 
     append(t, "a", "t");
     append(t, "b", "t");
-    while (!append_is_sent_away(t, session) && tries < TRIES_MAX)
+    while (!append_gives_way(t, session) && tries < TRIES_MAX)
         tries++;
     CHECK(tries < TRIES_MAX);
     CHECK_INT(1 + tries, seq_of(t, "a"));
@@ -317,12 +317,152 @@ CONTRACT(an_append_is_right_after_its_connection_was_ended)
     PQfinish(session);
 }
 
+/* --- transactions that are left open ---------------------------------------------------------- */
+
+#define HELD_APPEND "SELECT everfold.append('', 'held', 0, '[{\"type\": \"t\", \"id\": \"x\"}]')"
+#define SOON_MS 3000 /* a call may take 10 s */
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    CHECK_INT(0, clock_gettime(CLOCK_MONOTONIC, &now));
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void *append_held(void *context)
+{
+    appending *a = context;
+    ef_new_event event = event_of("held", "t");
+    ef_place place;
+
+    a->status = ef_journal_append(a->t->journal, &event, 1, &place, &a->err);
+    return NULL;
+}
+
+/* The same id, of another stream: who has it is waited for too. */
+static void *append_held_id(void *context)
+{
+    appending *a = context;
+    ef_new_event event = event_of("free", "t");
+    ef_place place;
+
+    event.id = str("x");
+    a->status = ef_journal_append(a->t->journal, &event, 1, &place, &a->err);
+    return NULL;
+}
+
+/* A session has stream "held" and id "x" in an open transaction, and `stuck` wants one of them:
+ * others append and are done. `stuck` is done when the session commits. */
+static ef_status stuck_beside_others(contract *t, void *(*stuck)(void *))
+{
+    PGconn *session = open_session(t);
+    appending a = {.t = t, .err = EF_ERROR_INIT};
+    int64_t began_ms;
+    pthread_t thread;
+
+    leave_streams(t);
+    say(session, "BEGIN");
+    say(session, HELD_APPEND);
+    CHECK_INT(0, pthread_create(&thread, NULL, stuck, &a));
+    wait_for_waiter(session);
+    began_ms = now_ms();
+    for (int i = 0; i < 20; i++)
+        append(t, i % 2 ? "a" : "b", "t");
+    CHECK(now_ms() - began_ms < SOON_MS);
+    CHECK_INT(24, head_of(t)); /* and it is not done yet */
+    say(session, "COMMIT");
+    CHECK_INT(0, pthread_join(thread, NULL));
+    PQfinish(session);
+    return a.status;
+}
+
+CONTRACT(an_open_transaction_delays_appends_to_its_stream_only)
+{
+    contract *t = *state;
+
+    CHECK_INT(EF_OK, stuck_beside_others(t, append_held));
+    CHECK_INT(2, seq_of(t, "held"));
+    check_log(t, 26);
+}
+
+CONTRACT(an_open_transaction_delays_appends_of_its_id_only)
+{
+    contract *t = *state;
+
+    CHECK_INT(EF_ID_CONFLICT, stuck_beside_others(t, append_held_id));
+    check_log(t, 25);
+}
+
+CONTRACT(of_appends_made_together_an_open_transaction_holds_up_only_its_own)
+{
+    contract *t = *state;
+    PGconn *session = open_session(t);
+    ef_new_event events[] = {event_of("a", "t"), event_of("held", "t"), event_of("b", "t")};
+    ef_append appends[3] = {0};
+    ef_place places[3];
+    ef_error errs[3] = {EF_ERROR_INIT, EF_ERROR_INIT, EF_ERROR_INIT};
+    int64_t began_ms = now_ms();
+
+    leave_streams(t);
+    say(session, "BEGIN");
+    say(session, HELD_APPEND);
+    for (int i = 0; i < 3; i++)
+        appends[i] = (ef_append){
+            .events = &events[i], .count = 1, .out_places = &places[i], .err = &errs[i]};
+    ef_journal_append_each(t->journal, appends, 3);
+    CHECK(now_ms() - began_ms < SOON_MS);
+    for (int i = 0; i < 3; i++) {
+        CHECK_STATUS(i == 1 ? EF_BUSY : EF_OK, appends[i].status, &errs[i]);
+        CHECK_INT(i == 1, appends[i].held);
+    }
+    CHECK(strstr(errs[1].text, "\"held\""));
+    ef_journal_append_each(t->journal, &appends[1], 1);
+    CHECK_STATUS(EF_BUSY, appends[1].status, &errs[1]);
+    say(session, "ROLLBACK");
+    ef_journal_append_each(t->journal, &appends[1], 1);
+    CHECK_STATUS(EF_OK, appends[1].status, &errs[1]);
+    CHECK(!appends[1].held);
+    CHECK_INT(1, places[1].seq);
+    check_log(t, 7);
+    PQfinish(session);
+}
+
+CONTRACT(an_append_waits_for_an_open_transaction_as_long_as_it_may)
+{
+    contract *t = *state;
+    PGconn *session = open_session(t);
+    ef_journal *patient = t->journal, *hasty = NULL;
+    ef_journal_options options = t->options;
+    int64_t began_ms = now_ms();
+    ef_new_event event = event_of("held", "t");
+    ef_place place;
+
+    options.busy_ms = 300;
+    OK(ef_journal_open(&options, &hasty, &t->err));
+    say(session, "BEGIN");
+    say(session, HELD_APPEND);
+    t->journal = hasty;
+    CHECK_STATUS(EF_BUSY, try_append(t, event, &place), &t->err);
+    CHECK(now_ms() - began_ms < SOON_MS);
+    CHECK(strstr(t->err.text, "\"held\""));
+    t->journal = patient;
+    say(session, "ROLLBACK");
+    CHECK_INT(1, append(t, "held", "t").seq);
+    ef_journal_close(hasty);
+    PQfinish(session);
+}
+
 CONTRACT_MAIN(CASE(no_worker_waits_for_the_rows_of_another),
-              CASE(an_append_that_the_server_ends_for_a_deadlock_is_done_all_the_same),
+              CASE(an_append_that_waits_in_a_ring_gives_way_and_is_done_all_the_same),
               CASE(an_append_is_right_after_somebody_appended_by_sql_to_its_stream),
               CASE(an_append_is_right_after_something_else_was_appended_by_sql),
               CASE(an_append_is_right_after_another_process_appended),
               CASE(an_append_is_right_after_its_stream_was_moved_by_hand),
               CASE(an_append_on_a_guess_leaves_streams_that_others_hold_alone),
               CASE(what_is_refused_is_not_refused_on_a_guess),
-              CASE(an_append_is_right_after_its_connection_was_ended))
+              CASE(an_append_is_right_after_its_connection_was_ended),
+              CASE(an_open_transaction_delays_appends_to_its_stream_only),
+              CASE(an_open_transaction_delays_appends_of_its_id_only),
+              CASE(of_appends_made_together_an_open_transaction_holds_up_only_its_own),
+              CASE(an_append_waits_for_an_open_transaction_as_long_as_it_may))

@@ -9,10 +9,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'support'))
 import postgres_server  # noqa: E402
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'server'))
+import support  # noqa: E402
 
 BINARY = None
 SERVER = None
@@ -166,6 +171,59 @@ class Append(Case):
             self.assertEqual(1, len(code), by_sql.err[:300])
             self.assertIn(code[0], by_library.err, line[:80])
         self.assertEqual(1, len(self.log()))
+
+
+class Served(Case):
+    """everfold serve on the journal, while somebody's transaction is open on stream "held"."""
+
+    def setUp(self):
+        super().setUp()
+        support.EVERFOLD = BINARY
+        self.served = support.Server('--journal', self.url)
+        self.addCleanup(shutil.rmtree, self.served.dir, True)
+        self.addCleanup(lambda: self.assertEqual(0, self.served.stop()))
+        self.session = self.enterContext(subprocess.Popen(
+            [os.path.join(SERVER.binaries, 'psql'), '-X', '-q', '-A', '-t', self.url],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        self.addCleanup(self.session.stdin.close)
+        self.say('BEGIN; ' + append_sql('held', [{'type': 't'}]))
+
+    def say(self, sql):
+        self.session.stdin.write(f'{sql};\n\\echo said\n')
+        self.session.stdin.flush()
+        while 'said' not in self.session.stdout.readline():
+            self.assertIsNone(self.session.poll())
+
+    def post(self, stream):
+        return self.served.ask('POST', f'/v1/streams/{stream}/events', {'type': 't', 'data': {}})
+
+    def post_to_held(self):
+        """In a thread, and what it was answered."""
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(self.post('held')))
+        thread.start()
+        self.addCleanup(thread.join)
+        return thread, answers
+
+    def test_an_open_transaction_delays_requests_for_its_stream_only(self):
+        thread, answers = self.post_to_held()
+        time.sleep(0.3)
+        began = time.monotonic()
+        for i in range(10):
+            self.assertEqual(201, self.post(f'free-{i}').status)
+        self.assertLess(time.monotonic() - began, 3)
+        self.assertEqual([], answers)
+        self.say('COMMIT')
+        thread.join()
+        self.assertEqual((201, 2), (answers[0].status, answers[0].json()['seq']))
+
+    def test_a_request_that_is_held_up_for_long_is_told_to_come_again(self):
+        began = time.monotonic()
+        answer = self.post('held')
+        self.assertGreater(time.monotonic() - began, 3)
+        self.assertEqual((503, 'busy'), (answer.status, answer.json()['code']))
+        self.assertIn('"held"', answer.json()['detail'])
+        self.assertTrue(answer.headers['Retry-After'])
 
 
 class Operations(Case):

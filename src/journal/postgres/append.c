@@ -9,6 +9,10 @@
  * and all types known, the first two trips are one. And where nobody else appends there is one in
  * all: what would be looked up is guessed, and compared by the server (append_guess.c).
  *
+ * A stream, or an id, that somebody else's open transaction has is not waited for by those who only
+ * share a transaction with who wants it: after a moment each goes by itself, and who is still held
+ * up comes again later, by itself, for as long as it may wait.
+ *
  * A connection that is lost in the commit leaves it open what became of it. The ids tell: whoever
  * has the sequencer's lock after it knows that it has ended, one way or the other.
  */
@@ -18,9 +22,17 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* Events of one statement: while the server writes them the next are sealed. */
 #define SENT_AT_ONCE 250
+/* How long a stream is waited for that somebody has: by a transaction of several appends, and by
+ * one that is known to be held up, behind which all others wait. */
+#define HELD_MS 50
+#define HELD_AGAIN_MS 1
+/* … and the pauses between its tries. */
+#define HELD_PAUSE_MS 10
+#define HELD_PAUSE_MAX_MS 160
 
 /* --- deciding --------------------------------------------------------------------------------- */
 
@@ -295,7 +307,7 @@ static ef_status resolve_work(void *context, ef__pg_conn *conn, ef_error *err)
     }
     ef__pg_add_array(&params, &streams);
     ef__pg_add_array(&params, &seqs);
-    st = ef__pg_send(conn, PJ_SEQUENCER_LOCK, NULL, err);
+    st = pg_sequencer_lock(g->store, conn, err);
     if (st == EF_OK)
         st = ef__pg_query(conn, PJ_EVENT_PLACES, &params, &result, err);
     g->nothing = st == EF_OK && PQntuples(result) == 0;
@@ -314,12 +326,13 @@ static ef_status resolve_work(void *context, ef__pg_conn *conn, ef_error *err)
 
 static ef_status write_once(group *g, ef_error *err)
 {
-    ef_status st = ef__pg_transaction(g->store->pool, EF__PG_WRITE, append_work, g, err);
+    ef__pg_pool *pool = g->store->pool;
+    ef_status st = ef__pg_transaction_within(pool, EF__PG_WRITE, &g->patience, append_work, g, err);
 
     if (st != EF_CONFLICT || !g->guessed)
         return st;
     pg_guess_missed(&g->store->guess);
-    return ef__pg_transaction(g->store->pool, EF__PG_WRITE, append_work, g, err);
+    return ef__pg_transaction_within(pool, EF__PG_WRITE, &g->patience, append_work, g, err);
 }
 
 static ef_status write_group(group *g, ef_error *err)
@@ -368,9 +381,12 @@ static void answer(group *g, ef_status st, const ef_error *err)
     }
 }
 
-static void lead(pg_store *store, pg_append *jobs, size_t event_count)
+/* False: nothing was done, for somebody has what one of them wants. */
+static bool lead_group(pg_store *store, pg_append *jobs, size_t event_count, int64_t held_ms)
 {
+    int64_t busy_ms = store->base.options.busy_ms;
     group g = {.store = store,
+               .patience = {.lock_ms = held_ms < busy_ms ? held_ms : busy_ms},
                .jobs = jobs,
                .event_count = event_count,
                .may_guess = true,
@@ -390,15 +406,45 @@ static void lead(pg_store *store, pg_append *jobs, size_t event_count)
     PQclear(g.stored);
     ef__arena_release(&g.arena);
     ef__buf_release(&g.scratch);
+    return st == EF_OK || !g.patience.held;
 }
 
-/* Take appends from the queue, up to what fits into one transaction. The lock is held. */
+static void lead_alone(pg_store *store, pg_append *job, int64_t held_ms)
+{
+    pg_append *next = job->next;
+    ef_str stream = job->events[0].event.stream;
+
+    job->next = NULL;
+    job->held = !lead_group(store, job, job->count, held_ms);
+    if (job->held)
+        (void)ef_fail(job->err, EF_BUSY,
+                      "an open transaction has stream \"%.*s\", or what else the append is about: "
+                      "nothing was written, try again",
+                      EF_STR_ARG(stream));
+    job->next = next;
+}
+
+static void lead(pg_store *store, pg_append *jobs, size_t event_count)
+{
+    if (!jobs->next) {
+        lead_alone(store, jobs, jobs->held ? HELD_AGAIN_MS : HELD_MS);
+        return;
+    }
+    if (lead_group(store, jobs, event_count, HELD_MS))
+        return;
+    for (pg_append *job = jobs; job; job = job->next)
+        lead_alone(store, job, HELD_AGAIN_MS);
+}
+
+/* Take appends from the queue, up to what fits into one transaction; one that was held up goes by
+ * itself. The lock is ours. */
 static pg_append *take_queue(pg_store *store, size_t *out_events)
 {
     pg_append *jobs = store->first, *last = jobs;
     size_t events = jobs->count;
 
-    while (last->next && events + last->next->count <= EF_LIMIT_GROUP_EVENTS) {
+    while (!jobs->held && last->next && !last->next->held &&
+           events + last->next->count <= EF_LIMIT_GROUP_EVENTS) {
         last = last->next;
         events += last->count;
     }
@@ -448,10 +494,20 @@ ef_status pg_append_events(ef_journal *journal, const ef__arrival *events, size_
                            ef_place *out, ef_error *err)
 {
     pg_append job = {.events = events, .count = count, .out = out, .err = err};
+    const ef_clock *clock = ef_clock_system();
+    int64_t pause_ms = HELD_PAUSE_MS, until_us;
 
     if (count == 0)
         return EF_OK;
+    until_us = clock->mono_us(clock->context) + journal->options.busy_ms * 1000;
     submit(pg_store_of(journal), &job, 1);
+    while (job.held && clock->mono_us(clock->context) + pause_ms * 1000 < until_us) {
+        (void)nanosleep(&(struct timespec){0, pause_ms * 1000000}, NULL);
+        pause_ms = pause_ms < HELD_PAUSE_MAX_MS ? pause_ms * 2 : pause_ms;
+        job.done = false;
+        job.next = NULL;
+        submit(pg_store_of(journal), &job, 1);
+    }
     return job.status;
 }
 
@@ -465,13 +521,16 @@ void pg_append_each(ef_journal *journal, const ef__append *appends, size_t count
             jobs[i] = (pg_append){.events = appends[i].events,
                                   .count = of->count,
                                   .out = of->out_places,
-                                  .err = of->err};
+                                  .err = of->err,
+                                  .held = of->held};
         else
             of->status = ef_fail(of->err, EF_NO_MEMORY, "no memory to append %zu times", count);
     }
     if (jobs)
         submit(pg_store_of(journal), jobs, count);
-    for (size_t i = 0; jobs && i < count; i++)
+    for (size_t i = 0; jobs && i < count; i++) {
         appends[i].of->status = jobs[i].status;
+        appends[i].of->held = jobs[i].held;
+    }
     free(jobs);
 }

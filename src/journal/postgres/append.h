@@ -14,6 +14,7 @@ struct pg_append {
     ef_error *err;
     ef_status status;
     bool done;
+    bool held; /* EF_BUSY: an open transaction has what it wants, so next time it goes by itself */
     pg_append *next;
 };
 
@@ -65,8 +66,9 @@ typedef struct group {
     bool sequenced; /* the sequencer's lock is ours, and `end` is where the log ends */
     pg_end end;
     bool may_guess;
-    bool guessed; /* heads, types and end are guesses */
-    bool nothing; /* nothing was left to be written */
+    bool guessed;             /* heads, types and end are guesses */
+    bool nothing;             /* nothing was left to be written */
+    ef__pg_patience patience; /* with those who have a stream or an id */
 } group;
 
 /* Number what the appends are about; `g` is as before the first try. */

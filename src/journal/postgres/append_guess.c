@@ -127,7 +127,7 @@ ef_status pg_guess_send(const group *g, ef__pg_conn *conn, ef_error *err)
     ef_status st = send_move(g, conn, err);
 
     if (st == EF_OK)
-        st = ef__pg_send(conn, PJ_SEQUENCER_LOCK, NULL, err);
+        st = pg_sequencer_lock(g->store, conn, err);
     ef__pg_add_int(&params, g->end.position);
     ef__pg_add_bytes(&params, (ef_str){(const char *)g->end.hash, sizeof g->end.hash});
     ef__pg_add_int(&params, g->end.partitions);

@@ -56,15 +56,18 @@ SELECT u.tenant, u.id, $3[(u.n * 2 - 1)::integer], $3[(u.n * 2)::integer]
 
 -- name: sequencer_lock
 -- Whoever gives positions holds this to the end of its transaction: one at a time, and who is ended
--- by the server gives none.
-SELECT pg_advisory_xact_lock(hashtextextended('everfold sequencer', 0));
+-- by the server gives none. It is waited for longer than a stream that somebody has (append.c).
+-- binds: 1 milliseconds
+SELECT pg_advisory_xact_lock(hashtextextended('everfold sequencer', 0))
+  FROM set_config('lock_timeout', $1::bigint::text, true);
 
 -- name: sequencer_lock_if
 -- The same, if all types are known: making one may have to wait for somebody who waits for the
 -- sequencer. No row: it was not taken.
--- binds: 1 names of types, each once
+-- binds: 1 milliseconds, 2 names of types, each once
 SELECT pg_advisory_xact_lock(hashtextextended('everfold sequencer', 0))
- WHERE cardinality($1) = (SELECT count(*) FROM everfold.event_type WHERE name = ANY ($1));
+  FROM set_config('lock_timeout', $1::bigint::text, true)
+ WHERE cardinality($2) = (SELECT count(*) FROM everfold.event_type WHERE name = ANY ($2));
 
 -- name: sequencer_begin
 -- Where the log ends, what waits for a position, and what an event's row depends on. To be asked

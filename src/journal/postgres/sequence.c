@@ -195,6 +195,14 @@ static ef_status drain(ef__pg_conn *conn, pg_end *end, ef_error *err)
     return st;
 }
 
+ef_status pg_sequencer_lock(pg_store *store, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_params params = {0};
+
+    ef__pg_add_int(&params, store->base.options.busy_ms);
+    return ef__pg_send(conn, PJ_SEQUENCER_LOCK, &params, err);
+}
+
 ef_status pg_sequence_ask(pg_store *store, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_params params = {0};
@@ -245,7 +253,7 @@ ef_status pg_sequence_begin(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_
 {
     ef__pg_params params = {0};
     PGresult *result = NULL;
-    ef_status st = ef__pg_send(conn, PJ_SEQUENCER_LOCK, NULL, err);
+    ef_status st = pg_sequencer_lock(store, conn, err);
 
     *end = (pg_end){0};
     pg_add_clock(store, &params);

@@ -144,6 +144,8 @@ ef_status pg_rows_add(pg_rows *rows, pg_end *end, int64_t stream, int32_t type, 
  * them at once. Whoever has sent the last of them sends PJ_NOTIFY. */
 ef_status pg_rows_send(pg_rows *rows, const pg_end *end, ef__pg_conn *conn, ef_error *err);
 
+/* Send what takes the sequencer's lock. */
+ef_status pg_sequencer_lock(pg_store *store, ef__pg_conn *conn, ef_error *err);
 /* Take the sequencer's lock, in a transaction, and give positions to all that waits for one. What
  * was sent before is taken. `end` is released by the caller. */
 ef_status pg_sequence_begin(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err);
