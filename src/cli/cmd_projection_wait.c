@@ -2,7 +2,7 @@
  * cmd_projection_wait.c - everfold projection wait NAME
  *
  * The position moves in the view store, by whoever works, and nobody rings a bell there: it is
- * looked at again and again, ever more slowly.
+ * looked at again and again, more slowly while there is far to go.
  */
 #include "commands.h"
 #include "front.h"
@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define TIMEOUT_MS_DEFAULT 30000
-#define LOOK_MS_FIRST 5
+#define LOOK_MS_MIN 5
 #define LOOK_MS_MAX 200
 
 static int64_t now_ms(void)
@@ -51,24 +51,37 @@ static ef_status too_late(cli *c, ef_str name, int64_t reached, int64_t position
     return st;
 }
 
+/* Twice as long each time, or by its pace: when a quarter of what is left should be there, for it
+ * comes in batches. */
+static int64_t look_in_ms(int64_t waited_ms, int64_t came, int64_t left)
+{
+    double ms = (double)waited_ms;
+
+    if (came > 0)
+        ms = ms / (double)came * (double)left / 4;
+    return ms < LOOK_MS_MIN ? LOOK_MS_MIN : ms > LOOK_MS_MAX ? LOOK_MS_MAX : (int64_t)ms;
+}
+
 /* On EF_OK it is there. Only where it is, is looked at meanwhile: what `ls` tells besides is
  * counted, and of a long queue that takes as much as a worker beside us does. */
 static ef_status wait_for(cli *c, ef_str name, int64_t position, int64_t timeout_ms, ef_error *err)
 {
-    int64_t until = now_ms() + timeout_ms, look_ms = LOOK_MS_FIRST;
+    int64_t began = now_ms(), first = -1;
     ef_str tenant = cli_tenant(c);
 
     for (;;) {
-        int64_t reached;
+        int64_t reached, waited, left, look;
         ef_status st =
             cli_projection_as_of(c, name, cli_tenant_given(c) ? &tenant : NULL, &reached, err);
         if (st != EF_OK || reached >= position)
             return st;
-        int64_t left = until - now_ms();
+        first = first < 0 ? reached : first;
+        waited = now_ms() - began;
+        left = timeout_ms - waited;
         if (left <= 0 || cli_stopped())
             return too_late(c, name, reached, position, err);
-        sleep_ms(left < look_ms ? left : look_ms);
-        look_ms = look_ms * 2 > LOOK_MS_MAX ? LOOK_MS_MAX : look_ms * 2;
+        look = look_in_ms(waited, reached - first, position - reached);
+        sleep_ms(left < look ? left : look);
     }
 }
 

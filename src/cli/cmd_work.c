@@ -11,6 +11,7 @@
 #include "work_panel.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -21,6 +22,9 @@
 #define WINDOW_S_DEFAULT 10 /* of the panel's rate */
 #define STOP_SEEN_MS 200    /* how long a signal may go unseen by the shadow */
 #define SHADOWS_MAX 1000
+#define KEEP_BYTES (64 << 20) /* of what a batch gives back: the next takes as much */
+#define WHOLE_BYTES                                                                                \
+    (32 << 20) /* an allocation of more is the system's own, and goes back at once */
 
 typedef struct work {
     cli *c;
@@ -340,6 +344,17 @@ static ef_status read_options(work *w, ef_error *err)
     return st == EF_OK ? check_mode(w->c, err) : st;
 }
 
+/* Pages that go back after each batch come again for the next, and each is cleared first: that was
+ * a quarter of a worker's time. */
+static void keep_memory(void)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_TRIM_THRESHOLD, KEEP_BYTES);
+    (void)mallopt(M_MMAP_THRESHOLD, WHOLE_BYTES);
+    (void)mallopt(M_TOP_PAD, KEEP_BYTES / 64);
+#endif
+}
+
 /* Open, work, and close: then the leases are back before the sums are told, and nobody logs into a
  * panel that is gone. */
 static int work_open(work *w)
@@ -383,6 +398,7 @@ static int run_work(cli *c)
 
     if (read_options(&w, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
+    keep_memory();
     pthread_mutex_init(&w.lock, NULL);
     if (!w.once && !w.drain && !w.shadow && !w.silent && cli_screen_possible(c)) {
         panel.interval_ms = w.interval_ms;

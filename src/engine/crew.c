@@ -7,7 +7,8 @@
  * at the next beat, and a beat is never less than RETRY_MS after the one before it. While something
  * changes hands the next beat comes soon: what was given back should not lie idle, and who takes
  * partitions may not be the only one who has just come. Workers that are started together are at
- * work together after the second or third beat, so the first of these come quickest.
+ * work together after the second or third beat, so the first of these come quickest. Who gives
+ * something back says so, and whoever waits with nothing to do asks for it then.
  *
  * A publisher is one worker's. Where the number of partitions has changed, events of a stream are
  * queued in two of them, and a sink has no watermark by which it would know that one is early.
@@ -19,6 +20,7 @@
 
 #include "../base/logger.h"
 #include "../core/placement.h"
+#include "../journal/journal.h"
 
 #include <everfold/lease.h>
 
@@ -342,6 +344,19 @@ static void schedule(ef__crew *crew, beat *b)
     crew->next_beat_us = b->asked_us + (in_us < usual_us ? in_us : usual_us);
 }
 
+/* One that has nothing, and should have what another will give back, is woken by the word that it
+ * was; or by something else, and asks once too often. */
+static void hurry(ef__crew *crew)
+{
+    int64_t soonest_us = crew->beaten_us + RETRY_MS * INT64_C(1000);
+
+    for (int32_t p = 0; p < crew->hold_count; p++)
+        if (crew->holds[p].token)
+            return;
+    if (crew->wanting_us && crew->soon_ms && crew->next_beat_us > soonest_us)
+        crew->next_beat_us = soonest_us;
+}
+
 static int64_t count_targets(const ef__partition_set *targets)
 {
     int64_t count = 0;
@@ -365,6 +380,8 @@ static ef_status do_beat(ef__crew *crew, ef_tick *tick, ef_error *err)
     tick->renewed_heartbeat = !crew->single;
     crew->desired_count = count_targets(&b.targets);
     schedule(crew, &b);
+    if (tick->released_count && !is_publishers(crew))
+        ef__journal_nudge(crew->engine->journal);
     purge(crew, b.asked_us, tick);
     return EF_OK;
 }
@@ -391,6 +408,7 @@ ef_status ef__crew_step(ef__crew *crew, const ef_work_options *options, ef_tick 
     ef_status st = EF_OK;
 
     take_options(crew, options);
+    hurry(crew);
     if (now_us >= crew->next_beat_us)
         st = do_beat(crew, tick, err);
     now_us = mono_us(crew);
@@ -410,6 +428,13 @@ size_t ef__crew_holdings(const ef__crew *crew, ef_holding *out)
         if (crew->holds[p].token && now_us < crew->holds[p].until_us)
             out[count++] = (ef_holding){.partition = p, .token = crew->holds[p].token};
     return is_publishers(crew) && count < (size_t)crew->partitions ? 0 : count;
+}
+
+bool ef__crew_is_first(const ef__crew *crew)
+{
+    const ef__hold *first = crew->holds;
+
+    return crew->active_workers == 1 || (first->token && mono_us(crew) < first->until_us);
 }
 
 ef_status ef__crew_is_whole(ef__crew *crew, bool *out, ef_error *err)

@@ -56,6 +56,9 @@ ef_status ef__crew_step(ef__crew *crew, const ef_work_options *options, ef_tick 
 
 /* What is held now, in `out` (room for crew.partitions); how many. Of a publisher all, or none. */
 size_t ef__crew_holdings(const ef__crew *crew, ef_holding *out);
+/* For what one of all workers has to do: is it this one? Who holds the first partition, or is
+ * alone. */
+bool ef__crew_is_first(const ef__crew *crew);
 /*
  * For a publisher, once rows were taken: is the number of partitions what it was at the last beat?
  * Otherwise an earlier row of the same stream may lie in one that is not held; the next beat comes

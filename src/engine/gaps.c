@@ -204,19 +204,27 @@ ef_status ef__gaps_file(ef_engine *e, const ef__generation *g, ef_error *err)
     return look_at_all(e, g->id, file_each, e, err);
 }
 
+bool ef__gaps_wait(const ef_engine *e)
+{
+    return !e->gaps_looked && ef__crew_is_first(&e->crew);
+}
+
 ef_status ef__gaps_start(ef_engine *e, ef_tick *tick, ef_error *err)
 {
     bool fine = false;
     ef_status st = EF_OK;
 
-    if (e->gaps_looked)
+    if (tick->more || !ef__gaps_wait(e))
         return EF_OK;
     if (!e->gaps_after[0])
         st = adds_up(e, NULL, &fine, err);
-    if (st == EF_OK && !fine)
-        st = look_at_page(e, 0, e->gaps_after, file_each, e, err);
+    if (st != EF_OK || fine) {
+        e->gaps_looked = fine;
+        return st;
+    }
+    st = look_at_page(e, 0, e->gaps_after, file_each, e, err);
     e->gaps_looked = st == EF_OK && !e->gaps_after[0];
-    tick->more = tick->more || !e->gaps_looked;
+    tick->more = true; /* the rest of it, or what was filed */
     return st;
 }
 

@@ -9,14 +9,20 @@
  * hand: what anybody would have to take up is in the queue for all to see.
  */
 #include "queue.h"
+#include "run.h"
 
 #include "../journal/journal.h"
 
 #define REST_MS 10000 /* a lease: who comes and goes more often had better keep what it has */
 
-static bool is_quiet(const ef_engine *e, const ef_tick *t, int64_t head)
+static bool is_quiet(ef_engine *e, const ef_tick *t, int64_t head)
 {
-    return e->rest.since_us && head == e->rest.head && e->gaps_looked && !t->more && !t->claimed &&
+    bool gaps_wait;
+
+    pthread_mutex_lock(&e->working);
+    gaps_wait = ef__gaps_wait(e);
+    pthread_mutex_unlock(&e->working);
+    return e->rest.since_us && head == e->rest.head && !gaps_wait && !t->more && !t->claimed &&
            !t->due_us && !t->leased_count && !t->released_count && !t->lost_count;
 }
 

@@ -8,7 +8,7 @@
 #include "publish.h"
 #include "run.h"
 
-/* Beat, try again what is due, take what is queued. */
+/* Beat, try again what is due, take what is queued; look for gaps once, when that is little. */
 ef_status ef__queue_work(ef_engine *e, const ef_work_options *options, ef_tick *tick, ef_error *err)
 {
     ef_status st;
@@ -16,13 +16,13 @@ ef_status ef__queue_work(ef_engine *e, const ef_work_options *options, ef_tick *
     pthread_mutex_lock(&e->working);
     st = ef__crew_step(&e->crew, options, tick, err);
     if (st == EF_OK)
-        st = ef__gaps_start(e, tick, err);
-    if (st == EF_OK)
         st = ef__retry_step_due(e, tick, err);
     if (st == EF_OK)
         st = ef__policy_step(e, tick, err);
     if (st == EF_OK)
         st = ef__queue_step(e, options, tick, err);
+    if (st == EF_OK)
+        st = ef__gaps_start(e, tick, err);
     if (st == EF_LEASE_LOST) { /* another worker has the partition now: not a failure */
         st = ef__crew_recheck(&e->crew, tick, err);
         tick->more = true;

@@ -349,13 +349,20 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
  ORDER BY r.position, r.lane;
 
 -- name: row_after
--- Rows in the order of position and lane, from a place on. Each lane is walked along its index.
+-- Rows in the order of position and lane, from a place on. Each lane is walked along its index, from
+-- its lowest mark on: what was dropped before that is not walked over until it is vacuumed.
 -- binds: 1 lane name, or '' for all, 2 any tenant, 3 tenant, 4 status, or -1 for all,
 -- binds: 5 0 all, 1 blocked ones, 2 those that wait and are not blocked, 6 from position,
 -- binds: 7 after position, 8 id of the lane after which, 9 limit, 10 now
 SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocked, r.skip,
        r.partition, r.attempts, r.due, r.error, r.enqueued, r.updated, r.lane_id
-  FROM everfold.lane l
+  FROM (SELECT a.id, a.name,
+               (SELECT min(coalesce(m.position, 0))
+                  FROM everfold.state s
+                 CROSS JOIN generate_series(0, s.partitions - 1) AS p(number)
+                  LEFT JOIN everfold.outbox_mark m ON m.lane = a.id AND m.partition = p.number) AS mark
+          FROM everfold.lane a
+         WHERE $1 = '' OR a.name = $1 OFFSET 0) l
   JOIN LATERAL (
       (SELECT l.name AS lane, e.tenant, e.stream, e.seq, q.position, e.type,
               (q.position <= coalesce(h.upto, 0))::integer AS status, false AS blocked,
@@ -364,7 +371,7 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
          FROM everfold.outbox q
          JOIN everfold.log e ON e.position = q.position
          LEFT JOIN everfold.in_hand($10) h ON h.lane = q.lane AND h.partition = q.partition
-        WHERE q.lane = l.id AND q.position >= $6
+        WHERE q.lane = l.id AND q.position >= $6 AND q.position > l.mark
           AND (q.position > $7 OR (q.position = $7 AND l.name > (
                   SELECT a.name FROM everfold.lane a WHERE a.id = $8)))
           AND ($2 OR e.tenant = $3) AND $5 <> 1 AND $4 IN (-1, 0, 1)
@@ -381,7 +388,6 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
           AND ($2 OR x.tenant = $3) AND ($4 < 0 OR x.status = $4) AND ($5 <> 1 OR x.blocked)
           AND ($5 <> 2 OR (x.status IN (0, 2) AND NOT x.blocked))
         ORDER BY x.position LIMIT $9)) r ON true
- WHERE $1 = '' OR l.name = $1
  ORDER BY r.position, r.lane LIMIT $9;
 
 -- name: row_count
@@ -389,13 +395,20 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
 -- its index (OFFSET 0: else the server may look up the lane of every row that there is). What is in hand
 -- is read in one go for all partitions of a lane, as outbox_drop does: each has some of every stretch.
 -- binds: 1 lane name, or '' for all, 2 any tenant, 3 tenant, 4 clock
-WITH lanes AS MATERIALIZED (SELECT id FROM everfold.lane WHERE $1 = '' OR name = $1),
+WITH lanes AS MATERIALIZED (
+    SELECT a.id, (SELECT min(coalesce(m.position, 0))
+                    FROM everfold.state s
+                   CROSS JOIN generate_series(0, s.partitions - 1) AS p(number)
+                    LEFT JOIN everfold.outbox_mark m
+                           ON m.lane = a.id AND m.partition = p.number) AS mark
+      FROM everfold.lane a WHERE $1 = '' OR a.name = $1),
 queued AS (
     SELECT coalesce(sum(c.n), 0)::bigint AS n
       FROM lanes l
      CROSS JOIN LATERAL (
            SELECT count(*) AS n
-             FROM (SELECT q.position FROM everfold.outbox q WHERE q.lane = l.id OFFSET 0) q
+             FROM (SELECT q.position FROM everfold.outbox q
+                    WHERE q.lane = l.id AND q.position > l.mark OFFSET 0) q
             WHERE $2 OR (SELECT s.tenant = $3
                            FROM everfold.event e JOIN everfold.stream s ON s.id = e.stream
                           WHERE e.position = q.position)) c),
