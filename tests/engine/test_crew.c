@@ -3,6 +3,7 @@
  * SQLite (argv[1]). On SQLite each worker has a journal handle of its own, as a process has.
  */
 #include "../../src/engine/engine_priv.h"
+#include "../../src/journal/journal.h"
 
 #include "stores.h"
 #include "test.h"
@@ -398,14 +399,40 @@ TEST(what_changes_hands_is_with_nobody_for_half_a_second_at_most)
     hire(&t, 1);
     for (int i = 0; i < 200; i++) {
         pass_time(&t, SECOND / 20);
+        (void)tick(&t, 1); /* not behind the other: it would have at once what that gives back */
         (void)tick(&t, 0);
-        (void)tick(&t, 1);
         free_for =
             held_by(&t, "w0", NULL) + held_by(&t, "w1", NULL) < PARTITIONS ? free_for + 1 : 0;
         longest = free_for > longest ? free_for : longest;
     }
     CHECK_INT(2, held_by(&t, "w1", NULL));
     CHECK(longest > 0 && longest <= 10);
+    close_team(&t);
+}
+
+TEST(who_gives_back_says_so_and_who_has_nothing_asks_then)
+{
+    team t;
+    int64_t nudge = 0;
+    ef_tick found;
+
+    open_team(&t);
+    hire(&t, 0);
+    (void)tick(&t, 0);
+    hire(&t, 1);
+    CHECK_INT(0, tick(&t, 1).owned_count);
+    pass_time(&t, SECOND / 10);
+    CHECK_INT(0, tick(&t, 1).owned_count); /* its next beat is in two tenths of a second */
+    pass_time(&t, SECOND / 100);
+    (void)ef__journal_wait(t.journal, EF__NO_APPENDS, &nudge, 1, NULL); /* listen from now on */
+    CHECK_INT(2, tick(&t, 0).released_count);
+    CHECK_STATUS(EF_OK, ef__journal_wait(t.journal, EF__NO_APPENDS, &nudge, 10000, &t.err), &t.err);
+    found = tick(&t, 1); /* too soon after its last beat, but it knows now when to ask */
+    CHECK_INT(0, found.owned_count);
+    pass_time(&t, SECOND / 20);
+    found = tick(&t, 1);
+    CHECK_INT(2, found.owned_count);
+    CHECK(!tick(&t, 1).renewed_heartbeat); /* one that has something waits for its beat */
     close_team(&t);
 }
 
@@ -1005,6 +1032,7 @@ int main(int argc, char **argv)
         TEST_CASE(workers_that_start_at_once_share_within_a_second),
         TEST_CASE(what_is_no_longer_a_target_is_given_back),
         TEST_CASE(what_changes_hands_is_with_nobody_for_half_a_second_at_most),
+        TEST_CASE(who_gives_back_says_so_and_who_has_nothing_asks_then),
         TEST_CASE(what_is_never_given_back_is_asked_for_at_the_usual_pace),
         TEST_CASE(a_worker_that_leaves_is_replaced_within_two_beats),
         TEST_CASE(a_worker_that_died_is_replaced_when_its_leases_run_out),

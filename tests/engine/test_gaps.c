@@ -165,6 +165,60 @@ static void a_worker_closes_gaps_when_it_starts(void **state)
     fixture_close(f);
 }
 
+/* Two of a crew: who came later leaves the look to who holds the first partition; and looks when it
+ * has that. */
+static void one_of_the_workers_looks_for_gaps(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_engine *first;
+
+    (void)state;
+    if (strcmp(fixture_backend, "memory") == 0)
+        return; /* views in memory are one engine's */
+    start(f);
+    append(f, "s", "added", GOOD);
+    drain(f);
+    first = f->engine;
+    f->engine = fixture_engine(f, "w2");
+    append_past(f, "s", GOOD);
+    drain(f);
+    CHECK(!f->engine->gaps_looked);
+    CHECK_INT(1, gap_count(f));
+    ef_engine_close(first);
+    atomic_fetch_add(&f->now_us, INT64_C(60000000));
+    drain(f);
+    CHECK(f->engine->gaps_looked);
+    CHECK_INT(0, gap_count(f));
+    CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
+    fixture_close(f);
+}
+
+static void a_long_queue_is_taken_before_gaps_are_looked_for(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_tick t = {.more = true};
+    int before = 0;
+
+    (void)state;
+    if (strcmp(fixture_backend, "memory") == 0)
+        return; /* views in memory end with their engine */
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, SUMS);
+    drain(f);
+    ef_engine_close(f->engine);
+    f->engine = fixture_engine(f, "w1");
+    for (int i = 0; i < 5; i++)
+        append(f, "s", "added", GOOD);
+    for (int i = 0; i < 20 && t.more; i++) {
+        OK(ef_engine_work(f->engine, &(ef_work_options){.batch = 2}, &t, &f->err));
+        before += t.claimed > 0 && !f->engine->gaps_looked;
+    }
+    CHECK(!t.more);
+    CHECK_INT(1, before); /* of 2 and the other 3: the queue was longer than a batch once */
+    CHECK(f->engine->gaps_looked);
+    fixture_close(f);
+}
+
 static void an_exception_is_tried_again_at_once(void **state)
 {
     fixture fx, *f = &fx;
@@ -196,6 +250,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_only_late_is_no_gap),
         cmocka_unit_test(events_that_no_program_wants_are_no_gap),
         cmocka_unit_test(a_worker_closes_gaps_when_it_starts),
+        cmocka_unit_test(one_of_the_workers_looks_for_gaps),
+        cmocka_unit_test(a_long_queue_is_taken_before_gaps_are_looked_for),
         cmocka_unit_test(an_exception_is_tried_again_at_once),
     };
 
