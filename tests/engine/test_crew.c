@@ -424,7 +424,7 @@ TEST(who_gives_back_says_so_and_who_has_nothing_asks_then)
     pass_time(&t, SECOND / 10);
     CHECK_INT(0, tick(&t, 1).owned_count); /* its next beat is in two tenths of a second */
     pass_time(&t, SECOND / 100);
-    (void)ef__journal_wait(t.journal, EF__NO_APPENDS, &nudge, 1, NULL); /* listen from now on */
+    (void)ef__journal_wait(t.journal, EF__NO_APPENDS, &nudge, 200, NULL); /* listen from now on */
     CHECK_INT(2, tick(&t, 0).released_count);
     CHECK_STATUS(EF_OK, ef__journal_wait(t.journal, EF__NO_APPENDS, &nudge, 10000, &t.err), &t.err);
     found = tick(&t, 1); /* too soon after its last beat, but it knows now when to ask */
