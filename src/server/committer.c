@@ -6,6 +6,11 @@
  * While one lot is on its way to the disk the next gathers. What is large goes to the pool instead:
  * it would keep the small ones waiting.
  *
+ * Who has been answered asks again, so a lot comes back as one: the network and this thread would
+ * take turns, and each wait for the other. Where the disk is quick a lot is begun as soon as it has
+ * some requests, and becomes two that are under way at once. Where it is slow a commit costs more
+ * than such a wait, and all that came in a round of the network share one.
+ *
  * An append that somebody's open transaction holds up, on PostgreSQL, stays in the thread's hands
  * and is tried again with the lots that follow, for a while, so that nobody else waits for it.
  */
@@ -15,6 +20,8 @@
 
 #define QUEUE_MAX 4096 /* requests that wait; more are told to come again */
 #define LOT_MAX 256    /* requests of one call to the journal */
+#define EARLY_COUNT 16 /* that are begun with before the round is over … */
+#define EARLY_US 1000  /* … if the last lot took at most so long: it took the network as long */
 #define HELD_MAX 16    /* of them held up: each try of one takes a moment from all others */
 #define HELD_FOR_US 5000000
 #define HELD_PAUSE_US 20000
@@ -45,33 +52,44 @@ struct ef__committer {
     pthread_cond_t work;
     ef__request *queue[QUEUE_MAX];
     size_t first, count;
-    bool waiting, ending;
+    bool waiting; /* for somebody to signal `work` */
+    bool quick;   /* the last lot was */
+    bool ending;
     lot lot; /* the thread's own */
 };
 
-/* Wait for requests, or until those that were held up may be tried again. The lock is ours. */
-static void wait_for_work(ef__committer *c)
+/* Those that were held up may be tried again then. */
+static struct timespec next_try(void)
 {
     struct timespec until;
 
-    c->waiting = true;
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += HELD_PAUSE_US * 1000;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    if (c->lot.held_count && c->count == 0)
+    return until;
+}
+
+/* Wait for requests. The lock is ours. */
+static void wait_for_work(ef__committer *c)
+{
+    c->waiting = true;
+    if (c->lot.held_count && c->count == 0) {
+        struct timespec until = next_try();
         (void)pthread_cond_timedwait(&c->work, &c->lock, &until);
+    }
     while (!c->lot.held_count && c->count == 0 && !c->ending)
         pthread_cond_wait(&c->work, &c->lock);
     c->waiting = false;
 }
 
 /* Take what is there, behind what was held up; false: it is over. */
-static bool take_lot(ef__committer *c)
+static bool take_lot(ef__committer *c, bool quick)
 {
     lot *l = &c->lot;
 
     pthread_mutex_lock(&c->lock);
+    c->quick = quick;
     wait_for_work(c);
     for (l->count = l->held_count; l->count < LOT_MAX && c->count > 0; c->count--) {
         l->all[l->count++] = (on_way){.request = c->queue[c->first]};
@@ -144,37 +162,49 @@ static void answer_lot(lot *l, int64_t now_us)
 static void *commit(void *context)
 {
     ef__committer *c = context;
+    int64_t took_us = 0;
 
-    while (take_lot(c)) {
-        read_lot(&c->lot, ef__server_mono(c->server));
+    while (take_lot(c, took_us <= EARLY_US)) {
+        int64_t began_us = ef__server_mono(c->server), ended_us;
+        read_lot(&c->lot, began_us);
         ef_engine_append_each(c->server->options.engine, c->lot.appends, c->lot.append_count);
+        ended_us = ef__server_mono(c->server);
+        took_us = ended_us - began_us;
         note_lot(&c->lot);
-        answer_lot(&c->lot, ef__server_mono(c->server));
+        answer_lot(&c->lot, ended_us);
     }
     return NULL;
 }
 
+/* Under the lock, which it gives back: whoever is woken needs it. */
+static void wake(ef__committer *c, bool wanted)
+{
+    bool waits = wanted && c->waiting;
+
+    if (waits)
+        c->waiting = false; /* once is enough */
+    pthread_mutex_unlock(&c->lock);
+    if (waits)
+        pthread_cond_signal(&c->work);
+}
+
 bool ef__committer_put(ef__committer *c, ef__request *r)
 {
-    bool taken;
+    bool taken, early;
 
     pthread_mutex_lock(&c->lock);
     taken = c->count < QUEUE_MAX && !c->ending;
     if (taken)
         c->queue[(c->first + c->count++) % QUEUE_MAX] = r;
-    pthread_mutex_unlock(&c->lock);
+    early = c->quick && c->count >= EARLY_COUNT;
+    wake(c, early);
     return taken;
 }
 
 void ef__committer_go(ef__committer *c)
 {
-    bool wanted;
-
     pthread_mutex_lock(&c->lock);
-    wanted = c->waiting && c->count > 0;
-    pthread_mutex_unlock(&c->lock);
-    if (wanted)
-        pthread_cond_signal(&c->work);
+    wake(c, c->count > 0);
 }
 
 ef_status ef__committer_start(ef__server *server, ef_error *err)

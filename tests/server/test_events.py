@@ -59,6 +59,26 @@ class Append(Case):
         body = self.get("/v1/streams/raw/events").body.decode()
         self.assertIn('"data":{ "n" : 1.50, "big":9007199254740993 },"meta":{"who": "é"}', body)
 
+    def test_whoever_posts_at_the_same_time_gets_an_answer_of_their_own(self):
+        """More than are begun with early (EARLY_COUNT); each connection asks again."""
+        clients = [self.server.connect() for _ in range(48)]
+        for turn in range(4):
+            for i, c in enumerate(clients):
+                data = {"type": "t", "data": {}, "id": f"at-once-{turn}-{i}"}
+                c.request("POST", f"/v1/streams/at-once-{i}/events",
+                          "{" if i == 7 else json.dumps(data),
+                          {"Content-Type": "application/json"})
+            for i, c in enumerate(clients):
+                answer = c.getresponse()
+                body = json.loads(answer.read())
+                if i == 7:
+                    self.assertEqual((400, "bad_json"), (answer.status, body["code"]))
+                else:
+                    self.assertEqual((201, turn + 1, f"at-once-{turn}-{i}"),
+                                     (answer.status, body["seq"], body["id"]))
+        for c in clients:
+            c.close()
+
     def test_bad_input_is_named_and_changes_nothing(self):
         for body, code, words in [
                 ('{"type":"t"}', "bad_input", "data is missing"),
