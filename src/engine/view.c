@@ -64,11 +64,12 @@ static ef_status fresh_generation(ef_engine *e, ef_str name, const ef_str *tenan
 {
     static const ef_freshness any = {0};
     const ef_clock *clock = ef_clock_system();
-    int64_t wanted, end_us;
+    int64_t wanted, end_us = 0;
     ef_status st;
 
     f = f ? f : &any;
-    end_us = clock->mono_us(clock->context) + f->timeout_ms * 1000;
+    if (f->timeout_ms > 0) /* most ask for nothing, and are not worth a look at the clock */
+        end_us = clock->mono_us(clock->context) + f->timeout_ms * 1000;
     st = wanted_position(e, f, &wanted, err);
     while (st == EF_OK) {
         st = ef__route_take(e, name, tenant, wanted > 0, out, err);

@@ -354,8 +354,9 @@ struct ef__views_ops {
     ef_status (*snapshot_open)(ef_views *views, ef_views **out, ef_error *err);
 
     /*
-     * To read single views by, for one thread: it does view_get, answers as this store does and
-     * just as new, and is ended by ef__views_close. Reads in a row cost less than each by itself,
+     * To show single views by, for one thread: it does view_get, answers as this store does and
+     * just as new, but for last_seq and digest, which may be left out; it is ended by
+     * ef__views_close. Reads in a row cost less than each by itself,
      * for what the first of them began is kept for the next, until `rest`. NULL: each by itself
      * costs no more.
      */

@@ -398,6 +398,68 @@ CONTRACT(a_reader_shows_what_was_committed_last_by_whomever)
     ef__views_close(other);
 }
 
+static void check_shown(fixture *t, ef_views *reader, int64_t g, const char *tenant, int number)
+{
+    char id[32], wanted[32];
+    ef__view view;
+    bool found = false;
+
+    (void)snprintf(id, sizeof id, "v-%d", number);
+    (void)snprintf(wanted, sizeof wanted, "%d", (int)g * 1000 + number + (tenant[0] ? 500 : 0));
+    OK(reader->ops->view_get(reader, g, str(tenant), str(id), &t->arena, &view, &found, &t->err));
+    CHECK_INT(1, found);
+    CHECK_TEXT(wanted, view.data.ptr);
+    CHECK_TEXT(id, view.id.ptr);
+    CHECK_TEXT(tenant, view.tenant.ptr);
+}
+
+/* More than a reader has at hand, of names that differ in one part of the key only. */
+CONTRACT(a_reader_takes_no_view_for_another)
+{
+    enum { VIEWS = 40 };
+    fixture *t = *state;
+    int64_t both[] = {add_generation(t, "a", ""), add_generation(t, "b", "")};
+    ef_views *reader;
+
+    if (!t->views->ops->reader_open)
+        return; /* each by itself costs no more there */
+    for (int i = 0; i < 4 * VIEWS; i++) {
+        char id[32], data[32];
+        (void)snprintf(id, sizeof id, "v-%d", i / 4);
+        (void)snprintf(data, sizeof data, "%d",
+                       (int)both[i % 2] * 1000 + i / 4 + (i % 4 / 2 ? 500 : 0));
+        put_view(t, both[i % 2], i % 4 / 2 ? "t" : "", id, data);
+    }
+    OK(t->views->ops->reader_open(t->views, &reader, &t->err));
+    for (int i = 0; i < 16 * VIEWS; i++) /* each four times in a row, then all of them again */
+        for (int k = 0; k < 2; k++)
+            check_shown(t, reader, both[i % 2], i % 4 / 2 ? "t" : "", i / (k ? 4 : 8) % VIEWS);
+    CHECK_TEXT("", read_by(t, reader, both[0], "v-40"));
+    CHECK_TEXT("", read_by(t, reader, both[0], "v-40"));
+    ef__views_close(reader);
+}
+
+CONTRACT(a_reader_shows_a_view_of_any_size)
+{
+    fixture *t = *state;
+    int64_t g = add_generation(t, "a", "");
+    ef_views *reader;
+
+    if (!t->views->ops->reader_open)
+        return; /* each by itself costs no more there */
+    OK(t->views->ops->reader_open(t->views, &reader, &t->err));
+    for (int bytes = 1; bytes < 70000; bytes = bytes * 3 + 1) {
+        char *data = calloc(1, (size_t)bytes + 3);
+        assert_non_null(data);
+        memset(data, 'x', (size_t)bytes + 2);
+        data[0] = data[bytes + 1] = '"';
+        put_view(t, g, "", "v", data);
+        read_often(t, reader, g, data);
+        free(data);
+    }
+    ef__views_close(reader);
+}
+
 /* 1: somebody who reads keeps the log from being emptied. */
 static int64_t log_is_held(fixture *t, ef__sq_conn *conn)
 {
@@ -436,4 +498,5 @@ CONTRACT_MAIN(CASE(ids_are_scanned_in_both_directions), CASE(ids_are_scanned_bet
               CASE(views_can_be_read_during_a_scan), CASE(odd_names_never_meet_in_any_pair),
               CASE(a_scan_sees_one_tenant_whatever_its_name), CASE(many_are_read_as_each_by_itself),
               CASE(a_reader_shows_what_was_committed_last_by_whomever),
+              CASE(a_reader_takes_no_view_for_another), CASE(a_reader_shows_a_view_of_any_size),
               CASE(a_reader_that_rests_holds_nobody_up))

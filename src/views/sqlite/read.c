@@ -347,12 +347,64 @@ ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err)
  *
  * It has a connection of its own, not the writing one: nobody who writes waits for it. The first
  * read is one by itself: a lone one is best off so.
+ *
+ * What many ask for at once is read once: as long as the transaction stands it would read the same.
  */
+
+/* Where a view is kept: ids that are asked for together mostly differ in their last letters. */
+static vq_kept *kept_place(vq_series *series, int64_t generation, ef_str id)
+{
+    size_t number = (size_t)generation + id.len;
+
+    for (size_t i = id.len > 4 ? id.len - 4 : 0; i < id.len; i++)
+        number = number * 31 + (unsigned char)id.ptr[i];
+    return &series->kept[number % VQ_KEPT];
+}
+
+static void forget(vq_series *series)
+{
+    for (size_t i = 0; i < VQ_KEPT; i++)
+        series->kept[i].generation = 0;
+    ef__arena_reset(&series->arena);
+}
+
+static bool copy_shown(const ef__view *from, ef__arena *arena, ef__view *out)
+{
+    *out = *from;
+    out->tenant = ef__arena_copy(arena, from->tenant);
+    out->id = ef__arena_copy(arena, from->id);
+    out->data = ef__arena_copy(arena, from->data);
+    return out->tenant.ptr && out->id.ptr && out->data.ptr;
+}
+
+static void keep(vq_series *series, int64_t generation, const ef__view *view)
+{
+    vq_kept *kept = kept_place(series, generation, view->id);
+
+    if (view->data.len > VQ_KEPT_VIEW_BYTES)
+        return;
+    kept->generation = 0;
+    if (copy_shown(view, &series->arena, &kept->view))
+        kept->generation = generation;
+    else
+        forget(series);
+}
+
+static const ef__view *find_kept(vq_series *series, int64_t generation, ef_str tenant, ef_str id)
+{
+    const vq_kept *kept = kept_place(series, generation, id);
+
+    return generation && kept->generation == generation && ef_str_equal(kept->view.id, id) &&
+                   ef_str_equal(kept->view.tenant, tenant)
+               ? &kept->view
+               : NULL;
+}
 
 static void end_series(vq_series *series)
 {
     if (!series->reader)
         return;
+    forget(series);
     if (!sqlite3_get_autocommit(series->reader->conn.db))
         (void)ef__sq_run(&series->reader->conn, VQ_ROLLBACK, NULL); /* it has only read */
     vq_read_end(series->store, series->reader);
@@ -372,10 +424,35 @@ static ef_status begin_series(vq_series *series, ef_error *err)
     return st;
 }
 
+/* What is shown of a view: its digest and seq are for those who write it. */
+static ef_status show_view(ef__sq_conn *conn, int64_t generation, ef_str tenant, ef_str id,
+                           ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, VQ_VIEW_SHOW, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    bind_key(stmt, generation, tenant, id);
+    st = ef__sq_row(conn, stmt, out_found, err);
+    if (st != EF_OK || !*out_found)
+        return st;
+    if (!copy_shown(&(ef__view){.tenant = tenant,
+                                .id = id,
+                                .data = ef__sq_column_blob(stmt, 0),
+                                .last_position = sqlite3_column_int64(stmt, 1),
+                                .schema = sqlite3_column_int(stmt, 2)},
+                    arena, out))
+        st = ef__room_full(err);
+    sqlite3_reset(stmt);
+    return st;
+}
+
 static ef_status series_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
                                  ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
 {
     vq_series *series = (vq_series *)views;
+    const ef__view *kept = NULL;
     ef_status st = EF_OK;
 
     *out_found = false;
@@ -386,10 +463,16 @@ static ef_status series_view_get(ef_views *views, int64_t generation, ef_str ten
     }
     if (series->reader && !ef__sq_log_stands(&series->reader->conn, &series->began))
         end_series(series);
+    if (series->reader && (kept = find_kept(series, generation, tenant, id)) != NULL) {
+        *out_found = true;
+        return copy_shown(kept, arena, out) ? EF_OK : ef__room_full(err);
+    }
     if (!series->reader)
         st = begin_series(series, err);
     if (st == EF_OK)
-        st = get_view(&series->reader->conn, generation, tenant, id, arena, out, out_found, err);
+        st = show_view(&series->reader->conn, generation, tenant, id, arena, out, out_found, err);
+    if (st == EF_OK && *out_found)
+        keep(series, generation, out);
     if (st == EF_OK)
         ef__sq_log_find(&series->reader->conn);
     if (st != EF_OK || sqlite3_get_autocommit(series->reader->conn.db))
@@ -407,8 +490,11 @@ static void series_rest(ef_views *views)
 
 static void series_close(ef_views *views)
 {
-    end_series((vq_series *)views);
-    free(views);
+    vq_series *series = (vq_series *)views;
+
+    end_series(series);
+    ef__arena_release(&series->arena);
+    free(series);
 }
 
 static const ef__views_ops SERIES_OPS = {
@@ -425,7 +511,8 @@ ef_status vq_reader_open(ef_views *views, ef_views **out, ef_error *err)
     *out = NULL;
     if (!series)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a reader");
-    *series = (vq_series){.base = *views, .store = vq_store_of(views)};
+    *series = (vq_series){
+        .base = *views, .store = vq_store_of(views), .arena = EF__ARENA_INIT(VQ_KEPT_BYTES)};
     series->base.ops = &SERIES_OPS;
     *out = &series->base;
     return EF_OK;

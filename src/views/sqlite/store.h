@@ -71,6 +71,17 @@ typedef struct vq_snapshot {
     ef__sq_conn *conn;
 } vq_snapshot;
 
+enum {
+    VQ_KEPT = 16,              /* views that a series has at hand … */
+    VQ_KEPT_VIEW_BYTES = 2048, /* … each of at most so much data … */
+    VQ_KEPT_BYTES = 65536      /* … and so much in all; then it begins anew */
+};
+
+typedef struct vq_kept {
+    int64_t generation; /* 0: none is kept here */
+    ef__view view;
+} vq_kept;
+
 /* Reads in a row: from the second on in a transaction, until somebody has committed, or rest. */
 typedef struct vq_series {
     ef_views base; /* first, so that an ef_views * is this */
@@ -78,6 +89,8 @@ typedef struct vq_series {
     bool begun;            /* there was a read since the last rest */
     vq_reader *reader;     /* with the transaction; NULL: there is none */
     ef__sq_log_mark began; /* the log, before it */
+    vq_kept kept[VQ_KEPT]; /* what the transaction has read, in … */
+    ef__arena arena;       /* … this memory */
 } vq_series;
 
 /* generation.c */

@@ -34,6 +34,11 @@ SELECT keys FROM view WHERE generation = ?1 AND tenant = ?2 AND id = ?3;
 SELECT data, last_position, last_seq, schema, digest_a, digest_b
   FROM view WHERE generation = ?1 AND tenant = ?2 AND id = ?3;
 
+-- name: view_show
+-- only: sqlite a reader's, whose views are shown and never written
+-- binds: 1 generation, 2 tenant, 3 id
+SELECT data, last_position, schema FROM view WHERE generation = ?1 AND tenant = ?2 AND id = ?3;
+
 -- name: view_cut
 -- binds: 1 generation, 2 limit
 DELETE FROM view WHERE rowid IN (SELECT rowid FROM view WHERE generation = ?1 LIMIT ?2);
