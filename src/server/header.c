@@ -8,9 +8,10 @@
 ef_str ef__request_header(const ef__request *r, const char *name)
 {
     const char *value = NULL;
-    size_t length = 0;
+    size_t name_length = strlen(name), length = 0;
 
-    if (MHD_lookup_connection_value_n(r->connection, MHD_HEADER_KIND, name, strlen(name), &value,
+    if (!(r->header_bits & ef__header_bit(name, name_length)) ||
+        MHD_lookup_connection_value_n(r->connection, MHD_HEADER_KIND, name, name_length, &value,
                                       &length) != MHD_YES)
         return EF_STR("");
     return (ef_str){value, length};

@@ -33,17 +33,19 @@ typedef struct peer {
 } peer;
 
 typedef struct exchange {
-    ef__request request; /* first, so that a request is this */
     phase phase;
     bool refused;   /* the answer is ready although the body was not read */
     bool too_large; /* the body; what comes of it is dropped */
     bool counted;   /* in flight */
     peer *peer;
     struct exchange *next; /* of those that are kept for the next request */
+    ef__request request;   /* last, for its own last things are left as they are (exchange_take) */
 } exchange;
 
 #define SPARE_MAX 64         /* exchanges that are kept; as many as a busy round has */
-#define SPARE_ARENA_MAX 2048 /* one that had more in hand gives its memory back */
+#define SPARE_ARENA_MAX 2048 /* one that had more in hand gives its memory back … */
+#define SPARE_BODY_MAX 4096  /* … and so does one whose body was larger */
+#define PLACE_BYTES 512      /* the answer to a small append: memory of the thread that frees it */
 
 struct ef__http {
     struct MHD_Daemon *daemon;
@@ -153,32 +155,48 @@ static void *reaper(void *cls)
 
 typedef struct framing {
     int lengths, chunks, hosts;
+    uint64_t header_bits;
     bool other_coding; /* than chunked: what the library makes of it is not what a proxy would */
 } framing;
 
-static enum MHD_Result count_framing(void *cls, enum MHD_ValueKind kind, const char *key,
-                                     const char *value)
+static bool is_header(const char *key, size_t length, ef_str name)
+{
+    return length == name.len && strncasecmp(key, name.ptr, length) == 0;
+}
+
+static enum MHD_Result look_at_header(void *cls, enum MHD_ValueKind kind, const char *key,
+                                      size_t length, const char *value, size_t value_length)
 {
     framing *f = cls;
 
     (void)kind;
-    f->lengths += strcasecmp(key, "Content-Length") == 0;
-    if (strcasecmp(key, "Transfer-Encoding") == 0) {
+    (void)value_length;
+    f->header_bits |= ef__header_bit(key, length);
+    f->lengths += is_header(key, length, EF_STR("Content-Length"));
+    if (is_header(key, length, EF_STR("Transfer-Encoding"))) {
         f->chunks++;
         f->other_coding = f->other_coding || !value || strcasecmp(value, "chunked") != 0;
     }
-    f->hosts += strcasecmp(key, "Host") == 0;
+    f->hosts += is_header(key, length, EF_STR("Host"));
     return MHD_YES;
 }
 
-static ef_status check_framing(ef__request *r, ef_error *err)
+/* The one walk over the headers; ef__request_header is of use from here on. */
+static framing walk_headers(ef__request *r)
 {
     framing f = {0};
+
+    (void)MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, look_at_header, &f);
+    r->header_bits = f.header_bits;
+    return f;
+}
+
+static ef_status check_framing(ef__request *r, const framing *f, ef_error *err)
+{
     int64_t length = 0;
     ef_str text = ef__request_header(r, "Content-Length");
 
-    (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, count_framing, &f);
-    if (f.lengths + f.chunks > 1 || f.other_coding || f.hosts > 1)
+    if (f->lengths + f->chunks > 1 || f->other_coding || f->hosts > 1)
         return ef_fail(err, EF_BAD_INPUT,
                        "the length of the request is told twice: one Content-Length, or chunks");
     for (size_t i = 0; i < text.len; i++) {
@@ -285,22 +303,30 @@ static enum MHD_Result send_answer(exchange *x)
 /* --- the course of a request --------------------------------------------------------------------
  */
 
-/* One that is zeroed but for an arena that is empty. */
-static exchange *exchange_take(struct ef__http *http)
+/* One that is zeroed but for an arena and a body that are empty. Of one that is used again, what is
+ * only looked at as far as it was filled stays as it is: it is most of it. */
+static exchange *exchange_take(struct ef__http *http, int64_t body_bytes_max)
 {
     exchange *x = http->spare;
     ef__arena arena = EF__ARENA_INIT(EF__REQUEST_ARENA);
+    ef__buf body = EF__BUF_INIT((size_t)body_bytes_max);
 
-    if (x) {
+    if (!x) {
+        x = calloc(1, sizeof *x);
+    } else {
         http->spare = x->next;
         http->spare_count--;
         arena = x->request.arena;
-        memset(x, 0, sizeof *x);
-    } else {
-        x = calloc(1, sizeof *x);
+        body = x->request.body;
+        memset(x, 0, offsetof(exchange, request.parameters));
+        x->request.error.status = EF_OK;
+        x->request.error.has_numbers = false;
+        x->request.error.text[0] = '\0';
     }
-    if (x)
+    if (x) {
         x->request.arena = arena;
+        x->request.body = body;
+    }
     return x;
 }
 
@@ -313,7 +339,9 @@ static void exchange_give(struct ef__http *http, exchange *x)
         free(x);
         return;
     }
-    ef__buf_release(&r->body);
+    if (r->body.cap > SPARE_BODY_MAX)
+        ef__buf_release(&r->body);
+    ef__buf_reset(&r->body);
     ef__buf_release(&r->out);
     ef__arena_reset(&r->arena);
     x->next = http->spare;
@@ -326,14 +354,13 @@ static void *on_target(void *cls, const char *uri, struct MHD_Connection *connec
     ef__server *server = cls;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    exchange *x = exchange_take(server->http);
+    exchange *x = exchange_take(server->http, server->options.body_bytes_max);
 
     if (!x)
         return NULL;
     x->peer = info ? info->socket_context : NULL;
     x->request.server = server;
     x->request.connection = connection;
-    x->request.body = (ef__buf)EF__BUF_INIT((size_t)server->options.body_bytes_max);
     x->request.out = (ef__buf)EF__BUF_INIT(EF__ANSWER_BYTES_MAX);
     x->request.began_us = ef__server_mono(server);
     (void)ef__request_target(&x->request, ef_str_from(uri), &x->request.error);
@@ -343,11 +370,12 @@ static void *on_target(void *cls, const char *uri, struct MHD_Connection *connec
 static enum MHD_Result begin(exchange *x, const char *method)
 {
     ef__request *r = &x->request;
+    framing f = walk_headers(r);
 
     r->method = ef_str_from(method);
     r->from_loopback = is_loopback(r) && !is_forwarded(r);
     if (r->error.status == EF_OK)
-        (void)check_framing(r, &r->error);
+        (void)check_framing(r, &f, &r->error);
     if (r->error.status == EF_OK)
         (void)ef__dispatch_begin(r);
     if (r->error.status == EF_OK) {
@@ -383,8 +411,10 @@ static bool is_quick(const ef__request *r)
 /* To whoever may wait; false: too many do already. */
 static bool hand_on(ef__request *r)
 {
-    if ((r->route->flags & EF__ROUTE_APPEND) && r->body.len <= EF__COMMITTED_BYTES_MAX)
+    if ((r->route->flags & EF__ROUTE_APPEND) && r->body.len <= EF__COMMITTED_BYTES_MAX) {
+        (void)ef__buf_reserve(&r->out, PLACE_BYTES - 1);
         return ef__committer_put(r->server->committer, r);
+    }
     return ef__pool_put(r->server->pool, r);
 }
 

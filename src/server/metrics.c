@@ -77,24 +77,13 @@ void ef__meter_wait(ef__server *server, ef_status status, int64_t us)
         observe(&server->meter.waits[status == EF_TIMEOUT], us);
 }
 
-static size_t route_number(const ef__route *wanted)
-{
-    size_t number = 0;
-
-    for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__route *route = ef__route_tables[t]; route->method; route++, number++)
-            if (route == wanted)
-                return number < EF__ROUTES_MAX ? number : EF__ROUTES_MAX;
-    return EF__ROUTES_MAX;
-}
-
 void ef__meter_request(const ef__request *r)
 {
     ef__meter *m = &r->server->meter;
     int status = r->status ? r->status : 200;
 
     if (status >= 100 && status < 600)
-        add(&m->requests[route_number(r->route)][status / 100 - 1], 1);
+        add(&m->requests[ef__route_number(r->route)][status / 100 - 1], 1);
     if (!r->route || !(r->route->flags & EF__ROUTE_STREAM))
         observe(&m->request, ef__server_mono(r->server) - r->began_us);
 }

@@ -8,6 +8,8 @@
 #ifndef EF_SERVER_METRICS_H
 #define EF_SERVER_METRICS_H
 
+#include "route.h"
+
 #include <everfold/event.h>
 
 #include <stdint.h>
@@ -15,8 +17,6 @@
 struct ef__server;
 struct ef__request;
 
-/* Operations that are counted each by itself; a test counts the routes. */
-#define EF__ROUTES_MAX 128
 #define EF__BUCKETS 14
 
 /* Durations, in buckets that grow from 100 µs to 10 s. */

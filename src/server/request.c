@@ -49,7 +49,7 @@ static ef_status add_parameter(ef__request *r, ef_str pair, ef_error *err)
     const char *equals = memchr(pair.ptr, '=', pair.len);
     ef_str name = {pair.ptr, equals ? (size_t)(equals - pair.ptr) : pair.len};
     ef_str value = {equals ? equals + 1 : "", equals ? pair.len - name.len - 1 : 0};
-    ef__parameter *p = &r->parameters[r->parameter_count];
+    ef__parameter *p;
     ef_status st;
 
     if (pair.len == 0)
@@ -57,6 +57,8 @@ static ef_status add_parameter(ef__request *r, ef_str pair, ef_error *err)
     if (r->parameter_count == EF__REQUEST_PARAMETERS)
         return ef_fail(err, EF_TOO_LARGE, "the query has more than %d parameters",
                        EF__REQUEST_PARAMETERS);
+    p = &r->parameters[r->parameter_count];
+    *p = (ef__parameter){.asked = false};
     st = ef__request_decode(r, name, true, &p->name, err);
     if (st == EF_OK)
         st = ef__request_decode(r, value, true, &p->value, err);

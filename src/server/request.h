@@ -36,7 +36,6 @@ typedef struct ef__request {
     ef_str method;
     ef_str path;                     /* as it came, without the query */
     ef_str parts[EF__REQUEST_PARTS]; /* what stands for the names of the route, decoded */
-    ef__parameter parameters[EF__REQUEST_PARAMETERS];
     size_t parameter_count;
     ef__principal who;
     ef_str tenant;
@@ -45,7 +44,6 @@ typedef struct ef__request {
     ef__arena arena; /* for the request's own memory */
     int64_t began_us;
 
-    ef_error error;   /* of the way to the handler, or of the handler */
     int status;       /* of the answer; 0: 200, or what the error says */
     const char *type; /* of the answer; NULL: application/json */
     ef__buf out;
@@ -56,7 +54,21 @@ typedef struct ef__request {
     bool at_once;                   /* its handler runs in the thread of the network */
     struct ef__request *next_ready; /* loop.c's */
     struct ef__follower *follower;  /* a subscription: the answer never ends by itself */
+    uint64_t header_bits;           /* http.c's: ef__header_bit of all that it has */
+
+    ef__parameter parameters[EF__REQUEST_PARAMETERS]; /* as far as parameter_count */
+    ef_error error; /* of the way to the handler, or of the handler */
 } ef__request;
+
+/* A bit for a name, in any case of letters: most names that are asked for are not there, and this
+ * says so at once. With these factors no name that we ask for has the bit of another that requests
+ * usually have. */
+static inline uint64_t ef__header_bit(const char *name, size_t length)
+{
+    unsigned first = length ? name[0] | 0x20u : 0, last = length ? name[length - 1] | 0x20u : 0;
+
+    return UINT64_C(1) << ((6 * length + first + 3 * last) & 63);
+}
 
 /* A header of the request; "" when it is not there. */
 ef_str ef__request_header(const ef__request *r, const char *name);

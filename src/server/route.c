@@ -7,6 +7,8 @@
  */
 #include "route.h"
 
+#include <assert.h>
+#include <pthread.h>
 #include <stdio.h>
 
 const ef__route *const ef__route_tables[] = {
@@ -43,6 +45,42 @@ static bool segment_fits(ef_str pattern, ef_str text, ef_str *out_name)
         return false;
     *out_name = (ef_str){text.ptr, text.len - verb.len};
     return true;
+}
+
+/* All routes in the order of their tables, each with the letter that its paths have behind "/v1/",
+ * or 0: it tells nearly all of them from a path without a look at the tables, which are large. */
+typedef struct lead {
+    const ef__route *route;
+    char letter;
+} lead;
+
+static lead leads[EF__ROUTES_MAX + 1]; /* ends in a NULL route */
+static pthread_once_t leads_made = PTHREAD_ONCE_INIT;
+
+static char letter_of(ef_str path)
+{
+    return path.len > 4 && memcmp(path.ptr, "/v1/", 4) == 0 ? path.ptr[4] : '\0';
+}
+
+static void make_leads(void)
+{
+    size_t count = 0;
+
+    for (size_t t = 0; ef__route_tables[t]; t++)
+        for (const ef__route *route = ef__route_tables[t]; route->method; route++) {
+            assert(count < EF__ROUTES_MAX && letter_of(ef_str_from(route->pattern)) != '{');
+            leads[count++] = (lead){route, letter_of(ef_str_from(route->pattern))};
+        }
+}
+
+size_t ef__route_number(const ef__route *route)
+{
+    size_t number = 0;
+
+    (void)pthread_once(&leads_made, make_leads);
+    while (leads[number].route && leads[number].route != route)
+        number++;
+    return route && leads[number].route ? number : EF__ROUTES_MAX;
 }
 
 /* The same up to the pattern's first name, or to the end of both: most patterns end here. */
@@ -87,17 +125,19 @@ ef_status ef__route_find(ef_str method, ef_str path, const ef__route **out, ef_s
                          size_t part_max, char allowed[EF__ROUTE_METHODS_MAX], ef_error *err)
 {
     const ef__route *found = NULL;
+    char letter = letter_of(path);
 
+    (void)pthread_once(&leads_made, make_leads);
     allowed[0] = '\0';
-    for (size_t t = 0; ef__route_tables[t] && !found; t++)
-        for (const ef__route *route = ef__route_tables[t]; route->method && !found; route++) {
-            if (path.len == 0 || path.ptr[0] != '/' || !fits(route->pattern, path, parts, part_max))
-                continue;
-            if (ef_str_equal(method, ef_str_from(route->method)))
-                found = route;
-            else
-                allow(allowed, route->method);
-        }
+    for (const lead *l = leads; l->route && !found; l++) {
+        if (l->letter != letter || path.len == 0 || path.ptr[0] != '/' ||
+            !fits(l->route->pattern, path, parts, part_max))
+            continue;
+        if (ef_str_equal(method, ef_str_from(l->route->method)))
+            found = l->route;
+        else
+            allow(allowed, l->route->method);
+    }
     *out = found;
     if (found)
         return EF_OK;

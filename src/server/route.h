@@ -69,7 +69,11 @@ extern const ef__route ef__routes_tokens[];
 extern const ef__route ef__routes_streams[];
 extern const ef__route *const ef__route_tables[]; /* all of them; ends in NULL */
 
+#define EF__ROUTES_MAX 128 /* of all tables; a test counts them */
 #define EF__ROUTE_METHODS_MAX 64
+
+/* Its place among all routes; EF__ROUTES_MAX for NULL. */
+size_t ef__route_number(const ef__route *route);
 
 /*
  * The route of a method and a raw path; `parts` gets the raw segments of the names. EF_NOT_FOUND:

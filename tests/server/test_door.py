@@ -50,6 +50,31 @@ class Door(Case):
                      b"Content-Length: 1000000000\r\n\r\n")
         self.assertIn(b"413", answer.split(b"\r\n")[0])
 
+    def test_a_header_is_found_whatever_the_case_of_its_letters(self):
+        for name in ("Everfold-Actor", "everfold-actor", "EVERFOLD-ACTOR", "eVERFOLD-aCTOR"):
+            answer = self.ask("GET", "/v1/whoami", headers={name: "Ann", "X-Other": "1"})
+            self.assertEqual("Ann (loopback)", answer.json()["name"])
+        self.refused(403, "bad_input", self.ask("GET", "/v1/events",
+                                                headers={"ORIGIN": "http://attacker.example"}))
+        self.refused(401, "bad_input", self.ask("GET", "/v1/events",
+                                                headers={"AUTHORIZATION": "Bearer evf_no"}))
+
+    def test_what_came_before_on_a_connection_is_forgotten(self):
+        """Memory of a request serves the next one."""
+        c = self.server.connect()
+        for path, status in [("/v1/events?after=x", 400), ("/v1/events?after=1", 200),
+                             ("/v1/events", 200), ("/v1/events?wrong=1", 400), ("/v1/whoami", 200),
+                             ("/v1/views/none/none", 404), ("/v1/events?limit=1&after=0", 200)]:
+            answer = self.ask("GET", path, connection=c, headers={"Everfold-Actor": "Ann"})
+            self.assertEqual(status, answer.status, path)
+        self.assertEqual("loopback", self.ask("GET", "/v1/whoami", connection=c).json()["name"])
+        for body in ("x" * 9000, '{"type":"t","data":{"n":1}}', "", '{"type":"t","data":{}}'):
+            answer = self.ask("POST", "/v1/streams/forgotten/events", body, connection=c)
+            self.assertEqual(201 if "type" in body else 400, answer.status, body[:40])
+        events = self.ask("GET", "/v1/streams/forgotten/events", connection=c).json()
+        self.assertEqual([{"n": 1}, {}], [e["data"] for e in events])
+        c.close()
+
     def test_an_unknown_path_and_a_wrong_method(self):
         self.refused(404, "not_found", self.get("/v1/../etc/passwd"))
         answer = self.ask("DELETE", "/v1/outbox")
