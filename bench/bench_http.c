@@ -28,13 +28,15 @@
     "       bench_http get port=P path=/v1/views/… [clients=64] [secs=4] [awake=0]\n"            \
     "       bench_http fixed [bytes=400] [path=/] [clients=64] [secs=4] [awake=0]\n"               \
     "       bench_http follow port=P path=/v1/subscribe/… [followers=200] [rate=200] [secs=5]\n" \
-    "follow: with rate=0 the followers only wait. awake=1: the clients never sleep.\n"
+    "follow: with rate=0 the followers only wait. awake=1: the clients never sleep. views=N: "     \
+    "the\n"                                                                                        \
+    "path is a projection's, and each request is for one of its first N views, at random.\n"
 #define REQUEST_MAX (1 << 20)
 #define ANSWER_MAX (1 << 20)
 #define CONNECTION_BYTES 16384 /* EF__HTTP_HEAD_BYTES of the server */
 
 typedef struct load {
-    int64_t port, clients, batch, secs, streams, bytes, followers, rate, awake;
+    int64_t port, clients, batch, secs, streams, bytes, followers, rate, awake, views;
     const char *path;
 } load;
 
@@ -153,8 +155,12 @@ static size_t write_append(const load *l, bench_rng *rng, char *room)
 
 static size_t write_get(const load *l, bench_rng *rng, char *room)
 {
-    (void)rng;
-    return (size_t)snprintf(room, 4096, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", l->path);
+    char name[BENCH_STREAM_BYTES + 1] = "/";
+
+    if (l->views > 0)
+        (void)bench_stream_name(name + 1, bench_random_below(rng, (uint64_t)l->views));
+    return (size_t)snprintf(room, 4096, "GET %s%s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", l->path,
+                            l->views > 0 ? name : "");
 }
 
 static void call(const load *l, caller *c, write_request *write, char *room)
@@ -425,7 +431,7 @@ int main(int argc, char **argv)
         {"port", &l.port, NULL},           {"clients", &l.clients, NULL}, {"batch", &l.batch, NULL},
         {"secs", &l.secs, NULL},           {"streams", &l.streams, NULL}, {"bytes", &l.bytes, NULL},
         {"followers", &l.followers, NULL}, {"rate", &l.rate, NULL},       {"path", NULL, &l.path},
-        {"awake", &l.awake, NULL},
+        {"awake", &l.awake, NULL},         {"views", &l.views, NULL},
     };
 
     if (argc < 2)
