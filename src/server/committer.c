@@ -21,7 +21,7 @@
 #define QUEUE_MAX 4096 /* requests that wait; more are told to come again */
 #define LOT_MAX 256    /* requests of one call to the journal */
 #define EARLY_COUNT 16 /* that are begun with before the round is over … */
-#define EARLY_US 1000  /* … if the last lot took at most so long: it took the network as long */
+#define EARLY_US 1000  /* … if the last lot took no longer: so long a round of many may take */
 #define HELD_MAX 16    /* of them held up: each try of one takes a moment from all others */
 #define HELD_FOR_US 5000000
 #define HELD_PAUSE_US 20000
