@@ -352,9 +352,9 @@ ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err)
  */
 
 /* Where a view is kept: ids that are asked for together mostly differ in their last letters. */
-static vq_kept *kept_place(vq_series *series, int64_t generation, ef_str id)
+static vq_kept *kept_place(vq_series *series, ef_str id)
 {
-    size_t number = (size_t)generation + id.len;
+    size_t number = id.len;
 
     for (size_t i = id.len > 4 ? id.len - 4 : 0; i < id.len; i++)
         number = number * 31 + (unsigned char)id.ptr[i];
@@ -379,7 +379,7 @@ static bool copy_shown(const ef__view *from, ef__arena *arena, ef__view *out)
 
 static void keep(vq_series *series, int64_t generation, const ef__view *view)
 {
-    vq_kept *kept = kept_place(series, generation, view->id);
+    vq_kept *kept = kept_place(series, view->id);
 
     if (view->data.len > VQ_KEPT_VIEW_BYTES)
         return;
@@ -392,7 +392,7 @@ static void keep(vq_series *series, int64_t generation, const ef__view *view)
 
 static const ef__view *find_kept(vq_series *series, int64_t generation, ef_str tenant, ef_str id)
 {
-    const vq_kept *kept = kept_place(series, generation, id);
+    const vq_kept *kept = kept_place(series, id);
 
     return generation && kept->generation == generation && ef_str_equal(kept->view.id, id) &&
                    ef_str_equal(kept->view.tenant, tenant)
