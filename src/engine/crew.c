@@ -59,24 +59,25 @@ static ef_status no_memory(ef_error *err)
 /* `holds` only grows: what lies beyond a lowered count has yet to be given back. */
 static ef_status follow_count(ef__crew *crew, ef_error *err)
 {
-    ef_store_facts facts;
-    ef_status st = ef_journal_facts(crew->engine->journal, &facts, err);
+    ef_journal *journal = crew->engine->journal;
+    int32_t count = 0;
+    ef_status st = journal->ops->partition_count(journal, &count, err);
 
     if (st != EF_OK)
         return st;
-    if (facts.partitions > crew->hold_count) {
-        size_t more = (size_t)(facts.partitions - crew->hold_count);
-        ef__hold *holds = realloc(crew->holds, (size_t)facts.partitions * sizeof *holds);
+    if (count > crew->hold_count) {
+        size_t more = (size_t)(count - crew->hold_count);
+        ef__hold *holds = realloc(crew->holds, (size_t)count * sizeof *holds);
         if (!holds)
             return no_memory(err);
         memset(holds + crew->hold_count, 0, more * sizeof *holds);
         crew->holds = holds;
-        crew->hold_count = facts.partitions;
+        crew->hold_count = count;
     }
-    if (crew->partitions && crew->partitions != facts.partitions)
+    if (crew->partitions && crew->partitions != count)
         ef__log(crew->engine->options.log, EF_LOG_INFO, "the number of partitions has changed",
-                EF_LOG_NUMBER_FIELD("partitions", facts.partitions));
-    crew->partitions = facts.partitions;
+                EF_LOG_NUMBER_FIELD("partitions", count));
+    crew->partitions = count;
     return EF_OK;
 }
 
@@ -439,12 +440,13 @@ bool ef__crew_is_first(const ef__crew *crew)
 
 ef_status ef__crew_is_whole(ef__crew *crew, bool *out, ef_error *err)
 {
-    ef_store_facts facts;
-    ef_status st = ef_journal_facts(crew->engine->journal, &facts, err);
+    ef_journal *journal = crew->engine->journal;
+    int32_t count = 0;
+    ef_status st = journal->ops->partition_count(journal, &count, err);
 
     if (st != EF_OK)
         return st;
-    *out = facts.partitions == crew->partitions;
+    *out = count == crew->partitions;
     if (!*out)
         crew->next_beat_us = 0;
     return EF_OK;

@@ -90,6 +90,8 @@ struct ef__journal_ops {
                         bool (*progress)(void *context, int64_t done, int64_t total), void *context,
                         ef_verify_result *out, ef_error *err);
     ef_status (*facts)(ef_journal *journal, ef_store_facts *out, ef_error *err);
+    /* Of the facts the one that is asked for at every beat: it costs next to nothing. */
+    ef_status (*partition_count)(ef_journal *journal, int32_t *out, ef_error *err);
 
     /* --- outbox ---------------------------------------------------------------------------- */
     ef_status (*lane_set)(ef_journal *journal, const ef_lane *lane, ef_error *err);

@@ -4,6 +4,7 @@
 #include "contract.h"
 
 #include "../../src/core/placement.h"
+#include "../../src/journal/journal.h"
 
 #include <pthread.h>
 
@@ -31,8 +32,11 @@ static const char *stream_in(int32_t partition, int32_t count)
 static int32_t partitions_of(contract *t)
 {
     ef_store_facts facts;
+    int32_t beaten = 0;
 
     OK(ef_journal_facts(t->journal, &facts, &t->err));
+    OK(t->journal->ops->partition_count(t->journal, &beaten, &t->err));
+    CHECK_INT(facts.partitions, beaten); /* what workers ask for at each beat */
     return facts.partitions;
 }
 

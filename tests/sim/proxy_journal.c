@@ -144,6 +144,11 @@ static ef_status proxy_verify(ef_journal *journal, int64_t from,
     PASS_ON(verify, false, from, progress, context, out, err);
 }
 
+static ef_status proxy_partition_count(ef_journal *journal, int32_t *out, ef_error *err)
+{
+    PASS_ON(partition_count, false, out, err);
+}
+
 static ef_status proxy_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
 {
     PASS_ON(facts, false, out, err);
@@ -468,6 +473,7 @@ const ef__journal_ops proxy_journal_ops = {
     .type_ls = proxy_type_ls,
     .verify = proxy_verify,
     .facts = proxy_facts,
+    .partition_count = proxy_partition_count,
     .lane_set = proxy_lane_set,
     .lane_ls = proxy_lane_ls,
     .lane_note = proxy_lane_note,

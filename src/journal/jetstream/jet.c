@@ -159,6 +159,13 @@ static ef_status jet_head(ef_journal *journal, ef_head *out, ef_error *err)
     return st;
 }
 
+static ef_status jet_partition_count(ef_journal *journal, int32_t *out, ef_error *err)
+{
+    ef_journal *control = jet_store_of(journal)->control;
+
+    return control->ops->partition_count(control, out, err);
+}
+
 static ef_status jet_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
 {
     jet_store *store = jet_store_of(journal);
@@ -221,6 +228,7 @@ static const ef__journal_ops jet_ops = {
     .type_ls = pass_type_ls,
     .verify = jet_verify,
     .facts = jet_facts,
+    .partition_count = jet_partition_count,
     .lane_set = jet_lane_set,
     .lane_ls = pass_lane_ls,
     .lane_note = pass_lane_note,

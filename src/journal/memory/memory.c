@@ -248,6 +248,15 @@ static ef_status memory_verify(ef_journal *journal, int64_t from,
     return EF_OK;
 }
 
+static ef_status memory_partition_count(ef_journal *journal, int32_t *out, ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+
+    *out = m->partitions;
+    ef__mem_unlock(m);
+    return EF_OK;
+}
+
 static ef_status memory_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
 {
     mem_journal *m = ef__mem_lock(journal);
@@ -290,6 +299,7 @@ static const ef__journal_ops memory_ops = {
     .type_ls = ef__mem_type_ls,
     .verify = memory_verify,
     .facts = memory_facts,
+    .partition_count = memory_partition_count,
     .lane_set = ef__mem_lane_set,
     .lane_ls = ef__mem_lane_ls,
     .lane_note = ef__mem_lane_note,

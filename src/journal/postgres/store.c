@@ -372,6 +372,17 @@ ef_status pg_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
     return st;
 }
 
+static ef_status pg_partition_count(ef_journal *journal, int32_t *out, ef_error *err)
+{
+    PGresult *result = NULL;
+    ef_status st = ef__pg_read(pg_store_of(journal)->pool, PJ_STATE_GET, NULL, &result, err);
+
+    if (st == EF_OK)
+        *out = (int32_t)ef__pg_int(result, 0, 1);
+    PQclear(result);
+    return st;
+}
+
 static const ef__journal_ops postgres_ops = {
     .name = "postgres",
     .caps = EF__JOURNAL_MANY_PROCESSES | EF__JOURNAL_DURABLE,
@@ -390,6 +401,7 @@ static const ef__journal_ops postgres_ops = {
     .type_ls = pg_type_ls,
     .verify = pg_verify,
     .facts = pg_facts,
+    .partition_count = pg_partition_count,
     .lane_set = pg_lane_set,
     .lane_ls = pg_lane_ls,
     .lane_note = pg_lane_note,

@@ -58,7 +58,7 @@ ef_status sq_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t in
 ef_status sq_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err);
 
 /* partition.c */
-ef_status sq_partition_count(ef_journal *journal, int32_t *out, ef_error *err); /* for the facts */
+ef_status sq_partition_count(ef_journal *journal, int32_t *out, ef_error *err);
 ef_status sq_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err);
 ef_status sq_partition_sync(ef_journal *journal, const ef_partition_change *change,
                             ef_partition_changed *out, ef_error *err);

@@ -424,6 +424,7 @@ static const ef__journal_ops ops = {
     .type_ls = sq_type_ls,
     .verify = sq_verify,
     .facts = sq_facts,
+    .partition_count = sq_partition_count,
     .lane_set = sq_lane_set,
     .lane_ls = sq_lane_ls,
     .lane_note = sq_lane_note,
