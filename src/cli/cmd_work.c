@@ -22,9 +22,8 @@
 #define WINDOW_S_DEFAULT 10 /* of the panel's rate */
 #define STOP_SEEN_MS 200    /* how long a signal may go unseen by the shadow */
 #define SHADOWS_MAX 1000
-#define KEEP_BYTES (64 << 20) /* of what a batch gives back: the next takes as much */
-#define WHOLE_BYTES                                                                                \
-    (32 << 20) /* an allocation of more is the system's own, and goes back at once */
+#define KEEP_BYTES (64 << 20)  /* of what a batch gives back: the next takes as much */
+#define WHOLE_BYTES (32 << 20) /* what is larger goes back at once */
 
 typedef struct work {
     cli *c;

@@ -346,7 +346,8 @@ static void schedule(ef__crew *crew, beat *b)
 }
 
 /* One that has nothing, and should have what another will give back, is woken by the word that it
- * was; or by something else, and asks once too often. */
+ * was; or by something else, and asks once too often. All who live give back within a cadence:
+ * after that there is nothing to wait for but the end of a lease. */
 static void hurry(ef__crew *crew)
 {
     int64_t soonest_us = crew->beaten_us + RETRY_MS * INT64_C(1000);
@@ -354,7 +355,8 @@ static void hurry(ef__crew *crew)
     for (int32_t p = 0; p < crew->hold_count; p++)
         if (crew->holds[p].token)
             return;
-    if (crew->wanting_us && crew->soon_ms && crew->next_beat_us > soonest_us)
+    if (!is_publishers(crew) && crew->wanting_us && crew->next_beat_us > soonest_us &&
+        crew->beaten_us - crew->wanting_us <= cadence_us(crew))
         crew->next_beat_us = soonest_us;
 }
 

@@ -436,20 +436,22 @@ TEST(who_gives_back_says_so_and_who_has_nothing_asks_then)
     close_team(&t);
 }
 
-/* Some other program holds a partition and never gives it back: it is not asked for all the time.
- */
-TEST(what_is_never_given_back_is_asked_for_at_the_usual_pace)
+/* Some other program holds partitions from this one on and never gives them back: they are not
+ * asked for all the time, by who has others and by who has nothing. */
+static void check_usual_pace(int32_t from)
 {
     team t;
-    ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = 1};
     int beats = 0;
     int64_t token;
 
     open_team(&t);
-    CHECK_STATUS(
-        EF_OK,
-        ef_lease_acquire(t.journal, &key, EF_STR("other"), 3600 * 1000, &token, NULL, &t.err),
-        &t.err);
+    for (int32_t p = from; p < PARTITIONS; p++) {
+        ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = p};
+        CHECK_STATUS(
+            EF_OK,
+            ef_lease_acquire(t.journal, &key, EF_STR("other"), 3600 * 1000, &token, NULL, &t.err),
+            &t.err);
+    }
     hire(&t, 0);
     work_for(&t, 30);
     for (int i = 0; i < 300; i++) {
@@ -457,7 +459,14 @@ TEST(what_is_never_given_back_is_asked_for_at_the_usual_pace)
         beats += tick(&t, 0).renewed_heartbeat;
     }
     CHECK(beats >= 8 && beats <= 10);
+    CHECK_INT(from, held_by(&t, "w0", NULL));
     close_team(&t);
+}
+
+TEST(what_is_never_given_back_is_asked_for_at_the_usual_pace)
+{
+    check_usual_pace(PARTITIONS - 1);
+    check_usual_pace(0);
 }
 
 TEST(a_worker_that_leaves_is_replaced_within_two_beats)
