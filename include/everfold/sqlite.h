@@ -24,6 +24,13 @@
 extern "C" {
 #endif
 
+/*
+ * For a process of which all is yours, before anything in it uses SQLite or Everfold: SQLite counts
+ * its memory no more (sqlite3_memory_used, limits of its heap). Counting takes a lock at every
+ * allocation, which is a few hundredths of reading a view. `everfold` itself does this.
+ */
+void ef_sqlite_uncounted(void);
+
 struct sqlite3;
 typedef struct ef_sqlite ef_sqlite;
 

@@ -4,6 +4,8 @@
 #include "cli.h"
 #include "commands.h"
 
+#include <everfold/sqlite.h>
+
 #include <errno.h>
 #include <locale.h>
 #include <signal.h>
@@ -254,6 +256,7 @@ int main(int argc, char **argv)
 
     (void)setlocale(LC_CTYPE, "C.UTF-8"); /* for the width of characters only */
     (void)signal(SIGPIPE, SIG_IGN);
+    ef_sqlite_uncounted();
     int rc = run(&c, argc, argv);
     ef_client_close(c.client);
     ef_engine_close(c.engine);

@@ -10,6 +10,8 @@
 #include <everfold/sqlite.h>
 
 #include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* --- the application -------------------------------------------------------------------------- */
 
@@ -572,6 +574,24 @@ CONTRACT(a_database_in_memory_is_refused)
     REFUSED(EF_BAD_INPUT, try_attach(t, NULL));
 }
 
+/* In a process of its own, for it cannot be undone. */
+CONTRACT(memory_is_not_counted_where_it_was_asked_for)
+{
+    pid_t child = fork();
+    int status = 0;
+
+    if (child == 0) {
+        sqlite3 *db = NULL;
+        int64_t counted = sqlite3_memory_used();
+        (void)sqlite3_shutdown();
+        ef_sqlite_uncounted();
+        _exit(!counted || sqlite3_open(":memory:", &db) != SQLITE_OK ||
+              sqlite3_memory_used() != counted);
+    }
+    CHECK_INT(child, waitpid(child, &status, 0));
+    CHECK_INT(0, status);
+}
+
 CONTRACT_MAIN(CASE(a_commit_keeps_the_applications_rows_and_the_events),
               CASE(a_rollback_takes_the_applications_rows_and_the_events_back),
               CASE(what_was_rolled_back_leaves_no_hole_and_its_id_is_free),
@@ -595,4 +615,5 @@ CONTRACT_MAIN(CASE(a_commit_keeps_the_applications_rows_and_the_events),
               CASE(opening_a_database_that_is_no_journal_leaves_it_as_it_is),
               CASE(an_empty_database_is_refused_and_stays_empty),
               CASE(a_connection_with_an_open_transaction_is_refused),
-              CASE(a_database_in_memory_is_refused))
+              CASE(a_database_in_memory_is_refused),
+              CASE(memory_is_not_counted_where_it_was_asked_for))

@@ -50,6 +50,11 @@ static ef_status attach(ef_sqlite *e, sqlite3 *db, ef_error *err)
     return st == EF_OK ? sq_compare_head(&e->writer, &e->options, err) : st;
 }
 
+void ef_sqlite_uncounted(void)
+{
+    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); /* too late: it goes on counting */
+}
+
 ef_status ef_sqlite_attach(struct sqlite3 *db, const ef_journal_options *options, ef_sqlite **out,
                            ef_error *err)
 {
