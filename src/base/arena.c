@@ -81,6 +81,20 @@ static size_t next_block_bytes(const ef__arena *arena, size_t bytes)
     return cap < bytes ? bytes : cap;
 }
 
+/* A spare block for `bytes`, or a new one of `cap`. A long one is not cut up for short pieces: what
+ * it was made for comes again. */
+static ef__arena_block *block_take(ef__arena *arena, size_t bytes, size_t cap)
+{
+    for (ef__arena_block **at = &arena->spare; *at; at = &(*at)->next) {
+        ef__arena_block *block = *at;
+        if (block->cap >= bytes && (block->cap <= BLOCK_BYTES_MAX || block->cap / 2 <= bytes)) {
+            *at = block->next;
+            return block;
+        }
+    }
+    return block_new(cap);
+}
+
 /* A block with at least `bytes` free, linked in; NULL when memory ran out. */
 static ef__arena_block *block_for(ef__arena *arena, size_t bytes)
 {
@@ -89,7 +103,7 @@ static ef__arena_block *block_for(ef__arena *arena, size_t bytes)
     if (newest && newest->cap - newest->used >= bytes)
         return newest;
     bool own = newest && bytes >= OWN_BLOCK_BYTES;
-    ef__arena_block *block = block_new(own ? bytes : next_block_bytes(arena, bytes));
+    ef__arena_block *block = block_take(arena, bytes, own ? bytes : next_block_bytes(arena, bytes));
     if (!block)
         return NULL;
     ef__arena_block **place = own ? &newest->next : &arena->blocks;
@@ -180,14 +194,32 @@ void ef__arena_reset(ef__arena *arena)
     arena->used_bytes = 0;
 }
 
+static void free_blocks(ef__arena_block **blocks)
+{
+    while (*blocks) {
+        ef__arena_block *block = *blocks;
+        *blocks = block->next;
+        free(block);
+    }
+}
+
+void ef__arena_recycle(ef__arena *arena)
+{
+    free_blocks(&arena->spare);
+    arena->spare = arena->blocks;
+    arena->blocks = NULL;
+    arena->used_bytes = 0;
+    for (ef__arena_block *block = arena->spare; block; block = block->next) {
+        block->used = 0;
+        poison(block->bytes, block->cap);
+    }
+}
+
 void ef__arena_release(ef__arena *arena)
 {
     if (!arena)
         return;
-    while (arena->blocks) {
-        ef__arena_block *block = arena->blocks;
-        arena->blocks = block->next;
-        free(block);
-    }
+    free_blocks(&arena->blocks);
+    free_blocks(&arena->spare);
     arena->used_bytes = 0;
 }

@@ -15,11 +15,12 @@ typedef struct ef__arena {
     ef__arena_block *blocks; /* newest first */
     size_t used_bytes;       /* in all blocks */
     size_t max_bytes;
+    ef__arena_block *spare; /* empty ones, to be filled again */
 } ef__arena;
 
 #define EF__ARENA_INIT(max)                                                                        \
     {                                                                                              \
-        NULL, 0, (max)                                                                             \
+        NULL, 0, (max), NULL                                                                       \
     }
 
 /* Memory for `bytes`, aligned for anything, not zeroed. NULL past the maximum. 0 bytes is fine. */
@@ -33,6 +34,9 @@ void *ef__arena_grow(ef__arena *arena, void *items, size_t count, size_t size, s
 ef_str ef__arena_copy(ef__arena *arena, ef_str text);
 /* Empty it and keep one block for the next step. */
 void ef__arena_reset(ef__arena *arena);
+/* Empty it and keep what it used, for a step that is followed by one as large: the system takes
+ * its time to hand out memory that was just given back. What was kept before and not used goes. */
+void ef__arena_recycle(ef__arena *arena);
 void ef__arena_release(ef__arena *arena);
 
 #endif

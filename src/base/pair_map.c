@@ -6,6 +6,7 @@
 #include "pair_map.h"
 
 #include "hash.h"
+#include "same.h"
 
 #include <stdlib.h>
 
@@ -30,8 +31,8 @@ static bool is_pair(const ef__pair_map *map, const ef__pair *pair, uint64_t hash
     const char *names = (const char *)pair->value + map->value_bytes;
 
     return pair->hash == hash && pair->tenant_len == tenant.len && pair->name_len == name.len &&
-           (tenant.len == 0 || memcmp(names, tenant.ptr, tenant.len) == 0) &&
-           (name.len == 0 || memcmp(names + tenant.len, name.ptr, name.len) == 0);
+           ef__bytes_same(names, tenant.ptr, tenant.len) &&
+           ef__bytes_same(names + tenant.len, name.ptr, name.len);
 }
 
 static ef__pair *find(const ef__pair_map *map, uint64_t hash, ef_str tenant, ef_str name)

@@ -80,12 +80,11 @@ static ef_status read_on(ef_engine *e, const ef__live *live, ef__scope *scope, e
     int64_t reached;
     ef_status st = ef__workset_kept(e, &e->worksets, live, &set, err);
 
-    if (st == EF_OK) {
-        set->ahead.most = catching_up ? e->governor.pace.events : 0;
-        st = ef__ahead_take(&set->ahead, e->journal, live->generation->position, &batch, &reached,
-                            err);
-        cut(&batch, set->ahead.most, &reached);
-    }
+    if (st != EF_OK)
+        return st;
+    set->ahead.most = catching_up ? e->governor.pace.events : 0;
+    st = ef__ahead_take(&set->ahead, e->journal, live->generation->position, &batch, &reached, err);
+    cut(&batch, set->ahead.most, &reached);
     if (st == EF_OK && !is_placed(e, scope)) { /* it came back while we read: look first */
         tick->more = true;
         ef_batch_release(&batch);
@@ -99,7 +98,7 @@ static ef_status read_on(ef_engine *e, const ef__live *live, ef__scope *scope, e
         st = advance(e, live, scope, &batch, reached, !batch.more, tick, err);
     if (st == EF_OK)
         ef__journal_followed(e->journal, ef_str_from(set->ahead.reader), reached);
-    ef_batch_release(&batch);
+    ef__ahead_done(&set->ahead, &batch);
     return st;
 }
 

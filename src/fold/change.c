@@ -333,7 +333,8 @@ ef_status ef__spot_own(ef__changes *changes, ef__spot *spot, ef_error *err)
     if (v.home != EF__HOME_HEAP || v.kind < EF__VALUE_ARRAY)
         return EF_OK;
     if ((v.kind == EF__VALUE_ARRAY ? v.as.array->refs : v.as.object->refs) == 1) {
-        ef__spot_slot(spot)->len = 0; /* whoever asks is about to change it */
+        if (v.len) /* whoever asks is about to change it; who reads it next waits for a write */
+            ef__spot_slot(spot)->len = 0;
         return EF_OK;
     }
     ef_status st = copy_shallow(changes->heap, v, &copy, err);

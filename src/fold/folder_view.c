@@ -5,6 +5,7 @@
 
 #include "../base/hash.h"
 #include "../base/limits.h"
+#include "../base/same.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,8 +25,8 @@ static uint64_t hash_names(ef_str tenant, ef_str view_id)
 static bool has_names(const ef__view *view, uint64_t hash, ef_str tenant, ef_str view_id)
 {
     return view->hash == hash && view->tenant_len == tenant.len && view->id_len == view_id.len &&
-           memcmp(view->names + tenant.len, view_id.ptr, view_id.len) == 0 &&
-           (tenant.len == 0 || memcmp(view->names, tenant.ptr, tenant.len) == 0);
+           ef__bytes_same(view->names + tenant.len, view_id.ptr, view_id.len) &&
+           ef__bytes_same(view->names, tenant.ptr, tenant.len);
 }
 
 static void map_put(ef__view **map, size_t cap, ef__view *view)
@@ -277,7 +278,7 @@ static bool fill_type(ef__folder *folder, ef_str stored, ef__known_type *known)
 
 const ef__known_type *ef__folder_type(ef__folder *folder, ef_str stored)
 {
-    if (folder->last_type && ef_str_equal(folder->last_type->stored, stored))
+    if (folder->last_type && ef__str_same(folder->last_type->stored, stored))
         return folder->last_type;
     /* A journal with more types than this starts over now and then: still right, only slower. */
     if (folder->type_count > EF__KNOWN_TYPES / 2) {

@@ -4,6 +4,11 @@
 #include "peek.h"
 
 #include "../base/limits.h"
+#include "../base/same.h"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 static const char *skip_space(const char *p, const char *end)
 {
@@ -12,31 +17,61 @@ static const char *skip_space(const char *p, const char *end)
     return p;
 }
 
-/* From behind an opening quote to the closing one; NULL when there is none. `*out_plain`: all
- * between is ASCII without controls and backslashes. Eight bytes at a time: the lowest top bit of
- * `stop` stands where the first quote or backslash is, and what is odd up to there counts. */
-static const char *find_quote(const char *p, const char *end, bool *out_plain)
+/* From `p` on, as far as whole words go: to the first quote or backslash, or to what is left behind
+ * the last word. `*strange` grows by what is not ASCII, or a control, up to there. */
+#ifdef __SSE2__
+static const char *skip_words(const char *p, const char *end, uint64_t *strange)
+{
+    const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
+    const __m128i space = _mm_set1_epi8(' ');
+
+    for (; end - p >= 16; p += 16) {
+        __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+        __m128i stops = _mm_or_si128(_mm_cmpeq_epi8(x, quote), _mm_cmpeq_epi8(x, slash));
+        unsigned stop = (unsigned)_mm_movemask_epi8(stops);
+        unsigned odd =
+            (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(x, space)); /* signed: and >= 80 */
+        if (stop) {
+            *strange |= odd & (stop ^ (stop - 1));
+            return p + __builtin_ctz(stop);
+        }
+        *strange |= odd;
+    }
+    return p;
+}
+#else
+/* The lowest top bit of `stop` stands where the first one is, and what is odd up to there counts.
+ */
+static const char *skip_words(const char *p, const char *end, uint64_t *strange)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
     const uint64_t tops = ones * 0x80;
+
+    for (; end - p >= 8 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__; p += 8) {
+        uint64_t x;
+        memcpy(&x, p, 8);
+        uint64_t quote = x ^ ones * '"';
+        uint64_t slash = x ^ ones * '\\';
+        uint64_t stop = (((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & tops;
+        uint64_t odd = (x | (x - ones * 0x20)) & tops;
+        if (stop) {
+            *strange |= odd & (stop ^ (stop - 1));
+            return p + __builtin_ctzll(stop) / 8;
+        }
+        *strange |= odd;
+    }
+    return p;
+}
+#endif
+
+/* From behind an opening quote to the closing one; NULL when there is none. `*out_plain`: all
+ * between is ASCII without controls and backslashes. */
+static const char *find_quote(const char *p, const char *end, bool *out_plain)
+{
     uint64_t strange = 0;
 
     for (;;) {
-        while (end - p >= 8 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) {
-            uint64_t x;
-            memcpy(&x, p, 8);
-            uint64_t quote = x ^ ones * '"';
-            uint64_t slash = x ^ ones * '\\';
-            uint64_t stop = (((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & tops;
-            uint64_t odd = (x | (x - ones * 0x20)) & tops;
-            if (stop) {
-                strange |= odd & (stop ^ (stop - 1));
-                p += __builtin_ctzll(stop) / 8;
-                break;
-            }
-            strange |= odd;
-            p += 8;
-        }
+        p = skip_words(p, end, &strange);
         for (; p < end && *p != '"' && *p != '\\'; p++)
             strange |= (unsigned char)*p < 0x20 || (unsigned char)*p >= 0x80;
         if (p >= end)
@@ -132,20 +167,21 @@ static bool scan_member(ef__peek *peek)
     return true;
 }
 
-static ef_status read_member(ef__peek_member *member, ef__arena *arena, ef_error *err)
+static ef_status read_member(const ef__peek_member *member, ef__arena *arena, ef__value *out,
+                             ef_error *err)
 {
     ef_str raw = member->raw;
     ef__json *json = NULL;
 
     if (raw.ptr[0] == '"' && member->plain) {
-        member->value = ef__value_string((ef_str){raw.ptr + 1, raw.len - 2});
-        member->value.plain = true;
+        *out = ef__value_string((ef_str){raw.ptr + 1, raw.len - 2});
+        out->plain = true;
         return EF_OK;
     }
-    if (ef__value_short(raw, &member->value))
+    if (ef__value_short(raw, out))
         return EF_OK;
     ef_status st = ef__json_parse(raw, EF_LIMIT_DATA_BYTES, arena, &json, err);
-    member->value = ef__value_from_json(json);
+    *out = ef__value_from_json(json);
     return st;
 }
 
@@ -161,11 +197,15 @@ ef_status ef__peek_get(ef__peek *peek, ef_str key, ef__arena *arena, ef__value *
             return EF_OK;
         }
         ef__peek_member *member = &peek->members[i];
-        if (member->key.len != key.len || memcmp(member->key.ptr, key.ptr, key.len) != 0)
+        if (!ef__str_same(member->key, key))
             continue;
-        ef_status st = member->read ? EF_OK : read_member(member, arena, err);
+        if (member->read) {
+            *out = member->value;
+            return EF_OK;
+        }
+        ef_status st = read_member(member, arena, out, err);
         member->read = st == EF_OK;
-        *out = member->value;
+        member->value = *out;
         return st;
     }
 }

@@ -85,15 +85,22 @@ static ef_status run_stmt(ef__eval *ev, const ef__stmt *stmt)
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-/* The root that a target begins with: the view's data, or in an upcast the event's. */
-static ef__spot root_spot(ef__eval *ev, const ef__expr *target)
-{
-    ef__value *root = target->root == EF__ROOT_DATA ? &ev->data : &ev->view->root;
+/* Places are filled in where they stand, field by field: one that is made whole and then copied
+ * makes the processor wait for its parts, several times an event. */
 
-    ev->changes->bytes = target->root == EF__ROOT_DATA ? &ev->data_bytes : &ev->view->bytes;
-    if (target->root != EF__ROOT_DATA)
+/* The root that a target begins with: the view's data, or in an upcast the event's. */
+static void begin_at_root(ef__eval *ev, const ef__expr *target, ef__spot *out)
+{
+    bool in_view = target->root != EF__ROOT_DATA;
+
+    out->root = in_view ? &ev->view->root : &ev->data;
+    out->in = EF__MISSING;
+    out->index = 0;
+    out->key = (ef_str){NULL, 0};
+    out->there = out->root->kind != EF__VALUE_MISSING;
+    ev->changes->bytes = in_view ? &ev->view->bytes : &ev->data_bytes;
+    if (in_view)
         ev->view->written_by = ev->stamp;
-    return (ef__spot){.root = root, .there = root->kind != EF__VALUE_MISSING};
 }
 
 /* An empty array or object where there is nothing, or null. */
@@ -139,8 +146,11 @@ static ef_status step_to_field(ef__eval *ev, const ef__expr *target, const ef__s
 
     if (in.kind != EF__VALUE_OBJECT)
         return spot_wrong(ev, target, step, in, "only an object has fields");
-    size_t index = ef__object_find(in.as.object, key, &found);
-    *spot = (ef__spot){.in = in, .index = index, .key = key, .there = found};
+    spot->root = NULL;
+    spot->in = in;
+    spot->index = ef__object_find(in.as.object, key, &found);
+    spot->key = key;
+    spot->there = found;
     return EF_OK;
 }
 
@@ -191,7 +201,7 @@ static ef_status find_spot(ef__eval *ev, const ef__expr *target, bool create, ef
     ef_status st = EF_OK;
     unsigned depth = 1;
 
-    *out = root_spot(ev, target);
+    begin_at_root(ev, target, out);
     if (create && target->step_count == 0 && !out->there)
         return EF_OK;
     for (const ef__step *step = target->steps; step && st == EF_OK && !gone; step = step->next) {

@@ -6,6 +6,7 @@
 #include "value.h"
 
 #include "../base/limits.h"
+#include "../base/same.h"
 
 enum { FEW_MEMBERS = 8 };
 
@@ -70,8 +71,7 @@ size_t ef__object_find(const ef__object *object, ef_str key, bool *out_found)
     /* Most objects are small and have the key, and the length tells most others from it. */
     *out_found = true;
     for (size_t i = 0; high <= FEW_MEMBERS && i < high; i++) {
-        ef_str other = ef__value_text(object->members[i].key);
-        if (other.len == key.len && memcmp(other.ptr, key.ptr, key.len) == 0)
+        if (ef__str_same(ef__value_text(object->members[i].key), key))
             return i;
     }
     while (low < high) {

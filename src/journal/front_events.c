@@ -394,15 +394,17 @@ ef_status ef_journal_read_log(ef_journal *journal, const ef_log_query *query, ef
     return batch_answer(out, st);
 }
 
-ef_status ef__journal_follow(ef_journal *journal, ef_str reader, int64_t after, size_t limit,
-                             ef_batch *out, int64_t *out_reached, ef_error *err)
+ef_status ef__journal_follow(ef_journal *journal, const ef__follow *follow, ef_batch *out,
+                             int64_t *out_reached, ef_error *err)
 {
-    ef_log_query query = {
-        .any_tenant = true, .after = after, .limit = limit, .out_reached = out_reached};
+    ef_log_query query = {.any_tenant = true,
+                          .after = follow->after,
+                          .limit = follow->limit,
+                          .out_reached = out_reached};
     ef_status st = batch_ready(out, err);
 
     if (st == EF_OK && journal->ops->follow)
-        st = journal->ops->follow(journal, reader, after, limit, out, out_reached, err);
+        st = journal->ops->follow(journal, follow, out, out_reached, err);
     else if (st == EF_OK)
         st = journal->ops->read_log(journal, &query, out, err);
     return batch_answer(out, st);

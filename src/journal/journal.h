@@ -17,6 +17,8 @@
 
 #include <everfold/everfold.h>
 
+#include <stdatomic.h>
+
 /* An event that has passed the door: every field of `event` is filled in. */
 typedef struct ef__arrival {
     ef_new_event event;
@@ -29,6 +31,18 @@ typedef struct ef__append {
     const ef__arrival *events;
     ef_append *of;
 } ef__append;
+
+/* One who reads on and on. */
+typedef struct ef__follow {
+    ef_str reader; /* his name, so that a store which keeps readers can have one ready for him; "":
+                      nobody in particular */
+    int64_t after;
+    size_t limit;
+    /* Once it is true he waits for what there is, and `least` events will do. NULL: he does not
+     * come before it is all read. A store may pay no heed to it. */
+    const atomic_bool *wanted;
+    size_t least;
+} ef__follow;
 
 typedef struct ef__journal_ops ef__journal_ops;
 
@@ -72,8 +86,8 @@ struct ef__journal_ops {
     ef_status (*read_id)(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
                          ef_error *err);
     /* As ef__journal_follow and ef__journal_followed. NULL: read_log does. */
-    ef_status (*follow)(ef_journal *journal, ef_str reader, int64_t after, size_t limit,
-                        ef_batch *out, int64_t *out_reached, ef_error *err);
+    ef_status (*follow)(ef_journal *journal, const ef__follow *follow, ef_batch *out,
+                        int64_t *out_reached, ef_error *err);
     void (*followed)(ef_journal *journal, ef_str reader, int64_t upto);
     /* `nudge` is NULL, or as ef__journal_wait has it. */
     ef_status (*wait)(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
@@ -172,13 +186,9 @@ static inline bool ef__journal_is_sparse(const ef_journal *journal)
     return (journal->ops->caps & EF__JOURNAL_SPARSE) != 0;
 }
 
-/*
- * Read on behind `after`, all tenants, as `reader`: the name of one who does so again and again, so
- * that a store which keeps readers can have one ready for him; "": nobody in particular.
- * *out_reached: up to where that is.
- */
-ef_status ef__journal_follow(ef_journal *journal, ef_str reader, int64_t after, size_t limit,
-                             ef_batch *out, int64_t *out_reached, ef_error *err);
+/* Read on behind a position, all tenants. *out_reached: up to where that is. */
+ef_status ef__journal_follow(ef_journal *journal, const ef__follow *follow, ef_batch *out,
+                             int64_t *out_reached, ef_error *err);
 /* What `reader` has read up to `upto` is committed. Nobody relies on that being heard. */
 void ef__journal_followed(ef_journal *journal, ef_str reader, int64_t upto);
 /* There is something to do that no append tells of: those who wait look at once. When that fails it

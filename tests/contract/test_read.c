@@ -186,13 +186,78 @@ CONTRACT(what_is_followed_has_no_limit_but_the_one_that_is_given)
 
     for (int i = 0; i < 3; i++)
         append_many(t, streams, 3, LONG);
-    OK(ef__journal_follow(t->journal, str("us"), 1, EF_READ_LIMIT_MAX + 2, &batch, &reached,
-                          &t->err));
+    OK(ef__journal_follow(
+        t->journal, &(ef__follow){.reader = str("us"), .after = 1, .limit = EF_READ_LIMIT_MAX + 2},
+        &batch, &reached, &t->err));
     CHECK_INT(EF_READ_LIMIT_MAX + 2, batch.count);
     CHECK_INT(EF_READ_LIMIT_MAX + 3, reached);
     CHECK(batch.more);
     for (size_t i = 0; i < batch.count; i++)
         CHECK_INT((int64_t)i + 2, batch.events[i].position);
+    ef_batch_release(&batch);
+}
+
+/* However soon he comes for it: nothing is left out, and he gets somewhere. */
+CONTRACT(who_waits_for_what_he_follows_gets_it_all_in_pieces)
+{
+    contract *t = *state;
+    static const char *const streams[] = {"a", "b", "c"};
+    static const size_t leasts[] = {0, 1, 7, 50, 51};
+    atomic_bool wanted = true;
+    ef_batch batch = EF_BATCH_INIT;
+
+    append_many(t, streams, 3, 200);
+    for (size_t l = 0; l < sizeof leasts / sizeof leasts[0]; l++) {
+        int64_t reached = 0;
+        do {
+            ef__follow follow = {.reader = str("us"),
+                                 .after = reached,
+                                 .limit = 50,
+                                 .wanted = &wanted,
+                                 .least = leasts[l]};
+            OK(ef__journal_follow(t->journal, &follow, &batch, &reached, &t->err));
+            CHECK(batch.count > 0 && batch.count <= 50);
+            CHECK(!batch.more || batch.count >= (leasts[l] < 50 ? leasts[l] : 50));
+            for (size_t i = 0; i < batch.count; i++)
+                CHECK_INT(follow.after + 1 + (int64_t)i, batch.events[i].position);
+            CHECK_INT(follow.after + (int64_t)batch.count, reached);
+        } while (batch.more);
+        CHECK_INT(200, reached);
+    }
+    ef_batch_release(&batch);
+}
+
+/* Events of a page share what is remembered of streams and types, and there are more of these than
+ * a short page remembers. */
+CONTRACT(each_event_of_a_page_has_its_own_names)
+{
+    contract *t = *state;
+    ef_log_query query = {.any_tenant = true, .limit = 3};
+    ef_batch batch = EF_BATCH_INIT;
+    int64_t at = 0;
+    char stream[16], type[16];
+
+    for (int i = 0; i < 60; i++) {
+        ef_new_event event = {.tenant = str(i % 2 ? "acme" : "")};
+        (void)snprintf(stream, sizeof stream, "s-%d", i % 7);
+        (void)snprintf(type, sizeof type, "t-%d", i % 20);
+        event.stream = str(stream);
+        event.type = str(type);
+        append_event(t, event);
+    }
+    do {
+        OK(ef_journal_read_log(t->journal, &query, &batch, &t->err));
+        for (size_t i = 0; i < batch.count; i++, at++) {
+            (void)snprintf(stream, sizeof stream, "s-%d", (int)(at % 7));
+            (void)snprintf(type, sizeof type, "t-%d", (int)(at % 20));
+            CHECK_STR(at % 2 ? "acme" : "", batch.events[i].tenant);
+            CHECK_STR(stream, batch.events[i].stream);
+            CHECK_STR(type, batch.events[i].type);
+        }
+        query.after = at;
+        query.limit = query.limit < 40 ? query.limit * 2 : 40;
+    } while (batch.more);
+    CHECK_INT(60, at);
     ef_batch_release(&batch);
 }
 
@@ -513,22 +578,21 @@ CONTRACT(an_alias_points_at_no_alias_and_not_at_itself)
     REFUSED(EF_BAD_INPUT, ef_type_set(t->journal, &bad, &t->err));
 }
 
-CONTRACT_MAIN(CASE(a_long_stream_is_read_from_anywhere),
-              CASE(a_long_stream_is_read_the_same_after_opening_again),
-              CASE(interleaved_streams_are_read_apart),
-              CASE(a_stream_that_does_not_exist_is_not_found),
-              CASE(an_event_is_read_by_its_id_and_tenant),
-              CASE(the_log_is_read_in_pages_by_position),
-              CASE(what_is_followed_has_no_limit_but_the_one_that_is_given),
-              CASE(the_log_is_filtered_by_tenant_and_type),
-              CASE(a_batch_that_ends_exactly_at_its_limit_says_whether_there_is_more),
-              CASE(waiting_ends_when_another_thread_appends), CASE(waiting_ends_at_once_or_in_time),
-              CASE(a_nudge_ends_a_wait_that_minds_it), CASE(a_nudge_is_seen_through_another_handle),
-              CASE(a_wait_for_nudges_alone_does_not_end_with_an_append),
-              CASE(threads_append_side_by_side_without_a_hole),
-              CASE(streams_are_listed_in_pages_in_the_order_of_their_first_event),
-              CASE(a_page_that_ends_with_the_last_stream_has_no_next),
-              CASE(streams_are_listed_by_tenant), CASE(a_type_is_registered_by_its_first_event),
-              CASE(types_are_set_changed_and_listed_by_name),
-              CASE(an_event_of_an_alias_is_read_under_the_canonical_name),
-              CASE(an_alias_points_at_no_alias_and_not_at_itself))
+CONTRACT_MAIN(
+    CASE(a_long_stream_is_read_from_anywhere),
+    CASE(a_long_stream_is_read_the_same_after_opening_again),
+    CASE(interleaved_streams_are_read_apart), CASE(a_stream_that_does_not_exist_is_not_found),
+    CASE(an_event_is_read_by_its_id_and_tenant), CASE(the_log_is_read_in_pages_by_position),
+    CASE(what_is_followed_has_no_limit_but_the_one_that_is_given),
+    CASE(who_waits_for_what_he_follows_gets_it_all_in_pieces),
+    CASE(each_event_of_a_page_has_its_own_names), CASE(the_log_is_filtered_by_tenant_and_type),
+    CASE(a_batch_that_ends_exactly_at_its_limit_says_whether_there_is_more),
+    CASE(waiting_ends_when_another_thread_appends), CASE(waiting_ends_at_once_or_in_time),
+    CASE(a_nudge_ends_a_wait_that_minds_it), CASE(a_nudge_is_seen_through_another_handle),
+    CASE(a_wait_for_nudges_alone_does_not_end_with_an_append),
+    CASE(threads_append_side_by_side_without_a_hole),
+    CASE(streams_are_listed_in_pages_in_the_order_of_their_first_event),
+    CASE(a_page_that_ends_with_the_last_stream_has_no_next), CASE(streams_are_listed_by_tenant),
+    CASE(a_type_is_registered_by_its_first_event), CASE(types_are_set_changed_and_listed_by_name),
+    CASE(an_event_of_an_alias_is_read_under_the_canonical_name),
+    CASE(an_alias_points_at_no_alias_and_not_at_itself))

@@ -168,6 +168,10 @@ TEST(what_is_not_handed_out_is_watched_by_the_sanitizer)
     CHECK(__asan_address_is_poisoned(ptr + 20));
     ef__arena_reset(&arena);
     CHECK(__asan_address_is_poisoned(ptr));
+    ptr = ef__arena_alloc(&arena, 20);
+    CHECK(!__asan_address_is_poisoned(ptr));
+    ef__arena_recycle(&arena);
+    CHECK(__asan_address_is_poisoned(ptr));
     ef__arena_release(&arena);
 }
 #define SANITIZER_CASES TEST_CASE(what_is_not_handed_out_is_watched_by_the_sanitizer),
@@ -182,6 +186,64 @@ TEST(reset_gives_back_a_block_that_is_larger_than_steps_need)
     assert_non_null(ef__arena_alloc(&arena, 32 * 1024 * 1024));
     ef__arena_reset(&arena);
     assert_null(arena.blocks);
+    ef__arena_release(&arena);
+}
+
+/* A step: one long piece, then many short ones. */
+static void *fill_step(ef__arena *arena, size_t long_bytes)
+{
+    void *first = ef__arena_alloc(arena, long_bytes);
+
+    assert_non_null(first);
+    for (int i = 0; i < 3000; i++) {
+        char *piece = ef__arena_alloc(arena, 1000);
+        assert_non_null(piece);
+        memset(piece, i, 1000);
+    }
+    return first;
+}
+
+TEST(a_recycled_arena_goes_on_with_the_memory_it_has)
+{
+    ef__arena arena = EF__ARENA_INIT(16 * 1024 * 1024);
+    void *first = fill_step(&arena, 6 * 1024 * 1024);
+    size_t used = arena.used_bytes;
+
+    for (int step = 0; step < 3; step++) {
+        ef__arena_recycle(&arena);
+        CHECK_INT(0, arena.used_bytes);
+        assert_null(arena.blocks);
+        assert_ptr_equal(first, fill_step(&arena, 6 * 1024 * 1024));
+        CHECK_INT(used, arena.used_bytes);
+        assert_null(arena.spare); /* all of it */
+    }
+    ef__arena_recycle(&arena);
+    ef__arena_release(&arena);
+    assert_null(arena.spare);
+}
+
+TEST(a_long_block_is_kept_for_what_is_long)
+{
+    ef__arena arena = EF__ARENA_INIT(16 * 1024 * 1024);
+    void *first = fill_step(&arena, 6 * 1024 * 1024);
+
+    ef__arena_recycle(&arena);
+    assert_ptr_not_equal(first, ef__arena_alloc(&arena, 10));
+    assert_ptr_equal(first, ef__arena_alloc(&arena, 5 * 1024 * 1024));
+    ef__arena_release(&arena);
+}
+
+TEST(what_a_recycled_arena_does_not_use_goes_the_next_time)
+{
+    ef__arena arena = EF__ARENA_INIT(16 * 1024 * 1024);
+
+    (void)fill_step(&arena, 6 * 1024 * 1024);
+    ef__arena_recycle(&arena);
+    assert_non_null(ef__arena_alloc(&arena, 10));
+    assert_non_null(arena.spare);
+    ef__arena_recycle(&arena);
+    assert_non_null(ef__arena_alloc(&arena, 10));
+    assert_null(arena.spare);
     ef__arena_release(&arena);
 }
 
@@ -295,6 +357,9 @@ TEST_MAIN(SANITIZER_CASES TEST_CASE(memory_of_every_size_is_aligned_and_its_own)
           TEST_CASE(reset_keeps_one_block_and_the_whole_maximum_is_free_again),
           TEST_CASE(reset_uses_the_kept_block_again),
           TEST_CASE(reset_gives_back_a_block_that_is_larger_than_steps_need),
+          TEST_CASE(a_recycled_arena_goes_on_with_the_memory_it_has),
+          TEST_CASE(a_long_block_is_kept_for_what_is_long),
+          TEST_CASE(what_a_recycled_arena_does_not_use_goes_the_next_time),
           TEST_CASE(an_arena_that_was_released_can_be_used_again),
           TEST_CASE(a_room_is_made_once_and_then_emptied),
           TEST_CASE(a_full_room_is_an_error_that_names_the_limit),

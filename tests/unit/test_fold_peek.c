@@ -175,7 +175,26 @@ TEST(a_text_may_end_anywhere)
     CHECK_INT(FOUND, look_for_x(EF_STR(whole)));
 }
 
-TEST_MAIN(TEST_CASE(a_scan_finds_what_the_strict_reader_finds),
+/* Texts are looked through many bytes at a time: wherever in them it stands, and however long. */
+TEST(a_byte_that_does_not_belong_is_found_wherever_it_stands)
+{
+    char text[128];
+
+    for (int len = 0; len < 50; len++)
+        for (int at = 0; at < len; at++) {
+            int end = snprintf(text, sizeof(text), "{\"x\":\"%.*s\",\"y\":\"\t\"}", len,
+                               "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz");
+            ef_str whole = {text, (size_t)end};
+            CHECK_INT(FOUND, look_for_x(whole)); /* what stands behind it does not matter */
+            text[6 + at] = '\t';
+            CHECK_INT(FAILED, look_for_x(whole));
+            text[6 + at] = '\xff';
+            CHECK_INT(FAILED, look_for_x(whole));
+        }
+}
+
+TEST_MAIN(TEST_CASE(a_byte_that_does_not_belong_is_found_wherever_it_stands),
+          TEST_CASE(a_scan_finds_what_the_strict_reader_finds),
           TEST_CASE(what_is_not_as_expected_is_left_to_the_strict_reader),
           TEST_CASE(a_member_that_is_asked_for_is_read_strictly),
           TEST_CASE(a_text_may_end_anywhere))

@@ -185,7 +185,7 @@ ef_status jet_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int
                           size_t limit, ef_batch *out, ef_error *err);
 ef_status jet_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
                           int64_t *out_position, ef_error *err);
-ef_status jet_follow(ef_journal *journal, ef_str reader, int64_t after, size_t limit, ef_batch *out,
+ef_status jet_follow(ef_journal *journal, const ef__follow *follow, ef_batch *out,
                      int64_t *out_reached, ef_error *err);
 void jet_followed(ef_journal *journal, ef_str reader, int64_t upto);
 

@@ -199,21 +199,22 @@ static jet_reader *reader_of(jet_store *store, ef_str name, bool make)
     return r;
 }
 
-ef_status jet_follow(ef_journal *journal, ef_str name, int64_t after, size_t limit, ef_batch *out,
+ef_status jet_follow(ef_journal *journal, const ef__follow *follow, ef_batch *out,
                      int64_t *out_reached, ef_error *err)
 {
     jet_store *store = jet_store_of(journal);
     jet_reader *r;
     ef_status st;
 
-    *out_reached = after;
-    if (name.len == 0)
-        return read_once(store, store->address.filter, after, limit, out, out_reached, err);
-    r = reader_of(store, name, true);
+    *out_reached = follow->after;
+    if (follow->reader.len == 0)
+        return read_once(store, store->address.filter, follow->after, follow->limit, out,
+                         out_reached, err);
+    r = reader_of(store, follow->reader, true);
     if (!r)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a reader");
     (void)pthread_mutex_lock(&r->lock);
-    st = read_by(store, r, after, limit, out, out_reached, err);
+    st = read_by(store, r, follow->after, follow->limit, out, out_reached, err);
     (void)pthread_mutex_unlock(&r->lock);
     return st;
 }

@@ -10,6 +10,7 @@
  * else 0. What was in hand under an older token is suspect until the mark has passed it.
  */
 #include "outbox.h"
+#include "row.h"
 
 #include <inttypes.h>
 
@@ -122,6 +123,7 @@ static ef_status load_picks(taking *t, bool due, ef_error *err)
     ef_taken *items = ef__arena_zalloc(t->arena, count + 1, sizeof *items);
     ef_event *events = ef__arena_zalloc(t->arena, count + 1, sizeof *events);
     sqlite3_stmt *stmt = NULL;
+    sq_rows rows = {0};
     int64_t at = 0;
     bool look = false;
     size_t i;
@@ -130,7 +132,8 @@ static ef_status load_picks(taking *t, bool due, ef_error *err)
 
     if (st == EF_OK)
         st = may_wait(t, due, &look, err);
-
+    if (st == EF_OK)
+        st = sq_rows_init(&rows, t->store, t->conn, t->arena, count, err);
     for (i = 0; st == EF_OK && i < count; i++) {
         if (i > 0 && t->arena->used_bytes > TAKE_BYTES_ENOUGH)
             break;
@@ -140,8 +143,9 @@ static ef_status load_picks(taking *t, bool due, ef_error *err)
         if (st == EF_OK && look)
             st = look_before(t, stmt, &items[i].waits, err);
         if (st == EF_OK)
-            st = sq_event_from_row(t->store, t->conn, stmt, t->arena, &events[i], err);
+            st = sq_rows_event(&rows, stmt, &events[i], err);
     }
+    sq_rows_release(&rows);
     sqlite3_reset(stmt);
     if (st != EF_OK)
         return st;

@@ -4,17 +4,16 @@
 #include "read.h"
 
 #include "ids.h"
+#include "row.h"
 
 #include "../../base/cursor.h"
-#include "../../base/hash.h"
-#include "../../base/limits.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define READ_BYTES_ENOUGH (16u << 20) /* a page of events ends here even if more were asked for */
+#define READ_BYTES_ENOUGH (12u << 20) /* of texts: a page ends here even if more were asked for */
 #define READER_CACHE_KIB 2048         /* most of them read on and on; every commit empties it */
 #define LOG_ROWS_MAX 100000 /* rows a filtered read looks at before it answers what it has */
 
@@ -108,76 +107,6 @@ void sq_read_end(sq_store *store, sq_reader *reader)
     give_back(store, reader);
 }
 
-/* --- one event
- * ------------------------------------------------------------------------------------ */
-
-static ef_status damaged(int64_t position, ef_error *err)
-{
-    return ef_fail_numbers(err, EF_DAMAGED, position, position,
-                           "the event at position %" PRId64
-                           " is damaged: its bytes have changed; run: everfold doctor --deep",
-                           position);
-}
-
-static ef_status check_sum(const ef_event *event, uint64_t sum, ef_error *err)
-{
-    ef__buf bytes = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES);
-    ef_status st = EF_OK;
-
-    if (!ef__event_encode(event, &bytes))
-        st = ef__room_full(err);
-    else if (ef__xxh3(ef__buf_str(&bytes), 0) != sum)
-        st = damaged(event->position, err);
-    ef__buf_release(&bytes);
-    return st;
-}
-
-ef_status sq_event_from_row(sq_store *store, ef__sq_conn *conn, sqlite3_stmt *row, ef__arena *arena,
-                            ef_event *out, ef_error *err)
-{
-    int64_t position = sqlite3_column_int64(row, 0);
-    const sq_type *type, *canonical = NULL;
-    ef_str stored = {0}, shown = {0};
-    sq_stream *stream;
-    ef_status st;
-
-    *out = (ef_event){.seq = sqlite3_column_int64(row, 2),
-                      .position = position,
-                      .id = ef__arena_copy(arena, ef__sq_column_str(row, 7)),
-                      .schema = sqlite3_column_int(row, 4),
-                      .time_us = sqlite3_column_int64(row, 5),
-                      .recorded_us = sqlite3_column_int64(row, 6),
-                      .data = ef__arena_copy(arena, ef__sq_column_str(row, 8)),
-                      .meta = ef__arena_copy(arena, ef__sq_column_str(row, 9))};
-    if (sqlite3_column_bytes(row, 11) == EF_HASH_BYTES)
-        memcpy(out->hash, sqlite3_column_blob(row, 11), EF_HASH_BYTES);
-    pthread_mutex_lock(&store->state_lock);
-    st = sq_state_stream_by_id(&store->state, conn, sqlite3_column_int64(row, 1), &stream, err);
-    type = sq_state_type_by_id(&store->state, sqlite3_column_int64(row, 3));
-    if (st == EF_OK && type) {
-        canonical = &store->state.types[type->canonical];
-        out->tenant = ef__arena_copy(arena, sq_stream_tenant(stream));
-        out->stream = ef__arena_copy(arena, sq_stream_name(stream));
-        stored = ef__arena_copy(arena, type->name);
-        shown = canonical == type ? stored : ef__arena_copy(arena, canonical->name);
-    }
-    pthread_mutex_unlock(&store->state_lock);
-    if (st != EF_OK)
-        return st;
-    if (type && (!out->id.ptr || !out->data.ptr || !out->meta.ptr || !out->tenant.ptr ||
-                 !out->stream.ptr || !stored.ptr || !shown.ptr))
-        return ef__room_full(err);
-    out->type = stored;
-    /* A text that SQLite had no memory to hand out is empty here, and no damage. */
-    if (sqlite3_errcode(conn->db) == SQLITE_NOMEM)
-        return ef__room_full(err);
-    if (!type)
-        return damaged(position, err);
-    st = check_sum(out, (uint64_t)sqlite3_column_int64(row, 10), err);
-    out->type = shown;
-    return st;
-}
-
 /* --- collecting
  * ----------------------------------------------------------------------------------- */
 
@@ -185,26 +114,35 @@ ef_status sq_event_from_row(sq_store *store, ef__sq_conn *conn, sqlite3_stmt *ro
 struct gather {
     sq_store *store;
     sq_reader *reader;
+    sq_rows rows;
     ef_batch *out;
     ef_event *events;
     size_t cap;
+    size_t bytes_max;          /* of the batch's memory */
+    const atomic_bool *wanted; /* of who follows, or NULL */
+    size_t least;
 };
 
 static ef_status gather_open(struct gather *g, sq_store *store, size_t limit, ef_batch *out,
                              ef_error *err)
 {
+    ef_status st;
+
     *g = (struct gather){.store = store, .out = out, .cap = limit};
     g->events = ef__arena_alloc(&out->room->arena, limit * sizeof *g->events);
     if (!g->events)
         return ef__room_full(err);
     out->events = g->events;
-    return sq_read_begin(store, &g->reader, err);
+    st = sq_read_begin(store, &g->reader, err);
+    g->bytes_max = out->room->arena.used_bytes + READ_BYTES_ENOUGH;
+    if (st == EF_OK)
+        st = sq_rows_init(&g->rows, store, &g->reader->conn, &out->room->arena, limit, err);
+    return st;
 }
 
 static ef_status gather_row(struct gather *g, sqlite3_stmt *row, ef_error *err)
 {
-    ef_status st = sq_event_from_row(g->store, &g->reader->conn, row, &g->out->room->arena,
-                                     &g->events[g->out->count], err);
+    ef_status st = sq_rows_event(&g->rows, row, &g->events[g->out->count], err);
 
     g->out->count += st == EF_OK;
     return st;
@@ -212,7 +150,10 @@ static ef_status gather_row(struct gather *g, sqlite3_stmt *row, ef_error *err)
 
 static bool gather_full(const struct gather *g)
 {
-    return g->out->count == g->cap || g->out->room->arena.used_bytes > READ_BYTES_ENOUGH;
+    size_t count = g->out->count;
+
+    return count == g->cap || g->out->room->arena.used_bytes > g->bytes_max ||
+           (g->wanted && count >= g->least && atomic_load(g->wanted));
 }
 
 static ef_status gather_at(struct gather *g, int64_t position, ef_error *err)
@@ -232,6 +173,7 @@ static ef_status gather_at(struct gather *g, int64_t position, ef_error *err)
 
 static void gather_close(struct gather *g, ef_status st)
 {
+    sq_rows_release(&g->rows);
     if (g->reader)
         sq_read_end(g->store, g->reader);
     if (st != EF_OK)
@@ -364,32 +306,59 @@ static ef_status row_wanted(struct gather *g, const ef_log_query *query, sqlite3
     return st;
 }
 
-ef_status sq_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out, ef_error *err)
+static ef_status gather_log(struct gather *g, const ef_log_query *query, ef_error *err)
 {
-    struct gather g;
     sqlite3_stmt *stmt;
     bool row = true, wanted;
     int64_t looked = 0;
+    ef_status st = ef__sq_stmt(&g->reader->conn, SQ_EVENT_AFTER, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, query->after);
+    while (st == EF_OK && looked++ < LOG_ROWS_MAX &&
+           (st = ef__sq_row(&g->reader->conn, stmt, &row, err)) == EF_OK && row) {
+        st = row_wanted(g, query, stmt, &wanted, err);
+        if (st == EF_OK && wanted && gather_full(g))
+            break;
+        if (st == EF_OK && wanted)
+            st = gather_row(g, stmt, err);
+        if (st == EF_OK)
+            *query->out_reached =
+                wanted ? g->events[g->out->count - 1].position : sqlite3_column_int64(stmt, 0);
+    }
+    g->out->more = st == EF_OK && row;
+    sqlite3_reset(stmt);
+    return st;
+}
+
+ef_status sq_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out, ef_error *err)
+{
+    struct gather g;
     ef_status st = gather_open(&g, sq_store_of(journal), query->limit, out, err);
 
     *query->out_reached = query->after;
     if (st == EF_OK)
-        st = ef__sq_stmt(&g.reader->conn, SQ_EVENT_AFTER, &stmt, err);
-    if (st == EF_OK) {
-        sqlite3_bind_int64(stmt, 1, query->after);
-        while (st == EF_OK && looked++ < LOG_ROWS_MAX &&
-               (st = ef__sq_row(&g.reader->conn, stmt, &row, err)) == EF_OK && row) {
-            st = row_wanted(&g, query, stmt, &wanted, err);
-            if (st == EF_OK && wanted && gather_full(&g))
-                break;
-            if (st == EF_OK && wanted)
-                st = gather_row(&g, stmt, err);
-            if (st == EF_OK)
-                *query->out_reached = sqlite3_column_int64(stmt, 0);
-        }
-        out->more = st == EF_OK && row;
-        sqlite3_reset(stmt);
-    }
+        st = gather_log(&g, query, err);
+    gather_close(&g, st);
+    return st;
+}
+
+ef_status sq_follow(ef_journal *journal, const ef__follow *follow, ef_batch *out,
+                    int64_t *out_reached, ef_error *err)
+{
+    ef_log_query query = {.any_tenant = true,
+                          .after = follow->after,
+                          .limit = follow->limit,
+                          .out_reached = out_reached};
+    struct gather g;
+    ef_status st = gather_open(&g, sq_store_of(journal), follow->limit, out, err);
+
+    g.wanted = follow->wanted;
+    g.least = follow->least ? follow->least : 1; /* nobody gets nowhere */
+    *out_reached = follow->after;
+    if (st == EF_OK)
+        st = gather_log(&g, &query, err);
     gather_close(&g, st);
     return st;
 }

@@ -414,6 +414,7 @@ static const ef__journal_ops ops = {
     .append_each = sq_append_each,
     .read_stream = sq_read_stream,
     .read_log = sq_read_log,
+    .follow = sq_follow,
     .read_id = sq_read_id,
     .wait = sq_wait,
     .nudge = sq_nudge,

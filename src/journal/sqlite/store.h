@@ -167,11 +167,6 @@ void sq_read_end(sq_store *store, sq_reader *reader);
  */
 ef_status sq_read_lock(sq_store *store, sq_reader *reader, ef_error *err);
 
-/* Read the event of a row of event_at or event_after into `arena`, names and all, and check its
- * sum: EF_DAMAGED when a byte of it has changed. */
-ef_status sq_event_from_row(sq_store *store, ef__sq_conn *conn, sqlite3_stmt *row, ef__arena *arena,
-                            ef_event *out, ef_error *err);
-
 /* --- shared by the store and the application's own transactions (open.c) ------------------------
  */
 

@@ -1,0 +1,47 @@
+/*
+ * same.h - are two names the same? Without a call: names are short, and folding an event asks this
+ * some twenty times.
+ */
+#ifndef EF_BASE_SAME_H
+#define EF_BASE_SAME_H
+
+#include <everfold/str.h>
+
+#include <stdint.h>
+
+static inline uint64_t ef__load8(const char *at)
+{
+    uint64_t bytes;
+
+    memcpy(&bytes, at, sizeof bytes);
+    return bytes;
+}
+
+static inline uint32_t ef__load4(const char *at)
+{
+    uint32_t bytes;
+
+    memcpy(&bytes, at, sizeof bytes);
+    return bytes;
+}
+
+/* Eight bytes at a time, and the last eight once more than they have to be. */
+static inline bool ef__bytes_same(const char *a, const char *b, size_t len)
+{
+    if (len >= 8) {
+        for (size_t i = 0; i + 8 < len; i += 8)
+            if (ef__load8(a + i) != ef__load8(b + i))
+                return false;
+        return ef__load8(a + len - 8) == ef__load8(b + len - 8);
+    }
+    if (len >= 4)
+        return ef__load4(a) == ef__load4(b) && ef__load4(a + len - 4) == ef__load4(b + len - 4);
+    return len == 0 || (a[0] == b[0] && a[len / 2] == b[len / 2] && a[len - 1] == b[len - 1]);
+}
+
+static inline bool ef__str_same(ef_str a, ef_str b)
+{
+    return a.len == b.len && ef__bytes_same(a.ptr, b.ptr, a.len);
+}
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * row.h - rows of events: from columns to events in the memory of a batch.
+ *
+ * A batch has many events and few names. What a stream or a type is called is looked up under the
+ * state lock and copied when it is first met, and the events behind it share the copy. As many
+ * streams are remembered as the batch may have events, up to SQ_ROW_STREAMS: one that takes the
+ * place of another costs a look more, no more than that.
+ */
+#ifndef EF_JOURNAL_SQLITE_ROW_H
+#define EF_JOURNAL_SQLITE_ROW_H
+
+#include "store.h"
+
+#define SQ_ROW_STREAMS 2048 /* 80 KB, zeroed for each batch of that many events */
+#define SQ_ROW_TYPES 16
+
+typedef struct sq_row_stream {
+    int64_t id; /* 0: nobody is here */
+    ef_str tenant, name;
+} sq_row_stream;
+
+typedef struct sq_row_type {
+    int64_t id;
+    ef_str stored, shown; /* as appended, and what that is an alias of */
+} sq_row_type;
+
+typedef struct sq_rows {
+    sq_store *store;
+    ef__sq_conn *conn;
+    ef__arena *arena; /* of the batch */
+    sq_row_stream *streams;
+    size_t stream_count; /* a power of two: a stream's place is the end of its number */
+    sq_row_type types[SQ_ROW_TYPES];
+    ef__buf scratch; /* what the sum of an event is over */
+} sq_rows;
+
+/* For up to `limit` events, read by `conn` into `arena`. */
+ef_status sq_rows_init(sq_rows *rows, sq_store *store, ef__sq_conn *conn, ef__arena *arena,
+                       size_t limit, ef_error *err);
+void sq_rows_release(sq_rows *rows); /* a zeroed one too */
+
+/* Read the event of a row of event_at or event_after, names and all, and check its sum: EF_DAMAGED
+ * when a byte of it has changed. */
+ef_status sq_rows_event(sq_rows *rows, sqlite3_stmt *row, ef_event *out, ef_error *err);
+
+#endif
