@@ -53,7 +53,7 @@ static void learn(ef__ahead *a, const ef_batch *batch)
     if (bytes > bytes_max && limit > LIMIT_MIN) {
         limit /= 2;
     } else if (2 * bytes < bytes_max && grows) {
-        limit *= 2;
+        limit *= 4 * bytes < bytes_max ? 4 : 2;
         a->steady = false;
     }
     a->limit = limit < a->limit_max ? limit : a->limit_max;
