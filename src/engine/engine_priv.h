@@ -101,6 +101,7 @@ struct ef_engine {
     int64_t policy_next_us;       /* and when to look for what is dead and may pass */
     char gaps_after[EF_CURSOR_MAX]; /* the look for gaps at the start has come so far … */
     bool gaps_looked;               /* … or is over */
+    int64_t gaps_since_us;          /* it waits for a queue that is short; 0: not yet */
     pthread_mutex_t driving;        /* one step of a run at a time; it guards … */
     ef__run_hold run_hold;          /* … this, and … */
     ef__run_trouble run_troubles[EF__RUN_TROUBLES]; /* … those that wait */

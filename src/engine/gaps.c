@@ -14,6 +14,7 @@
 #define GAP_BATCH 1000
 #define STREAMS_AT_ONCE 1000
 #define GAPS_MAX 10000
+#define LOOK_AT_LAST_US INT64_C(60000000) /* after the start of work, however long the queue is */
 
 ef_status ef__gap_file(ef_engine *e, const ef__generation *g, const ef_event *event, ef_error *err)
 {
@@ -209,12 +210,23 @@ bool ef__gaps_wait(const ef_engine *e)
     return !e->gaps_looked && ef__crew_is_first(&e->crew);
 }
 
+/* A queue may stay long for ever. */
+static bool has_waited(ef_engine *e)
+{
+    const ef_clock *clock = e->options.clock;
+    int64_t now_us = clock->mono_us(clock->context);
+
+    if (!e->gaps_since_us)
+        e->gaps_since_us = now_us;
+    return now_us - e->gaps_since_us >= LOOK_AT_LAST_US;
+}
+
 ef_status ef__gaps_start(ef_engine *e, ef_tick *tick, ef_error *err)
 {
     bool fine = false;
     ef_status st = EF_OK;
 
-    if (tick->more || !ef__gaps_wait(e))
+    if (!ef__gaps_wait(e) || (tick->more && !has_waited(e)))
         return EF_OK;
     if (!e->gaps_after[0])
         st = adds_up(e, NULL, &fine, err);

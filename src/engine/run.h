@@ -119,7 +119,8 @@ ef_status ef__gaps_file(ef_engine *engine, const ef__generation *generation, ef_
 /*
  * At the start of work, behind a tick's other work: a bounded piece of looking for gaps and filing
  * them; nothing once done. One of the crew looks, who holds the first partition; and not while the
- * queue has more than a batch, for it would be counted, and what it brings is no gap.
+ * queue has more than a batch, for it would be counted, and what it brings is no gap; but for a
+ * minute at the most.
  */
 ef_status ef__gaps_start(ef_engine *engine, ef_tick *tick, ef_error *err);
 bool ef__gaps_wait(const ef_engine *engine); /* it has yet to look */

@@ -219,6 +219,33 @@ static void a_long_queue_is_taken_before_gaps_are_looked_for(void **state)
     fixture_close(f);
 }
 
+static void a_queue_that_stays_long_keeps_nobody_from_looking_for_gaps(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_tick t = {0};
+
+    (void)state;
+    if (strcmp(fixture_backend, "memory") == 0)
+        return; /* views in memory end with their engine */
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, SUMS);
+    drain(f);
+    ef_engine_close(f->engine);
+    f->engine = fixture_engine(f, "w1");
+    for (int i = 0; i < 300; i++)
+        append(f, "s", "added", GOOD);
+    for (int i = 0; i < 2; i++) {
+        CHECK(!f->engine->gaps_looked);
+        OK(ef_engine_work(f->engine, &(ef_work_options){.batch = 2}, &t, &f->err));
+        CHECK(t.more);
+        atomic_fetch_add(&f->now_us, INT64_C(31000000));
+    }
+    OK(ef_engine_work(f->engine, &(ef_work_options){.batch = 2}, &t, &f->err));
+    CHECK(t.more);
+    CHECK(f->engine->gaps_looked);
+    fixture_close(f);
+}
+
 static void an_exception_is_tried_again_at_once(void **state)
 {
     fixture fx, *f = &fx;
@@ -252,6 +279,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_worker_closes_gaps_when_it_starts),
         cmocka_unit_test(one_of_the_workers_looks_for_gaps),
         cmocka_unit_test(a_long_queue_is_taken_before_gaps_are_looked_for),
+        cmocka_unit_test(a_queue_that_stays_long_keeps_nobody_from_looking_for_gaps),
         cmocka_unit_test(an_exception_is_tried_again_at_once),
     };
 
