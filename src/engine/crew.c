@@ -61,7 +61,7 @@ static ef_status follow_count(ef__crew *crew, ef_error *err)
 {
     ef_journal *journal = crew->engine->journal;
     int32_t count = 0;
-    ef_status st = journal->ops->partition_count(journal, &count, err);
+    ef_status st = ef__journal_partition_count(journal, &count, err);
 
     if (st != EF_OK)
         return st;
@@ -444,7 +444,7 @@ ef_status ef__crew_is_whole(ef__crew *crew, bool *out, ef_error *err)
 {
     ef_journal *journal = crew->engine->journal;
     int32_t count = 0;
-    ef_status st = journal->ops->partition_count(journal, &count, err);
+    ef_status st = ef__journal_partition_count(journal, &count, err);
 
     if (st != EF_OK)
         return st;

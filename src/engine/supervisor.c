@@ -8,6 +8,7 @@
 #include "publish.h"
 #include "run.h"
 
+#include "../base/deadline.h"
 #include "../base/logger.h"
 #include "../core/retry.h"
 #include "../journal/journal.h"
@@ -73,15 +74,8 @@ static bool is_stopping(ef_supervisor *s)
 /* Sleep so long, or until somebody wants us to stop. */
 static void doze(ef_supervisor *s, int64_t ms)
 {
-    struct timespec until;
+    struct timespec until = ef__deadline(CLOCK_MONOTONIC, ms);
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
     pthread_mutex_lock(&s->lock);
     while (!s->stopping && pthread_cond_timedwait(&s->wake, &s->lock, &until) == 0)
         ;

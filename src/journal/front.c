@@ -210,6 +210,11 @@ void ef__journal_nudge(ef_journal *journal)
                 EF_LOG_TEXT_FIELD("error", ef_str_from(why.text)));
 }
 
+ef_status ef__journal_partition_count(ef_journal *journal, int32_t *out, ef_error *err)
+{
+    return journal->ops->partition_count(journal, out, err);
+}
+
 ef_status ef__told(ef_journal *journal, ef_status st)
 {
     if (st == EF_OK)

@@ -194,6 +194,8 @@ void ef__journal_followed(ef_journal *journal, ef_str reader, int64_t upto);
 /* There is something to do that no append tells of: those who wait look at once. When that fails it
  * is logged, for they look by themselves too, later. */
 void ef__journal_nudge(ef_journal *journal);
+/* How many partitions there are: of ef_journal_facts the one thing that is asked for often. */
+ef_status ef__journal_partition_count(ef_journal *journal, int32_t *out, ef_error *err);
 /* Is there a row in "*", or in a projection's own lane, that workers have to do something about, be
  * it later? What is dead, or waits behind what is, is an operator's. However many rows there are,
  * this looks at a few. */

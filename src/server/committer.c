@@ -16,6 +16,8 @@
  */
 #include "append.h"
 
+#include "../base/deadline.h"
+
 #include <stdlib.h>
 
 #define QUEUE_MAX 4096   /* requests that wait; more are told to come again */
@@ -59,24 +61,12 @@ struct ef__committer {
     lot lot; /* the thread's own */
 };
 
-/* Those that were held up may be tried again then. */
-static struct timespec next_try(void)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += HELD_PAUSE_US * 1000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    return until;
-}
-
-/* Wait for requests. The lock is ours. */
+/* Wait for requests, or until those that were held up may be tried again. The lock is ours. */
 static void wait_for_work(ef__committer *c)
 {
     c->waiting = true;
     if (c->lot.held_count && c->count == 0) {
-        struct timespec until = next_try();
+        struct timespec until = ef__deadline(CLOCK_MONOTONIC, HELD_PAUSE_US / 1000);
         (void)pthread_cond_timedwait(&c->work, &c->lock, &until);
     }
     while (!c->lot.held_count && c->count == 0 && !c->ending)

@@ -10,6 +10,8 @@
  */
 #include "hub.h"
 
+#include "../base/deadline.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -449,10 +451,7 @@ static void rest(struct ef__hub *hub, int64_t head, int64_t ms)
     if (hub->fresh || hub->ending)
         return;
     if (ms < IDLE_MS) {
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += ms * 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        until = ef__deadline(CLOCK_REALTIME, ms);
         (void)pthread_cond_timedwait(&hub->changed, &hub->lock, &until);
         return;
     }

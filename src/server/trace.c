@@ -9,6 +9,8 @@
 #include "cloudevent.h"
 #include "request.h"
 
+#include "../base/deadline.h"
+
 #include <everfold/version.h>
 
 #include <curl/curl.h>
@@ -289,10 +291,7 @@ static void gather(ef__tracer *t)
 
     while (t->count == 0 && !t->ending)
         pthread_cond_wait(&t->changed, &t->lock);
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += GATHER_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    until = ef__deadline(CLOCK_REALTIME, GATHER_MS);
     while (t->count < BATCH_SPANS && !t->ending)
         if (pthread_cond_timedwait(&t->changed, &t->lock, &until) == ETIMEDOUT)
             break;

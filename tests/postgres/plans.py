@@ -62,7 +62,7 @@ LOOKS = {'row_after': "'*', true, '', -1, 0, 0, 0, 0, 1, 1", 'row_count': "'*', 
 TEXTS = {'tenant', 'name', 'id', 'owner', 'error', 'data', 'meta'}
 PARAMETERS = {  # where they cannot be seen from the statement
     'event_insert': {2: 'bigint[]', 3: 'text[]', 8: 'bytea'}, 'id_insert': {3: 'bigint[]'},
-    'outbox_insert': {2: 'bigint[]', 3: 'text[]'}, 'sequencer_lock_if': {2: 'text[]'},
+    'outbox_insert': {2: 'bigint[]', 3: 'text[]'}, 'sequencer_lock_if': {1: 'text[]'},
     'stream_set': {1: 'bigint[]'}, 'stream_move': {1: 'bigint[]'},
     'outbox_take': {2: 'bigint[]'}, 'outbox_take_bounded': {2: 'bigint[]'},
     'exception_lock_held': {1: 'bigint'}, 'outbox_drop': {2: 'bigint[]'}, 'published_passed': {2: 'bigint[]'}, 'exception_due': {1: 'bigint'}, 'exception_next_due': {1: 'bigint'},

@@ -7,6 +7,8 @@
  */
 #include "jet.h"
 
+#include "../../base/deadline.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,20 +18,6 @@
 #define FETCH_MS 30000 /* then it is asked anew: a broker may have died without a word */
 #define AGAIN_MS 500   /* the broker was not at hand */
 #define NUDGE_MS 60000
-
-static struct timespec in_ms(int64_t ms)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    return until;
-}
 
 /* --- messages --------------------------------------------------------------------------------- */
 
@@ -96,7 +84,7 @@ static ef_status look(jet_store *store, int64_t after, int64_t *out, ef_error *e
 /* Until somebody minds messages. The lock is held. */
 static void wait_for_waiters(jet_watch *w, ef_status st)
 {
-    struct timespec until = in_ms(AGAIN_MS);
+    struct timespec until = ef__deadline(CLOCK_MONOTONIC, AGAIN_MS);
 
     while (st != EF_OK && !w->stopping &&
            pthread_cond_timedwait(&w->changed, &w->lock, &until) != ETIMEDOUT)
@@ -147,7 +135,7 @@ static void *watch_nudges(void *context)
         w->nudge = nudge;
         (void)pthread_cond_broadcast(&w->changed);
         if (st != EF_OK && st != EF_TIMEOUT && !w->stopping) {
-            struct timespec until = in_ms(AGAIN_MS);
+            struct timespec until = ef__deadline(CLOCK_MONOTONIC, AGAIN_MS);
             (void)pthread_cond_timedwait(&w->changed, &w->lock, &until);
         }
     }
@@ -182,7 +170,7 @@ static ef_status start(jet_store *store, ef_error *err)
 static ef_status wait_here(jet_watch *w, int64_t after, int64_t *nudge, int64_t timeout_ms,
                            ef_error *err)
 {
-    struct timespec until = in_ms(timeout_ms);
+    struct timespec until = ef__deadline(CLOCK_MONOTONIC, timeout_ms);
     bool appends = after != EF__NO_APPENDS;
 
     w->st = EF_OK;

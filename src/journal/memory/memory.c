@@ -5,6 +5,7 @@
  */
 #include "memory.h"
 
+#include "../../base/deadline.h"
 #include "../../base/hash.h"
 #include "../../base/limits.h"
 
@@ -143,24 +144,10 @@ int ef__mem_compare(ef_str a, ef_str b)
 
 /* --- the journal as a whole ------------------------------------------------------------------- */
 
-static struct timespec deadline_after(int64_t timeout_ms)
-{
-    struct timespec at;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += timeout_ms / 1000;
-    at.tv_nsec += (timeout_ms % 1000) * 1000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    return at;
-}
-
 static ef_status memory_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
                              ef_error *err)
 {
-    struct timespec deadline = deadline_after(timeout_ms);
+    struct timespec deadline = ef__deadline(CLOCK_MONOTONIC, timeout_ms);
     mem_journal *m = ef__mem_lock(journal);
     int late = 0;
     bool grown, nudged;

@@ -169,8 +169,9 @@ static ef_status send_id_find(const group *g, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-ef_status pg_group_send_types(const group *g, ef__pg_conn *conn, int which, const bool *only,
-                              ef_error *err)
+/* `more` (may be NULL) is bound behind the names. */
+static ef_status send_types(const group *g, ef__pg_conn *conn, int which, const bool *only,
+                            const int64_t *more, ef_error *err)
 {
     ef__pg_params params = {0};
     ef__pg_array names;
@@ -181,10 +182,18 @@ ef_status pg_group_send_types(const group *g, ef__pg_conn *conn, int which, cons
         if (!only || only[i])
             ef__pg_array_str(&names, g->types[i].b);
     ef__pg_add_array(&params, &names);
+    if (more)
+        ef__pg_add_int(&params, *more);
     if (names.count || !only)
         st = ef__pg_send(conn, which, &params, err);
     ef__pg_array_release(&names);
     return st;
+}
+
+ef_status pg_group_send_types(const group *g, ef__pg_conn *conn, int which, const bool *only,
+                              ef_error *err)
+{
+    return send_types(g, conn, which, only, NULL, err);
 }
 
 static ef_status take_heads(group *g, ef__pg_conn *conn, ef_error *err)
@@ -276,22 +285,6 @@ static ef_status load_known(group *g, ef__pg_conn *conn, bool *out_missing, ef_e
     return st;
 }
 
-static ef_status send_lock_if(const group *g, ef__pg_conn *conn, ef_error *err)
-{
-    ef__pg_params params = {0};
-    ef__pg_array names;
-    ef_status st;
-
-    ef__pg_add_int(&params, g->store->base.options.busy_ms);
-    ef__pg_array_init(&names, EF__PG_TEXT);
-    for (size_t i = 0; i < g->type_count; i++)
-        ef__pg_array_str(&names, g->types[i].b);
-    ef__pg_add_array(&params, &names);
-    st = ef__pg_send(conn, PJ_SEQUENCER_LOCK_IF, &params, err);
-    ef__pg_array_release(&names);
-    return st;
-}
-
 /* Ids that were given may be somebody's whom we would have to wait for: the sequencer comes later.
  */
 static ef_status send_look(const group *g, ef__pg_conn *conn, ef_error *err)
@@ -303,7 +296,7 @@ static ef_status send_look(const group *g, ef__pg_conn *conn, ef_error *err)
     if (st == EF_OK && g->id_count)
         return send_id_find(g, conn, err);
     if (st == EF_OK)
-        st = send_lock_if(g, conn, err);
+        st = send_types(g, conn, PJ_SEQUENCER_LOCK_IF, NULL, &g->store->base.options.busy_ms, err);
     return st == EF_OK ? pg_sequence_ask(g->store, conn, err) : st;
 }
 

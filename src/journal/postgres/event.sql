@@ -64,10 +64,10 @@ SELECT pg_advisory_xact_lock(hashtextextended('everfold sequencer', 0))
 -- name: sequencer_lock_if
 -- The same, if all types are known: making one may have to wait for somebody who waits for the
 -- sequencer. No row: it was not taken.
--- binds: 1 milliseconds, 2 names of types, each once
+-- binds: 1 names of types, each once, 2 milliseconds
 SELECT pg_advisory_xact_lock(hashtextextended('everfold sequencer', 0))
-  FROM set_config('lock_timeout', $1::bigint::text, true)
- WHERE cardinality($2) = (SELECT count(*) FROM everfold.event_type WHERE name = ANY ($2));
+  FROM set_config('lock_timeout', $2::bigint::text, true)
+ WHERE cardinality($1) = (SELECT count(*) FROM everfold.event_type WHERE name = ANY ($1));
 
 -- name: sequencer_begin
 -- Where the log ends, what waits for a position, and what an event's row depends on. To be asked

@@ -3,6 +3,7 @@
  */
 #include "env.h"
 
+#include "../../base/deadline.h"
 #include "../../base/lock.h"
 #include "../../base/logger.h"
 
@@ -57,20 +58,6 @@ ef_status vl_failed(vl_txn *txn, int rc, const char *doing, ef_error *err)
 
 /* --- the gate --------------------------------------------------------------------------------- */
 
-static struct timespec in_ms(int64_t ms)
-{
-    struct timespec at;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += ms / 1000;
-    at.tv_nsec += ms % 1000 * 1000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    return at;
-}
-
 static ef_status enter(vl_env *env, int64_t busy_ms, ef_error *err)
 {
     struct timespec end;
@@ -79,7 +66,7 @@ static ef_status enter(vl_env *env, int64_t busy_ms, ef_error *err)
 
     pthread_mutex_lock(&env->gate);
     if (env->growing && open_here == 0)
-        end = in_ms(busy_ms);
+        end = ef__deadline(CLOCK_MONOTONIC, busy_ms);
     while (env->growing && open_here == 0 && !late)
         late = pthread_cond_timedwait(&env->moved, &env->gate, &end) == ETIMEDOUT;
     if (env->lost)
@@ -141,7 +128,7 @@ static ef_status set_map(vl_env *env, bool follow, ef_error *err)
 /* EF_BUSY: somebody reads for too long, or this very thread does. */
 static ef_status grow(vl_env *env, bool follow, int64_t busy_ms, ef_error *err)
 {
-    struct timespec end = in_ms(open_here ? 0 : busy_ms);
+    struct timespec end = ef__deadline(CLOCK_MONOTONIC, open_here ? 0 : busy_ms);
     bool late = false;
     ef_status st;
 
