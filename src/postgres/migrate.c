@@ -1,22 +1,17 @@
 /*
  * migrate.c - see pool.h.
  *
- * A migration is a text of many statements. Whoever migrates holds a lock of its transaction, so
- * two that open a new database at once do not meet in the middle.
+ * A migration is a text of many statements. Whoever migrates holds a lock of its transaction, which
+ * is the first thing in ground.sql, so two that open a new database at once do not meet in the
+ * middle.
  */
 #include "pool_priv.h"
 
+#include "ground.h" /* made of ground.sql: GROUND */
+
 #include <stdio.h>
 
-static const char PREPARE[] =
-    "SELECT pg_advisory_xact_lock(hashtextextended('everfold migration', 0));\n"
-    "CREATE SCHEMA IF NOT EXISTS everfold;\n"
-    "CREATE TABLE IF NOT EXISTS everfold.migration(\n"
-    "    part text COLLATE \"C\" NOT NULL,\n"
-    "    number integer NOT NULL,\n"
-    "    at timestamptz NOT NULL DEFAULT clock_timestamp(),\n"
-    "    PRIMARY KEY (part, number)\n"
-    ");\n";
+static const char BEHIND[] = "SELECT everfold.tenants_still_apart();\n";
 
 typedef struct migration {
     const char *part;
@@ -68,7 +63,7 @@ static ef_status migrate(void *context, ef__pg_conn *conn, ef_error *err)
     ef_status st = ef__pg_take_all(conn, err);
 
     if (st == EF_OK)
-        st = ef__pg_exec(conn, PREPARE, err);
+        st = ef__pg_exec(conn, GROUND, err);
     if (st == EF_OK)
         st = count_done(m, conn, err);
     for (int i = m->done; st == EF_OK && i < m->count; i++) {
@@ -76,7 +71,7 @@ static ef_status migrate(void *context, ef__pg_conn *conn, ef_error *err)
         if (st == EF_OK)
             st = note(conn, m->part, i + 1, err);
     }
-    return st;
+    return st == EF_OK ? ef__pg_exec(conn, BEHIND, err) : st;
 }
 
 ef_status ef__pg_migrated(ef__pg_pool *pool, const char *part, int *out, ef_error *err)
@@ -107,12 +102,13 @@ ef_status ef__pg_migrate(ef__pg_pool *pool, const char *part, const char *const 
 
 bool ef__pg_migration_text(const char *part, const char *const *migrations, int count, ef__buf *out)
 {
-    (void)ef__buf_add_text(out, PREPARE);
+    (void)ef__buf_add_text(out, GROUND);
     for (int i = 0; i < count; i++) {
         (void)ef__buf_printf(out, "\n-- %s, migration %d\n", part, i + 1);
         (void)ef__buf_add_text(out, migrations[i]);
         (void)ef__buf_printf(
             out, "INSERT INTO everfold.migration(part, number) VALUES ('%s', %d);\n", part, i + 1);
     }
+    (void)ef__buf_add_text(out, BEHIND);
     return !out->failed;
 }

@@ -138,6 +138,24 @@ CONTRACT(no_worker_waits_for_the_rows_of_another)
     PQfinish(session);
 }
 
+CONTRACT(what_somebody_is_changing_is_passed_over_and_taken_when_that_is_done)
+{
+    contract *t = *state;
+    PGconn *session = open_session(t);
+    settling s;
+
+    append(t, "a", "t");
+    s = worker_of(t, "a", "one");
+    settle(&s);
+    CHECK_STATUS(EF_OK, s.status, &s.err);
+    s.held.upto = 0;
+    say(session, "BEGIN; UPDATE everfold.outbox_exception SET skip = true");
+    CHECK_INT(0, due_of(&s)); /* and is not waited for */
+    say(session, "COMMIT");
+    CHECK_INT(1, due_of(&s));
+    PQfinish(session);
+}
+
 /* --- a ring ----------------------------------------------------------------------------------- */
 
 typedef struct appending {
@@ -454,6 +472,7 @@ CONTRACT(an_append_waits_for_an_open_transaction_as_long_as_it_may)
 }
 
 CONTRACT_MAIN(CASE(no_worker_waits_for_the_rows_of_another),
+              CASE(what_somebody_is_changing_is_passed_over_and_taken_when_that_is_done),
               CASE(an_append_that_waits_in_a_ring_gives_way_and_is_done_all_the_same),
               CASE(an_append_is_right_after_somebody_appended_by_sql_to_its_stream),
               CASE(an_append_is_right_after_something_else_was_appended_by_sql),

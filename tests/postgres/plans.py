@@ -143,7 +143,6 @@ def main():
         return 77
     told = settings(source)
     with postgres_server.Server() as server:
-        postgres_sql.psql(server, 'CREATE SCHEMA everfold')
         postgres_sql.migrate(server, folder)
         named = postgres_sql.statements(folder)
         bad = {'bad': 'SELECT 1 FROM everfold.event WHERE data = $1'}

@@ -21,6 +21,12 @@ import support  # noqa: E402
 
 BINARY = None
 SERVER = None
+FOLD = '''projection counts version 1
+  view stream
+
+on placed
+  n += 1
+'''
 
 
 class Answer:
@@ -71,6 +77,12 @@ class Case(unittest.TestCase):
         environment['EVERFOLD_JOURNAL'] = url or self.url
         return Answer(subprocess.run([BINARY, *words], check=False, capture_output=True, text=True,
                                      input=stdin, env=environment, timeout=120))
+
+    def program(self):
+        path = os.path.join(self.dir, 'counts.fold')
+        with open(path, 'w', encoding='utf-8') as f:
+            f.write(FOLD)
+        return path
 
     def log(self):
         out = self.ok(self.run_it('event', 'log', '-o', 'ndjson')).out
@@ -226,6 +238,166 @@ class Served(Case):
         self.assertTrue(answer.headers['Retry-After'])
 
 
+class Tenants(Case):
+    """The second wall: roles that are bound to tenants, by row-level security."""
+
+    def setUp(self):
+        super().setUp()
+        self.roles = {}
+        for name in ('worker', 'acme', 'pooled'):
+            self.roles[name] = f'{name}{Case.count}'
+            self.ok(self.psql(f'CREATE ROLE {self.roles[name]} LOGIN'))
+            self.addCleanup(lambda n=self.roles[name]: self.ok(self.psql(f'DROP OWNED BY {n}', f'DROP ROLE {n}')))
+        self.grant()
+        for tenant in ('', 'acme', 'apex'):
+            self.ok(self.run_it('event', 'append', f'of-{tenant}', '--type', 'placed', '--data', '{}', '--id', 'x',
+                                '--tenant', tenant))
+
+    def grant(self):
+        app, worker = 'SELECT everfold.grant_app({})', 'SELECT everfold{}.grant_worker({})'
+        self.ok(self.psql(worker.format('', literal(self.roles['worker'])),
+                          worker.format('_views', literal(self.roles['worker'])),
+                          *(app.format(literal(self.roles[n])) for n in ('acme', 'pooled')),
+                          *(f'SELECT everfold_views.grant_reader({literal(self.roles[n])})'
+                            for n in ('acme', 'pooled'))))
+
+    def raise_wall(self):
+        self.ok(self.psql(f"SELECT everfold.tenants_apart({literal(self.roles['worker'])})",
+                          f"SELECT everfold.bind_tenant({literal(self.roles['acme'])}, 'acme')"))
+
+    def url_of(self, name):
+        return self.url.replace('postgres@', self.roles[name] + '@')
+
+    def sees(self, name, *before, what='everfold.log'):
+        """The tenants of what a role reads."""
+        sql = f"SELECT string_agg(DISTINCT '<' || tenant || '>', '' ORDER BY '<' || tenant || '>') FROM {what}"
+        return self.ok(self.psql(*before, sql, url=self.url_of(name))).out.strip()
+
+    def forbidden(self, answer):
+        self.assertIn('42501', answer.err)
+        self.assertIn('DETAIL:  forbidden', answer.err)
+
+    def fold(self):
+        self.ok(self.run_it('projection', 'deploy', self.program()))
+        self.assertEqual(0, self.run_it('work', '--drain').code)
+
+    def test_without_the_wall_all_is_as_it_was(self):
+        self.assertEqual('<><acme><apex>', self.sees('acme'))
+        self.ok(self.psql(append_sql('s', {'type': 'a'}, tenant='apex'), url=self.url_of('acme')))
+
+    def test_a_bound_role_reads_its_own_tenant_whatever_it_sets(self):
+        self.fold()
+        self.raise_wall()
+        for before in ((), ("SET everfold.tenant = 'apex'",), ("SET everfold.tenant = ''",)):
+            for what in ('everfold.log', 'everfold.stream', 'everfold_views.views', 'everfold_views.view'):
+                self.assertEqual('<acme>', self.sees('acme', *before, what=what), (before, what))
+        self.assertEqual('1', self.ok(self.psql('SELECT count(*) FROM everfold.event',
+                                                url=self.url_of('acme'))).out.strip())
+        self.assertEqual('3', self.ok(self.psql('SELECT count(*) FROM everfold.event')).out.strip())
+
+    def test_a_bound_role_writes_for_its_own_tenant_only_and_learns_nothing_of_others(self):
+        self.raise_wall()
+        self.ok(self.psql(append_sql('new', {'type': 'a'}, tenant='acme'), url=self.url_of('acme')))
+        for stream, event in (('new', {'type': 'a'}), ('of-apex', {'type': 'a', 'id': 'x'}),
+                              ('of-apex', {'type': 'placed', 'id': 'x', 'data': {}})):
+            for set_ in ('SELECT', "SET everfold.tenant = 'apex'"):
+                self.forbidden(self.psql(set_, append_sql(stream, event, tenant='apex'), url=self.url_of('acme')))
+        self.forbidden(self.psql(append_sql('new', {'type': 'a'}), url=self.url_of('acme')))
+        self.assertEqual('4', self.ok(self.psql('SELECT count(*) FROM everfold.stream')).out.strip())
+
+    def test_a_role_that_is_bound_to_nothing_has_the_tenant_that_it_has_set_and_only_while_it_is(self):
+        self.raise_wall()
+        self.assertEqual('', self.sees('pooled'))
+        self.assertEqual('<apex>', self.sees('pooled', "SET everfold.tenant = 'apex'"))
+        self.forbidden(self.psql(append_sql('s', {'type': 'a'}), url=self.url_of('pooled')))
+        self.ok(self.psql('BEGIN', "SET LOCAL everfold.tenant = 'apex'",
+                          append_sql('s', {'type': 'a'}, tenant='apex'), 'COMMIT', url=self.url_of('pooled')))
+        # What was set for a transaction is "" behind it, and that is the name of a tenant too.
+        self.assertEqual('', self.sees('pooled', 'BEGIN', "SET LOCAL everfold.tenant = 'apex'", 'COMMIT'))
+        self.assertEqual('', self.sees('pooled', "SET everfold.tenant = ''"))
+        self.ok(self.psql(f"SELECT everfold.bind_tenant({literal(self.roles['pooled'])}, '')"))
+        self.assertEqual('<>', self.sees('pooled'))
+
+    def test_members_of_a_bound_role_are_bound_and_a_role_that_is_set_counts(self):
+        self.raise_wall()
+        pooled, acme = self.roles['pooled'], self.roles['acme']
+        self.ok(self.psql(f'GRANT {acme} TO {pooled}'))
+        self.assertEqual('<acme>', self.sees('pooled', "SET everfold.tenant = 'apex'"))
+        self.forbidden(self.psql("SET everfold.tenant = 'apex'", append_sql('s', {'type': 'a'}, tenant='apex'),
+                                 url=self.url_of('pooled')))
+        self.forbidden(self.psql(f'SET ROLE {acme}', append_sql('s', {'type': 'a'}, tenant='apex')))
+        self.ok(self.psql(f'SET ROLE {acme}', append_sql('s', {'type': 'a'}, tenant='acme')))
+        self.ok(self.psql(f'REVOKE {acme} FROM {pooled}',
+                          f"SELECT everfold.bind_tenant('{acme}', 'apex')"))
+        self.assertEqual('<acme><apex>', self.sees('acme'))
+        self.ok(self.psql(f"SELECT everfold.unbind_tenant('{acme}', 'acme')"))
+        self.assertEqual('<apex>', self.sees('acme'))
+        self.assertIn('does not exist', self.psql("SELECT everfold.bind_tenant('nobody', 'apex')").err)
+
+    def test_workers_and_the_owner_work_behind_the_wall_as_before_it(self):
+        self.raise_wall()
+        self.fold()
+        worker = self.url_of('worker')
+        self.ok(self.run_it('event', 'append', 'of-apex', '--type', 'placed', '--data', '{}', '--tenant', 'apex',
+                            url=worker))
+        self.ok(self.psql(append_sql('of-acme', {'type': 'placed'}, tenant='acme'), url=worker))
+        self.ok(self.psql(append_sql('of-', {'type': 'placed'})))
+        self.assertEqual(0, self.run_it('work', '--drain', url=worker).code)
+        for tenant in ('', 'acme', 'apex'):
+            view = self.ok(self.run_it('view', 'get', 'counts', f'of-{tenant}', '--tenant', tenant, '-o', 'json',
+                                       url=worker))
+            self.assertEqual({'n': 2}, json.loads(view.out)['data'])
+        self.ok(self.run_it('outbox', 'report', url=worker))
+        self.ok(self.run_it('projection', 'verify', 'counts', url=worker))
+        plan = self.ok(self.psql('EXPLAIN SELECT * FROM everfold.log WHERE position > 7', url=worker)).out
+        self.assertNotIn('InitPlan', plan)  # nothing is asked of each row
+        self.assertIn('InitPlan', self.ok(self.psql('EXPLAIN SELECT * FROM everfold.log WHERE position > 7',
+                                                    url=self.url_of('acme'))).out)
+
+    def test_nothing_that_a_bound_role_may_read_has_other_tenants_rows(self):
+        self.raise_wall()
+        readable = self.ok(self.psql(
+            "SELECT c.oid::regclass, c.relrowsecurity OR 'security_invoker=true' = ANY (c.reloptions) "
+            'FROM pg_class c '
+            "WHERE c.relnamespace::regnamespace::text IN ('everfold', 'everfold_views') "
+            "AND c.relkind IN ('r', 'p', 'v', 'm') AND has_table_privilege("
+            f"{literal(self.roles['acme'])}, c.oid, 'SELECT')")).rows()
+        self.assertLess(5, len(readable))
+        self.assertEqual({'everfold.event_type', 'everfold_views.generation'},
+                         {name for name, walled in readable if walled != 't'})
+        open_ = self.ok(self.psql(
+            'SELECT DISTINCT c.oid::regclass FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid '
+            "WHERE c.relnamespace::regnamespace::text IN ('everfold', 'everfold_views') "
+            "AND c.relkind IN ('r', 'p') AND a.attname IN ('tenant', 'stream') AND NOT c.relrowsecurity")).out
+        self.assertEqual('', open_)
+
+    def test_the_wall_is_taken_away_and_what_is_made_behind_it_is_behind_it(self):
+        self.ok(self.psql('SET client_min_messages = error', 'DROP SCHEMA everfold_views CASCADE',
+                          "DELETE FROM everfold.migration WHERE part = 'views'"))
+        self.raise_wall()
+        self.ok(self.run_it('init'))
+        self.grant()
+        self.fold()
+        self.assertEqual('<acme>', self.sees('acme', what='everfold_views.views'))
+        self.ok(self.psql('SELECT everfold.tenants_together()'))
+        self.assertEqual('<><acme><apex>', self.sees('acme'))
+        self.assertEqual('<><acme><apex>', self.sees('acme', what='everfold_views.views'))
+
+    def test_a_dump_takes_the_wall_along(self):
+        self.raise_wall()
+        dump = subprocess.run([os.path.join(SERVER.binaries, 'pg_dump'), self.url], check=True,
+                              capture_output=True)
+        self.ok(self.psql(f'CREATE DATABASE restored{Case.count}', url=SERVER.url))
+        here = self.url
+        self.addCleanup(setattr, self, 'url', here)
+        self.url = here.rsplit('/', 1)[0] + f'/restored{Case.count}'
+        self.addCleanup(self.psql, f'DROP DATABASE restored{Case.count}', url=SERVER.url)
+        subprocess.run([os.path.join(SERVER.binaries, 'psql'), '-X', '-q', '-v', 'ON_ERROR_STOP=1', self.url],
+                       input=dump.stdout, check=True, stdout=subprocess.DEVNULL)
+        self.assertEqual('<acme>', self.sees('acme'))
+        self.forbidden(self.psql(append_sql('s', {'type': 'a'}, tenant='apex'), url=self.url_of('acme')))
+
+
 class Operations(Case):
     def test_an_application_may_append_and_read_and_nothing_else(self):
         name = f'app{Case.count}'
@@ -242,18 +414,23 @@ class Operations(Case):
 
     def test_a_worker_does_all_but_change_events(self):
         name = f'worker{Case.count}'
-        self.ok(self.psql(f'CREATE ROLE {name} LOGIN', f"SELECT everfold.grant_worker('{name}')"))
+        self.ok(self.psql(f'CREATE ROLE {name} LOGIN', f"SELECT everfold.grant_worker('{name}')",
+                          f"SELECT everfold_views.grant_worker('{name}')"))
         url = self.url.replace('postgres@', name + '@')
         self.ok(self.psql(append_sql('s', {'type': 'a'})))
-        self.ok(self.run_it('event', 'append', 's', '--type', 'a', '--data', '{}', url=url))
+        self.ok(self.run_it('event', 'append', 's', '--type', 'placed', '--data', '{}', url=url))
         self.ok(self.run_it('type', 'set', 'a', '--intent', 'audit_only', url=url))
-        views = f'sqlite:{self.dir}/views.db'  # the role is the journal's
-        self.ok(self.run_it('init', '--views', views))
-        self.ok(self.run_it('work', '--drain', '--views', views, url=url))
+        self.ok(self.run_it('projection', 'deploy', self.program(), url=url))
+        self.ok(self.run_it('work', '--drain', url=url))
+        self.assertEqual(0, self.run_it('projection', 'rebuild', 'counts', '--in-place', url=url).code)
+        self.ok(self.run_it('work', '--drain', url=url))
+        view = self.ok(self.run_it('view', 'get', 'counts', 's', '-o', 'json', url=url))
+        self.assertEqual({'n': 1}, json.loads(view.out)['data'])
         self.ok(self.run_it('outbox', 'report', url=url))
         for sql in ('DELETE FROM everfold.event', 'UPDATE everfold.event SET seq = 1',
-                    'DROP TABLE everfold.event', 'TRUNCATE everfold.event'):
-            self.assertNotEqual(0, self.psql(sql, url=url).code, sql)
+                    'DROP TABLE everfold.event', 'TRUNCATE everfold.event', 'DROP TABLE everfold_views.view',
+                    "SELECT everfold.bind_tenant('postgres', 'x')", 'SELECT everfold.tenants_apart()'):
+            self.assertIn('42501', self.psql(sql, url=url).err, sql)
         self.assertEqual(2, len(self.log()))
 
     def test_not_even_the_owner_changes_an_event(self):

@@ -75,6 +75,8 @@ def statements(folder):
 
 
 def migrate(server, folder):
+    ground = os.path.join(folder, '..', '..', 'postgres', 'ground.sql')
+    psql(server, open(ground, encoding='utf-8').read())
     for path in sorted(glob.glob(os.path.join(folder, 'migrations', '*.sql'))):
         psql(server, open(path, encoding='utf-8').read())
 

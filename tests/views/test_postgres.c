@@ -344,20 +344,19 @@ CONTRACT(a_role_sees_the_tenant_that_it_has_set_and_no_other)
     put_view(t, g, "apex", "v", "3");
     (void)postgres_run(t, "DO $$ BEGIN CREATE ROLE ef_reader; CREATE ROLE ef_worker;"
                           " EXCEPTION WHEN duplicate_object THEN NULL; END $$");
-    (void)postgres_run(t, "GRANT USAGE ON SCHEMA everfold_views TO ef_reader, ef_worker");
-    (void)postgres_run(t, "GRANT SELECT ON ALL TABLES IN SCHEMA everfold_views"
-                          " TO ef_reader, ef_worker");
+    (void)postgres_run(t, "SELECT everfold_views.grant_reader('ef_reader')");
+    (void)postgres_run(t, "SELECT everfold_views.grant_worker('ef_worker')");
 #define AS(role, setting)                                                                          \
     (snprintf(sql, sizeof sql, "SET ROLE %s; %s %s", role, setting, SEEN), postgres_run(t, sql))
     CHECK_TEXT("/none acme/v apex/v", AS("ef_reader", ""));
-    (void)postgres_run(t, "SELECT everfold_views.tenants_apart('ef_worker')");
+    (void)postgres_run(t, "SELECT everfold.tenants_apart('ef_worker')");
     CHECK_TEXT("", AS("ef_reader", ""));
     CHECK_TEXT("acme/v", AS("ef_reader", "SET everfold.tenant = 'acme';"));
-    CHECK_TEXT("/none", AS("ef_reader", "SET everfold.tenant = '';"));
+    CHECK_TEXT("", AS("ef_reader", "SET everfold.tenant = '';")); /* as when it is over */
     CHECK_TEXT("/none acme/v apex/v", AS("ef_worker", ""));
     put_view(t, g, "acme", "w", "4"); /* who owns the tables goes on as before */
     CHECK_TEXT("acme/v acme/w", AS("ef_reader", "SET everfold.tenant = 'acme';"));
-    (void)postgres_run(t, "SELECT everfold_views.tenants_together()");
+    (void)postgres_run(t, "SELECT everfold.tenants_together()");
     CHECK_TEXT("/none acme/v acme/w apex/v", AS("ef_reader", ""));
 #undef AS
 }

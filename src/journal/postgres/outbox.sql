@@ -196,7 +196,8 @@ DELETE FROM everfold.outbox o
 -- name: exception_due
 -- What is first of its stream in its lane, when its time has come, with the pending ones that wait
 -- behind it. Its index is by time and holds only what is first and not dead: neither dead ones, nor
--- what waits behind them, nor what is to be tried later makes this slow.
+-- what waits behind them, nor what is to be tried later makes this slow. What somebody is changing (an
+-- operator who lets it pass, say) is left to the next look, with all of its stream that waits behind it.
 -- binds: 1 lane, or 0 for the projections' own, 2 partitions, 3 clock, 4 limit,
 -- binds: 5 bytes that are enough
 WITH due AS (
@@ -205,7 +206,7 @@ WITH due AS (
       JOIN LATERAL (SELECT * FROM everfold.outbox_exception x
                      WHERE x.lane = l.id AND x.first AND x.status < 3 AND x.due <= $3
                        AND x.partition = ANY ($2)
-                     ORDER BY x.due, x.position LIMIT $4) x ON true
+                     ORDER BY x.due, x.position LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED) x ON true
      WHERE CASE $1 WHEN 0 THEN l.kind = 1 ELSE l.id = $1 END
      ORDER BY l.name, x.due, x.position LIMIT $4),
 run AS (

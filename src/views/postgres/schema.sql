@@ -1,34 +1,23 @@
 -- The schema as the migrations make it, for reading; comments are in the migrations.
 -- Made by: python3 tests/views/postgres_sql.py print-schema src/views/postgres
 CREATE SCHEMA everfold_views;
-CREATE FUNCTION everfold_views.tenants_apart(everyone name) RETURNS void
+CREATE FUNCTION everfold_views.grant_reader(role name) RETURNS void
     LANGUAGE plpgsql
     AS $$
-DECLARE
-    t text;
 BEGIN
-    PERFORM everfold_views.tenants_together();
-    FOREACH t IN ARRAY ARRAY['view', 'view_index', 'watermark', 'tenant_cursor', 'failure'] LOOP
-        EXECUTE format('ALTER TABLE everfold_views.%I ENABLE ROW LEVEL SECURITY', t);
-        EXECUTE format('CREATE POLICY everyone ON everfold_views.%I TO %I USING (true)', t, everyone);
-        EXECUTE format('CREATE POLICY tenant ON everfold_views.%I FOR SELECT USING '
-                       '(tenant = current_setting(''everfold.tenant'', true))', t);
-    END LOOP;
-END
-$$;
-CREATE FUNCTION everfold_views.tenants_together() RETURNS void
+    EXECUTE format('GRANT USAGE ON SCHEMA everfold_views TO %I', role);
+    EXECUTE format('GRANT SELECT ON everfold_views.views, everfold_views.view, everfold_views.generation '
+        || 'TO %I', role);
+END $$;
+CREATE FUNCTION everfold_views.grant_worker(role name) RETURNS void
     LANGUAGE plpgsql
     AS $$
-DECLARE
-    t text;
 BEGIN
-    FOREACH t IN ARRAY ARRAY['view', 'view_index', 'watermark', 'tenant_cursor', 'failure'] LOOP
-        EXECUTE format('DROP POLICY IF EXISTS everyone ON everfold_views.%I', t);
-        EXECUTE format('DROP POLICY IF EXISTS tenant ON everfold_views.%I', t);
-        EXECUTE format('ALTER TABLE everfold_views.%I DISABLE ROW LEVEL SECURITY', t);
-    END LOOP;
-END
-$$;
+    EXECUTE format('GRANT USAGE ON SCHEMA everfold, everfold_views TO %I', role);
+    EXECUTE format('GRANT SELECT ON everfold.migration TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA everfold_views TO %I', role);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA everfold_views TO %I', role);
+END $$;
 CREATE FUNCTION everfold_views.wrap64(n numeric) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$SELECT (mod(mod(n, 18446744073709551616) + 27670116110564327424, 18446744073709551616)
