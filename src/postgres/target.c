@@ -119,21 +119,38 @@ static bool all_local(const char *hosts)
     return true;
 }
 
+static bool has_gap(const char *list)
+{
+    size_t length = strlen(list);
+
+    return length == 0 || list[0] == ',' || list[length - 1] == ',' || strstr(list, ",,");
+}
+
+/* Where an address is left out of the list, libpq goes by the host in its place. What a service
+ * names stands in a file that libpq reads when it connects: nobody knows before. */
+static bool servers_are_local(const PQconninfoOption *options)
+{
+    const char *address = setting(options, "hostaddr", "PGHOSTADDR");
+    const char *host = setting(options, "host", "PGHOST");
+
+    if (setting(options, "service", "PGSERVICE"))
+        return false;
+    return address ? all_local(address) && (!has_gap(address) || all_local(host)) : all_local(host);
+}
+
 /* Verify-full unless every server is local. */
 static ef_status choose_tls(const PQconninfoOption *options, bool insecure, const char **out,
                             ef_error *err)
 {
     const char *mode = setting(options, "sslmode", "PGSSLMODE");
-    const char *address = setting(options, "hostaddr", "PGHOSTADDR");
-    const char *host = setting(options, "host", "PGHOST");
 
     *out = NULL;
-    if (insecure || all_local(address ? address : host))
+    if (insecure || servers_are_local(options))
         return EF_OK;
     if (mode && strcmp(mode, "verify-full") != 0)
         return ef_fail(err, EF_BAD_INPUT,
-                       "sslmode is \"%.20s\" and a server is not local: use verify-full, or say "
-                       "ef_insecure=1 in the url",
+                       "sslmode is \"%.20s\" and a server is not local, or of a service: use "
+                       "verify-full, or say ef_insecure=1 in the url",
                        mode);
     *out = "verify-full";
     return EF_OK;

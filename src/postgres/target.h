@@ -6,12 +6,12 @@
  *     ef_prepare=off      keep nothing prepared: for a pooler that hands out another server session
  *                         with every transaction and does not know prepared statements
  *     ef_connections=N    at most N connections for a handle (default 8)
- *     ef_insecure=1       allow what would be refused: a server that is not local without
- * verify-full
+ *     ef_insecure=1       allow what would be refused: a server that is not local, without
+ *                         verify-full
  *
  * Of several hosts the first is taken that accepts writes, so a standby is never worked on. Unless
- * all hosts are local (a socket, localhost, 127.0.0.0/8, ::1), the server has to prove by its
- * certificate that it is the one that was asked for.
+ * all hosts are local (a socket, localhost, 127.0.0.0/8, ::1) and none is named by a service, the
+ * server has to prove by its certificate that it is the one that was asked for.
  */
 #ifndef EF_POSTGRES_TARGET_H
 #define EF_POSTGRES_TARGET_H

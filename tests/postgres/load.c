@@ -5,7 +5,8 @@
  * usage: load URL API_WRITERS SQL_WRITERS EVENTS HOLD_MS
  *
  * Each writer appends EVENTS events, by the library or by everfold.append in transactions of its
- * own, of which one in ten is rolled back and one in twenty is left open for up to HOLD_MS.
+ * own. Of the latter one in seven is rolled back, which is one in ten of all where three in four
+ * writers are of that kind, and one in twenty is left open for about HOLD_MS.
  * Whatever fails because the server or the connection is gone is done again with the same id. The
  * reader follows the log meanwhile: positions must be dense, seqs of a stream rise by one, and no
  * id come twice. A worker folds meanwhile, into views in the same database: one a stream, that
@@ -137,14 +138,14 @@ static bool sql_transaction(PGconn *conn, writer *w, int event, const char *stre
     if (!run(conn, "BEGIN", NULL) || !run(conn, sql, NULL))
         return false;
     if (hold_ms && rand_r(&w->seed) % held_of() == 0)
-        nap_ms((int)(rand_r(&w->seed) % (unsigned)hold_ms));
+        nap_ms(hold_ms / 2 + (int)(rand_r(&w->seed) % (unsigned)hold_ms));
     return back ? run(conn, "ROLLBACK", "ROLLBACK") : run(conn, "COMMIT", "COMMIT");
 }
 
 static void sql_append(PGconn *conn, writer *w, int event)
 {
     time_t until = time(NULL) + GIVE_UP_S;
-    bool back = rand_r(&w->seed) % 10 == 0;
+    bool back = rand_r(&w->seed) % 15 < 2;
     char stream[32];
 
     (void)snprintf(stream, sizeof stream, "s%d", (int)(rand_r(&w->seed) % STREAMS));

@@ -284,6 +284,21 @@ static ef_status refuse(const char *url)
     return st;
 }
 
+/* What libpq is told of TLS; "" where that is left to it. */
+static const char *tls_of(const char *url)
+{
+    static char mode[32];
+    ef__pg_target target;
+
+    CHECK_STATUS(EF_OK, ef__pg_target_init(&target, url, &err), &err);
+    mode[0] = '\0';
+    for (int i = 0; target.keys[i]; i++)
+        if (strcmp(target.keys[i], "sslmode") == 0)
+            (void)snprintf(mode, sizeof mode, "%s", target.values[i]);
+    ef__pg_target_release(&target);
+    return mode;
+}
+
 TEST(a_server_that_is_not_local_has_to_prove_who_it_is)
 {
     CHECK_INT(EF_OK, refuse("postgres://localhost/a?sslmode=disable"));
@@ -293,6 +308,23 @@ TEST(a_server_that_is_not_local_has_to_prove_who_it_is)
     CHECK_INT(EF_BAD_INPUT, refuse("postgres://localhost,db.example/a?sslmode=disable"));
     CHECK_INT(EF_BAD_INPUT, refuse("postgres://127.0.0.1.db.example/a?sslmode=disable"));
     CHECK_INT(EF_OK, refuse("postgres://db.example/a?sslmode=disable&ef_insecure=1"));
+    CHECK_INT(EF_OK, refuse("postgres://db.example/a?hostaddr=127.0.0.1&sslmode=disable"));
+    CHECK_INT(EF_BAD_INPUT, refuse("postgres://localhost/a?hostaddr=192.0.2.1&sslmode=disable"));
+    CHECK_INT(EF_BAD_INPUT,
+              refuse("postgres://a,db.example/a?hostaddr=127.0.0.1,&sslmode=disable"));
+}
+
+TEST(a_server_that_a_service_names_has_to_prove_who_it_is)
+{
+    CHECK_INT(EF_BAD_INPUT, refuse("postgres:///a?service=far&sslmode=disable"));
+    CHECK_INT(EF_BAD_INPUT, refuse("postgres://localhost/a?service=far&sslmode=prefer"));
+    CHECK_INT(EF_OK, refuse("postgres:///a?service=far&sslmode=disable&ef_insecure=1"));
+    CHECK_INT(0, setenv("PGSERVICE", "far", 1));
+    CHECK_INT(EF_BAD_INPUT, refuse("postgres:///a?sslmode=disable"));
+    CHECK_TEXT("verify-full", tls_of("postgres:///a"));
+    CHECK_INT(0, unsetenv("PGSERVICE"));
+    CHECK_TEXT("", tls_of("postgres:///a"));
+    CHECK_TEXT("verify-full", tls_of("postgres://db.example/a"));
 }
 
 TEST(a_url_that_is_none_is_refused_without_its_password)
@@ -402,6 +434,7 @@ TEST_MAIN(TEST_CASE(values_come_back_as_they_went), TEST_CASE(arrays_carry_many_
           TEST_CASE(a_connection_that_is_lost_in_the_commit_is_unsure),
           TEST_CASE(a_pool_has_a_bound_and_hands_on_what_comes_back),
           TEST_CASE(a_server_that_is_not_local_has_to_prove_who_it_is),
+          TEST_CASE(a_server_that_a_service_names_has_to_prove_who_it_is),
           TEST_CASE(a_url_that_is_none_is_refused_without_its_password),
           TEST_CASE(who_cannot_be_reached_is_busy_and_what_is_not_there_is_named),
           TEST_CASE(of_several_hosts_the_one_that_takes_writes_is_used),

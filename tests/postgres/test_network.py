@@ -294,6 +294,22 @@ class Network(Case):
         self.end_worker(first, first_said)
         self.check_all()
 
+    def listeners(self):
+        return self.psql("SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'")
+
+    def test_who_listens_listens_again_and_misses_nothing_meanwhile(self):
+        self.deploy()
+        worker, said = self.start_worker(self.url, 'worker')
+        for _ in range(3):
+            self.wait_for('a listener', self.listeners)
+            before = self.listeners()
+            self.psql(f'SELECT pg_terminate_backend({before})')
+            self.append(5)  # nobody may be listening
+            self.wait_for_views()
+            self.wait_for('another listener', lambda b=before: self.listeners() not in ('', b))
+        self.end_worker(worker, said)
+        self.check_all()
+
     def test_a_worker_whose_connections_are_cut_over_and_over_loses_nothing(self):
         self.deploy()
         worker, said = self.start_worker(self.far, 'worker')
@@ -303,6 +319,43 @@ class Network(Case):
         self.wait_for_views()
         self.end_worker(worker, said)
         self.check_all()
+
+
+@unittest.skipUnless(shutil.which('openssl'), 'openssl makes the certificates')
+class Tls(Case):
+    """A server with a certificate. LOCALHOST is not what we call local, and leads here all the same."""
+
+    def setUp(self):
+        super().setUp()
+        where = {name: os.path.join(self.dir, name) for name in ('right', 'wrong')}
+        for name, host in (('right', 'localhost'), ('wrong', 'db.example')):
+            subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes',
+                            '-days', '2', '-subj', f'/CN={host}', '-addext', f'subjectAltName=DNS:{host}', '-keyout',
+                            where[name] + '.key', '-out', where[name] + '.crt'], check=True, capture_output=True)
+            os.chmod(where[name] + '.key', 0o600)
+            postgres_server.give_away(where[name] + '.key')
+        os.chmod(self.dir, 0o755)
+        self.where = where
+
+    def server(self, name):
+        server = self.enterContext(postgres_server.Server(
+            ssl='on', ssl_cert_file=self.where[name] + '.crt', ssl_key_file=self.where[name] + '.key'))
+        return f'postgres://postgres@LOCALHOST:{server.port}/postgres?sslrootcert={{}}.crt{{}}'
+
+    def test_a_server_that_is_not_local_is_believed_by_its_certificate_only(self):
+        right, wrong = self.server('right'), self.server('wrong')
+        own = self.where['right'], self.where['wrong']
+        self.ok('init', url=right.format(own[0], ''))
+        self.ok('event', 'append', 's', '--type', 'bought', '--data', '{}', url=right.format(own[0], ''))
+        for url in (right.format(own[1], ''),  # somebody whom we do not know vouches for it
+                    wrong.format(own[1], '')):  # it is somebody else, as he says himself
+            done = self.run_it('init', url=url)
+            self.assertNotEqual(0, done.returncode)
+            self.assertIn('certificate', done.stderr)
+        refused = self.run_it('init', url=right.format(own[0], '&sslmode=require'))
+        self.assertEqual(2, refused.returncode)
+        self.assertIn('verify-full', refused.stderr)
+        self.ok('init', url=wrong.format(own[1], '&sslmode=require&ef_insecure=1'))
 
 
 POOLER = '''[databases]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""test_sql.py EVERFOLD - a PostgreSQL journal from outside: psql, the command line, roles, dumps.
+"""test_sql.py EVERFOLD BANK - a PostgreSQL journal from outside: psql, an application (examples/bank_postgres.c), the
+command line, roles, dumps.
 
 A server of its own for all tests, a database for each.
 """
@@ -19,8 +20,8 @@ import postgres_server  # noqa: E402
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'server'))
 import support  # noqa: E402
 
-BINARY = None
-SERVER = None
+BINARY = BANK = SERVER = None
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 FOLD = '''projection counts version 1
   view stream
 
@@ -113,6 +114,43 @@ class Append(Case):
         self.assertEqual(['a-1', 'a-3'], [e['stream'] for e in self.log()])
         self.assertEqual([1, 2], [e['position'] for e in self.log()])
         self.assertEqual('1', self.ok(self.psql('SELECT count(*) FROM account')).out.strip())
+
+    def bank(self, *words):
+        """An application of its own that moves money and says so, in one transaction."""
+        done = subprocess.run([BANK, self.url, *words], check=False, capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout.strip()
+
+    def balances(self):
+        return self.ok(self.psql("SELECT string_agg(name || ' ' || balance, ', ' ORDER BY name) FROM account")).out.strip()
+
+    def test_a_program_writes_its_table_and_its_event_in_one_transaction(self):
+        self.ok(self.psql('CREATE TABLE account(name text PRIMARY KEY, balance int CHECK (balance >= 0))',
+                          "INSERT INTO account VALUES ('ada', 10), ('bob', 0)"))
+        self.assertEqual((0, '1'), self.bank('ada', 'bob', '7'))
+        self.assertEqual((1, '2'), self.bank('ada', 'bob', '7'))  # appended, and refused by the table behind it
+        self.assertEqual((0, '2'), self.bank('ada', 'bob', '3', 'crash'))
+        self.assertEqual((1, ''), self.bank('ada', 'nobody', '1'))
+        self.assertEqual((0, '2'), self.bank('ada', 'bob', '1'))
+        self.assertEqual('ada 2, bob 8', self.balances())
+        self.assertEqual([(1, 1, 7), (2, 2, 1)],
+                         [(e['position'], e['seq'], e['data']['amount']) for e in self.log()])
+
+    def test_an_event_from_sql_is_published_like_any_other(self):
+        sink = os.path.join(self.dir, 'out.ndjson')
+        for type_ in ('order.placed', 'order.paid', 'order.lost', 'other'):
+            self.ok(self.run_it('type', 'set', type_, '--publish', 'yes'))
+        self.assertEqual(0, self.run_it('publisher', 'add', 'out', '--to', 'file:' + sink, '--types', 'order.*').code)
+        self.ok(self.psql(append_sql('o-1', [{'type': 'order.placed', 'id': 'a'}, {'type': 'other', 'id': 'b'}])))
+        self.ok(self.psql('BEGIN', append_sql('o-1', {'type': 'order.lost', 'id': 'c'}), 'ROLLBACK'))
+        self.ok(self.run_it('event', 'append', 'o-1', '--type', 'order.paid', '--id', 'd', '--data', '{}'))
+        self.assertEqual(0, self.run_it('work', '--drain').code)
+        with open(sink, encoding='utf-8') as f:
+            self.assertEqual(['a', 'd'], [json.loads(line)['id'] for line in f])
+
+    def test_null_is_wherever_the_stream_is(self):
+        for seq in ('1', '2'):
+            self.assertEqual(seq, self.ok(self.psql(append_sql('s', {'type': 'a'}, 'NULL'))).rows()[0][1])
+        self.refused('bad_input', self.psql(append_sql('s', {'type': 'a'}, -2)))
 
     def test_a_transaction_that_is_left_open_delays_its_own_events_only(self):
         with subprocess.Popen([os.path.join(SERVER.binaries, 'psql'), '-X', '-q', '-A', '-t', self.url],
@@ -479,8 +517,75 @@ class Operations(Case):
         self.assertEqual('0', self.ok(self.psql('SELECT count(*) FROM everfold.outbox')).out.strip())
 
     def test_doctor_says_when_a_power_cut_would_take_answers(self):
-        self.assertIn('fsync OFF', self.run_it('doctor').out)
+        self.assertIn('fsync OFF, full_page_writes OFF, synchronous_commit on', self.run_it('doctor').out)
         self.assertEqual(6, self.run_it('doctor').code)
+        for fsync, pages, code in (('off', 'on', 6), ('on', 'off', 6), ('on', 'on', 0)):
+            with postgres_server.Server(fsync=fsync, full_page_writes=pages, synchronous_commit='off') as other:
+                self.ok(self.run_it('init', url=other.url))
+                answer = self.run_it('doctor', url=other.url)
+                self.assertEqual(code, answer.code, answer.out)
+                said = {'on': 'on', 'off': 'OFF'}
+                self.assertIn(f'fsync {said[fsync]}, full_page_writes {said[pages]}, synchronous_commit off',
+                              answer.out)
+
+    def test_what_is_answered_is_on_the_disk_also_where_synchronous_commit_is_off(self):
+        self.ok(self.psql(
+            f'ALTER DATABASE t{Case.count} SET synchronous_commit = off', 'CREATE TABLE how(setting text)',
+            'CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN '
+            "INSERT INTO how VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$",
+            'CREATE TRIGGER note AFTER INSERT ON everfold.event FOR EACH ROW EXECUTE FUNCTION note()'))
+        self.ok(self.run_it('event', 'append', 's', '--type', 'a', '--data', '{}'))
+        self.assertEqual('on', self.ok(self.psql('SELECT DISTINCT setting FROM how')).out.strip())
+        self.assertEqual('off', self.ok(self.psql("SELECT current_setting('synchronous_commit')")).out.strip())
+
+    def test_an_older_schema_is_migrated_with_what_is_in_it(self):
+        self.ok(self.psql('CREATE DATABASE older', url=SERVER.url))
+        self.url = self.url.rsplit('/', 1)[0] + '/older'
+
+        def text_of(*path):
+            with open(os.path.join(ROOT, 'src', *path), encoding='utf-8') as f:
+                return f.read()
+
+        # As the first Everfold made it, and as it was before there were publishers.
+        note = "INSERT INTO everfold.migration(part, number) VALUES ('{}', {})"
+        self.ok(self.psql(text_of('postgres', 'ground.sql'),
+                          text_of('journal', 'postgres', 'migrations', '0001_journal.sql'), note.format('journal', 1),
+                          text_of('journal', 'postgres', 'migrations', '0002_append.sql'), note.format('journal', 2),
+                          text_of('views', 'postgres', 'migrations', '0001_views.sql'), note.format('views', 1)))
+        for i in range(3):
+            self.ok(self.psql(append_sql(f's{i % 2}', {'type': 'placed', 'id': f'id-{i}'})))
+        self.assertIn('everfold init', self.run_it('event', 'log').err)
+        self.ok(self.run_it('init'))
+        self.assertEqual([('s0', 1), ('s1', 1), ('s0', 2)], [(e['stream'], e['seq']) for e in self.log()])
+        self.ok(self.run_it('projection', 'deploy', self.program()))
+        again = self.ok(self.psql(append_sql('s1', {'type': 'placed', 'id': 'id-1'})))
+        self.assertEqual(['id-1', '1', '2', 't'], again.rows()[0])
+        self.assertEqual(0, self.run_it('work', '--drain').code)
+        self.assertIn('3 events are as they were written', self.run_it('doctor', '--deep').out)
+
+    def test_the_script_starts_a_server_to_try_it_on(self):
+        script = os.path.join(ROOT, 'script', 'postgres')
+        environment = {**os.environ, 'EF_POSTGRES_DIR': os.path.join(self.dir, 'server'),
+                       'EF_POSTGRES_PORT': str(postgres_server.free_port())}
+        os.chmod(self.dir, 0o755)
+
+        def run(*words):
+            # The server that stays must not keep our pipe open.
+            with open(os.path.join(self.dir, 'said'), 'w+', encoding='utf-8') as said:
+                done = subprocess.run([script, *words], check=False, env=environment, stdout=said, stderr=said,
+                                      stdin=subprocess.DEVNULL, timeout=120)
+                said.seek(0)
+                return done.returncode, said.read().strip()
+
+        self.assertEqual(0, run('start')[0])
+        self.addCleanup(run, 'stop')
+        url = run('url')[1]
+        self.ok(self.run_it('init', url=url))
+        self.ok(self.run_it('event', 'append', 's', '--type', 'a', '--data', '{}', url=url))
+        self.assertIn('(1 row)', run('sql', 'SELECT seq FROM everfold.log')[1])
+        self.assertEqual(0, self.run_it('doctor', url=url).code)
+        self.assertEqual(0, run('stop')[0])
+        self.assertNotEqual(0, run('status')[0])
 
     def test_no_answer_shows_a_password(self):
         for url in (self.url.replace('postgres@', 'postgres:s3cret@'), self.url + '?password=s3cret'):
@@ -499,7 +604,7 @@ class Operations(Case):
 
 
 if __name__ == '__main__':
-    BINARY = sys.argv.pop(1)
+    BINARY, BANK = sys.argv.pop(1), sys.argv.pop(1)
     if not postgres_server.programs():
         print('there is no PostgreSQL server to start')
         sys.exit(77)

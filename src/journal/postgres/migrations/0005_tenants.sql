@@ -21,8 +21,8 @@ BEGIN
 END $$;
 
 -- Append events to a stream, in the transaction of the caller: with its own rows, all or nothing.
--- expected_seq is the seq that the caller decided on, -1 for a stream that is not there yet, 0 for
--- wherever it is. An event has its place in the stream at once and its position once it is committed:
+-- expected_seq is the seq that the caller decided on, -1 for a stream that is not there yet, 0 or null
+-- for wherever it is. An event has its place in the stream at once and its position once it is committed:
 -- `position` is null, unless the id was there before.
 CREATE OR REPLACE FUNCTION everfold.append(tenant text, stream text, expected_seq bigint, events json)
 RETURNS TABLE (id text, seq bigint, "position" bigint, duplicate boolean)
@@ -41,8 +41,8 @@ BEGIN
     PERFORM everfold.check_name('tenant', $1, 0, false);
     PERFORM everfold.check_wall($1);
     PERFORM everfold.check_name('stream', $2, 1, false);
-    IF $3 IS NULL OR $3 < -1 OR $4 IS NULL THEN
-        PERFORM everfold.refuse('bad_input', 'expected_seq is a seq, 0 for any, or -1 for no stream; '
+    IF $3 < -1 OR $4 IS NULL THEN
+        PERFORM everfold.refuse('bad_input', 'expected_seq is a seq, 0 or null for any, or -1 for no stream; '
             || 'events is a JSON array of events');
     END IF;
     -- What json lets through and jsonb does not: \u0000 and half a surrogate pair.
@@ -102,7 +102,7 @@ BEGIN
             RETURN QUERY SELECT one.id, old.seq, old.position, true;
             CONTINUE;
         END IF;
-        IF NOT waits AND $3 <> 0 AND head.seq <> greatest($3, 0) THEN
+        IF NOT waits AND coalesce($3, 0) <> 0 AND head.seq <> greatest($3, 0) THEN
             PERFORM everfold.refuse('seq_conflict', format('stream "%s" is at seq %s, not at %s: read '
                 || 'it again and decide anew', $2, head.seq, greatest($3, 0)));
         END IF;
