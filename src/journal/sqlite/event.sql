@@ -51,21 +51,23 @@ SELECT position, recorded, hash FROM event ORDER BY position DESC LIMIT 1;
 SELECT hash FROM event WHERE position = ?1;
 
 -- name: event_at
--- The whole event at a position.
+-- The whole event at a position. SQLite goes through the head of a row as far as the column that is
+-- asked for, and goes on from there for the next: the last one is asked for first, here and below,
+-- so that it goes through it once.
 -- binds: 1 position
-SELECT position, stream, seq, type, schema, time, recorded, id, data, meta, sum, hash
+SELECT hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum
   FROM event WHERE position = ?1;
 
 -- name: event_after
 -- The log in order. The limit is the caller's: it stops stepping.
 -- binds: 1 position
-SELECT position, stream, seq, type, schema, time, recorded, id, data, meta, sum, hash
+SELECT hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum
   FROM event WHERE position > ?1 ORDER BY position;
 
 -- name: event_verify
 -- The log in order, with the links back.
 -- binds: 1 position
-SELECT position, stream, seq, type, schema, time, recorded, id, data, meta, sum, hash, prev, jump
+SELECT hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum, prev, jump
   FROM event WHERE position > ?1 ORDER BY position;
 
 -- name: event_link

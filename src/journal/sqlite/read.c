@@ -296,8 +296,9 @@ static ef_status row_wanted(struct gather *g, const ef_log_query *query, sqlite3
     if (query->any_tenant && query->type.len == 0)
         return EF_OK;
     pthread_mutex_lock(&g->store->state_lock);
-    st = sq_state_stream_by_id(state, &g->reader->conn, sqlite3_column_int64(row, 1), &stream, err);
-    type = sq_state_type_by_id(state, sqlite3_column_int64(row, 3));
+    st = sq_state_stream_by_id(state, &g->reader->conn, sqlite3_column_int64(row, SQ_COLUMN_STREAM),
+                               &stream, err);
+    type = sq_state_type_by_id(state, sqlite3_column_int64(row, SQ_COLUMN_TYPE));
     if (st == EF_OK && !query->any_tenant)
         *out = ef_str_equal(sq_stream_tenant(stream), query->tenant);
     if (st == EF_OK && type && query->type.len)
@@ -324,8 +325,8 @@ static ef_status gather_log(struct gather *g, const ef_log_query *query, ef_erro
         if (st == EF_OK && wanted)
             st = gather_row(g, stmt, err);
         if (st == EF_OK)
-            *query->out_reached =
-                wanted ? g->events[g->out->count - 1].position : sqlite3_column_int64(stmt, 0);
+            *query->out_reached = wanted ? g->events[g->out->count - 1].position
+                                         : sqlite3_column_int64(stmt, SQ_COLUMN_POSITION);
     }
     g->out->more = st == EF_OK && row;
     sqlite3_reset(stmt);

@@ -116,8 +116,8 @@ static ef_str put_text(char **at, ef_str text)
 /* What is the event's alone, in one piece of memory. */
 static ef_status keep_texts(sq_rows *rows, sqlite3_stmt *row, ef_event *out, ef_error *err)
 {
-    ef_str id = ef__sq_column_str(row, 7), data = ef__sq_column_str(row, 8),
-           meta = ef__sq_column_str(row, 9);
+    ef_str id = ef__sq_column_str(row, SQ_COLUMN_ID), data = ef__sq_column_str(row, SQ_COLUMN_DATA),
+           meta = ef__sq_column_str(row, SQ_COLUMN_META);
     char *at;
 
     /* A text that SQLite had no memory to hand out is NULL here, and no damage. */
@@ -145,21 +145,21 @@ ef_status sq_rows_event(sq_rows *rows, sqlite3_stmt *row, ef_event *out, ef_erro
     ef_str shown = {0};
     ef_status st;
 
-    out->position = sqlite3_column_int64(row, 0);
-    out->seq = sqlite3_column_int64(row, 2);
-    out->schema = sqlite3_column_int(row, 4);
-    out->time_us = sqlite3_column_int64(row, 5);
-    out->recorded_us = sqlite3_column_int64(row, 6);
-    if (sqlite3_column_bytes(row, 11) == EF_HASH_BYTES)
-        memcpy(out->hash, sqlite3_column_blob(row, 11), EF_HASH_BYTES);
+    out->position = sqlite3_column_int64(row, SQ_COLUMN_POSITION);
+    out->seq = sqlite3_column_int64(row, SQ_COLUMN_SEQ);
+    out->schema = sqlite3_column_int(row, SQ_COLUMN_SCHEMA);
+    out->time_us = sqlite3_column_int64(row, SQ_COLUMN_TIME);
+    out->recorded_us = sqlite3_column_int64(row, SQ_COLUMN_RECORDED);
+    if (sqlite3_column_bytes(row, SQ_COLUMN_HASH) == EF_HASH_BYTES)
+        memcpy(out->hash, sqlite3_column_blob(row, SQ_COLUMN_HASH), EF_HASH_BYTES);
     else
         memset(out->hash, 0, EF_HASH_BYTES);
     st = keep_texts(rows, row, out, err);
     if (st == EF_OK)
-        st = name_event(rows, sqlite3_column_int64(row, 1), sqlite3_column_int64(row, 3), out,
-                        &shown, err);
+        st = name_event(rows, sqlite3_column_int64(row, SQ_COLUMN_STREAM),
+                        sqlite3_column_int64(row, SQ_COLUMN_TYPE), out, &shown, err);
     if (st == EF_OK)
-        st = check_sum(rows, out, (uint64_t)sqlite3_column_int64(row, 10), err);
+        st = check_sum(rows, out, (uint64_t)sqlite3_column_int64(row, SQ_COLUMN_SUM), err);
     out->type = shown;
     return st;
 }

@@ -14,6 +14,24 @@
 #define SQ_ROW_STREAMS 2048 /* 80 KB, zeroed for each batch of that many events */
 #define SQ_ROW_TYPES 16
 
+/* The columns of event_at and event_after, and of event_verify. */
+enum {
+    SQ_COLUMN_HASH,
+    SQ_COLUMN_POSITION,
+    SQ_COLUMN_STREAM,
+    SQ_COLUMN_SEQ,
+    SQ_COLUMN_TYPE,
+    SQ_COLUMN_SCHEMA,
+    SQ_COLUMN_TIME,
+    SQ_COLUMN_RECORDED,
+    SQ_COLUMN_ID,
+    SQ_COLUMN_DATA,
+    SQ_COLUMN_META,
+    SQ_COLUMN_SUM,
+    SQ_COLUMN_PREV, /* the last two are event_verify's alone */
+    SQ_COLUMN_JUMP
+};
+
 typedef struct sq_row_stream {
     int64_t id; /* 0: nobody is here */
     ef_str tenant, name;
