@@ -64,6 +64,16 @@ SELECT hash, position, stream, seq, type, schema, time, recorded, id, data, meta
 SELECT hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum
   FROM event WHERE position > ?1 ORDER BY position;
 
+-- name: event_follow
+-- The log in order, for who takes every event. take_event (read.c) is called with the columns of
+-- each row, which is much cheaper than to step to it and ask for them one by one, and says whether
+-- it has taken the event: the first that it has not is the one row there is.
+-- binds: 1 position
+SELECT position FROM event
+ WHERE position > ?1
+   AND NOT take_event(hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum)
+ ORDER BY position;
+
 -- name: event_verify
 -- The log in order, with the links back.
 -- binds: 1 position
