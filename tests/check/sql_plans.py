@@ -80,6 +80,7 @@ def statements(folder):
 
 def migrated(folder):
     db = sqlite3.connect(":memory:")
+    db.create_function("take_event", 12, lambda *columns: True)  # read.c's, for the journal
     for path in sorted(glob.glob(os.path.join(folder, "migrations", "*.sql"))):
         db.executescript(open(path, encoding="utf-8").read())
     return db

@@ -227,6 +227,65 @@ CONTRACT(who_waits_for_what_he_follows_gets_it_all_in_pieces)
     ef_batch_release(&batch);
 }
 
+/* Events of some tenants, streams and types, and of all sizes up to some pages of a store. */
+static void append_motley(contract *t, int count)
+{
+    static char text[20000];
+    char stream[16], type[16];
+
+    for (int i = 0; i < count; i++) {
+        ef_new_event event = {.tenant = str(i % 2 ? "acme" : ""), .schema = i % 3 + 1};
+        (void)snprintf(stream, sizeof stream, "s-%d", i % 7);
+        (void)snprintf(type, sizeof type, "t-%d", i % 20);
+        (void)snprintf(text, sizeof text, "{\"n\":\"%0*d\"}", i * i * 5 + 1, i);
+        event.stream = str(stream);
+        event.type = str(type);
+        event.data = str(text);
+        append_event(t, event);
+    }
+}
+
+static void is_same(const ef_event *a, const ef_event *b)
+{
+    CHECK_INT(a->position, b->position);
+    CHECK_INT(a->seq, b->seq);
+    CHECK_INT(a->schema, b->schema);
+    CHECK_INT(a->time_us, b->time_us);
+    CHECK_INT(a->recorded_us, b->recorded_us);
+    CHECK(ef_str_equal(a->tenant, b->tenant) && ef_str_equal(a->stream, b->stream));
+    CHECK(ef_str_equal(a->id, b->id) && ef_str_equal(a->type, b->type));
+    CHECK(ef_str_equal(a->data, b->data) && ef_str_equal(a->meta, b->meta));
+    CHECK(memcmp(a->hash, b->hash, sizeof a->hash) == 0);
+}
+
+/* A store may have a way of its own for who follows. After opening again nothing is remembered of
+ * streams: their names are looked up on the way. */
+CONTRACT(who_follows_gets_the_events_that_others_read)
+{
+    contract *t = *state;
+    ef_type alias = {.name = str("t-3"), .alias_of = str("t-4")};
+    ef_log_query query = {.any_tenant = true, .limit = 100};
+    ef_batch followed = EF_BATCH_INIT, read = EF_BATCH_INIT;
+    int64_t reached = 0;
+
+    append_motley(t, 60);
+    OK(ef_type_set(t->journal, &alias, &t->err));
+    if (survives(t))
+        reopen(t);
+    OK(ef__journal_follow(t->journal, &(ef__follow){.limit = 100}, &followed, &reached, &t->err));
+    OK(ef_journal_read_log(t->journal, &query, &read, &t->err));
+    CHECK_INT(60, reached);
+    CHECK_INT(60, followed.count);
+    CHECK_INT(60, read.count);
+    CHECK_STR("t-4", followed.events[3].type);
+    for (size_t i = 0; i < 60; i++) {
+        is_same(&read.events[i], &followed.events[i]);
+        CHECK_INT('\0', followed.events[i].data.ptr[followed.events[i].data.len]);
+    }
+    ef_batch_release(&read);
+    ef_batch_release(&followed);
+}
+
 /* Events of a page share what is remembered of streams and types, and there are more of these than
  * a short page remembers. */
 CONTRACT(each_event_of_a_page_has_its_own_names)
@@ -585,6 +644,7 @@ CONTRACT_MAIN(
     CASE(an_event_is_read_by_its_id_and_tenant), CASE(the_log_is_read_in_pages_by_position),
     CASE(what_is_followed_has_no_limit_but_the_one_that_is_given),
     CASE(who_waits_for_what_he_follows_gets_it_all_in_pieces),
+    CASE(who_follows_gets_the_events_that_others_read),
     CASE(each_event_of_a_page_has_its_own_names), CASE(the_log_is_filtered_by_tenant_and_type),
     CASE(a_batch_that_ends_exactly_at_its_limit_says_whether_there_is_more),
     CASE(waiting_ends_when_another_thread_appends), CASE(waiting_ends_at_once_or_in_time),

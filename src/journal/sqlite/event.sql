@@ -51,21 +51,33 @@ SELECT position, recorded, hash FROM event ORDER BY position DESC LIMIT 1;
 SELECT hash FROM event WHERE position = ?1;
 
 -- name: event_at
--- The whole event at a position.
+-- The whole event at a position. SQLite goes through the head of a row as far as the column that is
+-- asked for, and goes on from there for the next: the last one is asked for first, here and below,
+-- so that it goes through it once.
 -- binds: 1 position
-SELECT position, stream, seq, type, schema, time, recorded, id, data, meta, sum, hash
+SELECT hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum
   FROM event WHERE position = ?1;
 
 -- name: event_after
 -- The log in order. The limit is the caller's: it stops stepping.
 -- binds: 1 position
-SELECT position, stream, seq, type, schema, time, recorded, id, data, meta, sum, hash
+SELECT hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum
   FROM event WHERE position > ?1 ORDER BY position;
+
+-- name: event_follow
+-- The log in order, for who takes every event. take_event (read.c) is called with the columns of
+-- each row, which is much cheaper than to step to it and ask for them one by one, and says whether
+-- it has taken the event: the first that it has not is the one row there is.
+-- binds: 1 position
+SELECT position FROM event
+ WHERE position > ?1
+   AND NOT take_event(hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum)
+ ORDER BY position;
 
 -- name: event_verify
 -- The log in order, with the links back.
 -- binds: 1 position
-SELECT position, stream, seq, type, schema, time, recorded, id, data, meta, sum, hash, prev, jump
+SELECT hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum, prev, jump
   FROM event WHERE position > ?1 ORDER BY position;
 
 -- name: event_link

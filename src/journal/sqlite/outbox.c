@@ -76,7 +76,7 @@ static ef_status find_event(taking *t, sqlite3_stmt *stmt, int64_t *at, int64_t 
     }
     while (st == EF_OK && row && *at < position) {
         st = ef__sq_row(t->conn, stmt, &row, err);
-        *at = st == EF_OK && row ? sqlite3_column_int64(stmt, 0) : 0;
+        *at = st == EF_OK && row ? sqlite3_column_int64(stmt, SQ_COLUMN_POSITION) : 0;
     }
     if (st == EF_OK && *at != position)
         st = ef_fail(err, EF_DAMAGED, "an outbox row is for position %" PRId64 ", which is gone",
@@ -93,8 +93,8 @@ static ef_status look_before(taking *t, sqlite3_stmt *event, bool *out, ef_error
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, t->lane.id);
-    sqlite3_bind_int64(stmt, 2, sqlite3_column_int64(event, 1));
-    sqlite3_bind_int64(stmt, 3, sqlite3_column_int64(event, 2));
+    sqlite3_bind_int64(stmt, 2, sqlite3_column_int64(event, SQ_COLUMN_STREAM));
+    sqlite3_bind_int64(stmt, 3, sqlite3_column_int64(event, SQ_COLUMN_SEQ));
     st = ef__sq_row(t->conn, stmt, out, err);
     if (st == EF_OK && *out)
         sqlite3_reset(stmt);

@@ -20,9 +20,29 @@
 /* --- the pool ------------------------------------------------------------------------------------
  */
 
+static void take_event(sqlite3_context *context, int count, sqlite3_value **columns);
+
+static ef_status open_reader(sq_store *store, sq_reader *reader, ef_error *err)
+{
+    ef__sq_options how = sq_options(store->base.options.read_only, store->base.options.busy_ms);
+    int rc;
+    ef_status st;
+
+    how.cache_kib = READER_CACHE_KIB;
+    st = ef__sq_open(&reader->conn, store->path, &how, err);
+    if (st != EF_OK)
+        return st;
+    rc = sqlite3_create_function_v2(reader->conn.db, "take_event", SQ_COLUMN_COUNT,
+                                    SQLITE_UTF8 | SQLITE_DIRECTONLY, reader, take_event, NULL, NULL,
+                                    NULL);
+    st = ef__sq_fail(&reader->conn, rc, "opening a reader", err);
+    if (st != EF_OK)
+        ef__sq_close(&reader->conn);
+    return st;
+}
+
 static ef_status take_reader(sq_store *store, sq_reader **out, ef_error *err)
 {
-    ef__sq_options how;
     ef_status st;
 
     pthread_mutex_lock(&store->readers_lock);
@@ -35,9 +55,7 @@ static ef_status take_reader(sq_store *store, sq_reader **out, ef_error *err)
     *out = calloc(1, sizeof **out);
     if (!*out)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a reader");
-    how = sq_options(store->base.options.read_only, store->base.options.busy_ms);
-    how.cache_kib = READER_CACHE_KIB;
-    st = ef__sq_open(&(*out)->conn, store->path, &how, err);
+    st = open_reader(store, *out, err);
     if (st != EF_OK) {
         free(*out);
         *out = NULL;
@@ -121,6 +139,8 @@ struct gather {
     size_t bytes_max;          /* of the batch's memory */
     const atomic_bool *wanted; /* of who follows, or NULL */
     size_t least;
+    ef_status taken; /* what became of the last event that take_event was called with */
+    ef_error *err;
 };
 
 static ef_status gather_open(struct gather *g, sq_store *store, size_t limit, ef_batch *out,
@@ -296,8 +316,9 @@ static ef_status row_wanted(struct gather *g, const ef_log_query *query, sqlite3
     if (query->any_tenant && query->type.len == 0)
         return EF_OK;
     pthread_mutex_lock(&g->store->state_lock);
-    st = sq_state_stream_by_id(state, &g->reader->conn, sqlite3_column_int64(row, 1), &stream, err);
-    type = sq_state_type_by_id(state, sqlite3_column_int64(row, 3));
+    st = sq_state_stream_by_id(state, &g->reader->conn, sqlite3_column_int64(row, SQ_COLUMN_STREAM),
+                               &stream, err);
+    type = sq_state_type_by_id(state, sqlite3_column_int64(row, SQ_COLUMN_TYPE));
     if (st == EF_OK && !query->any_tenant)
         *out = ef_str_equal(sq_stream_tenant(stream), query->tenant);
     if (st == EF_OK && type && query->type.len)
@@ -324,8 +345,8 @@ static ef_status gather_log(struct gather *g, const ef_log_query *query, ef_erro
         if (st == EF_OK && wanted)
             st = gather_row(g, stmt, err);
         if (st == EF_OK)
-            *query->out_reached =
-                wanted ? g->events[g->out->count - 1].position : sqlite3_column_int64(stmt, 0);
+            *query->out_reached = wanted ? g->events[g->out->count - 1].position
+                                         : sqlite3_column_int64(stmt, SQ_COLUMN_POSITION);
     }
     g->out->more = st == EF_OK && row;
     sqlite3_reset(stmt);
@@ -344,13 +365,48 @@ ef_status sq_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *
     return st;
 }
 
+/* Answers SQL whether the event is in the batch now. It is not where that is full, or `taken` is
+ * a failure; and nothing is read after that. */
+static void take_event(sqlite3_context *context, int count, sqlite3_value **columns)
+{
+    const sq_reader *reader = sqlite3_user_data(context);
+    struct gather *g = reader->follows;
+    bool taken = false;
+
+    if (!gather_full(g)) {
+        g->taken = sq_rows_take(&g->rows, columns, &g->events[g->out->count], g->err);
+        taken = g->taken == EF_OK;
+        g->out->count += taken;
+    }
+    sqlite3_result_int(context, taken);
+}
+
+static ef_status gather_followed(struct gather *g, int64_t after, int64_t *out_reached,
+                                 ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = ef__sq_stmt(&g->reader->conn, SQ_EVENT_FOLLOW, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    g->err = err;
+    g->reader->follows = g;
+    sqlite3_bind_int64(stmt, 1, after);
+    st = ef__sq_row(&g->reader->conn, stmt, &row, err);
+    sqlite3_reset(stmt);
+    g->reader->follows = NULL;
+    if (st == EF_OK)
+        st = g->taken;
+    g->out->more = st == EF_OK && row;
+    if (st == EF_OK && g->out->count)
+        *out_reached = g->events[g->out->count - 1].position;
+    return st;
+}
+
 ef_status sq_follow(ef_journal *journal, const ef__follow *follow, ef_batch *out,
                     int64_t *out_reached, ef_error *err)
 {
-    ef_log_query query = {.any_tenant = true,
-                          .after = follow->after,
-                          .limit = follow->limit,
-                          .out_reached = out_reached};
     struct gather g;
     ef_status st = gather_open(&g, sq_store_of(journal), follow->limit, out, err);
 
@@ -358,7 +414,7 @@ ef_status sq_follow(ef_journal *journal, const ef__follow *follow, ef_batch *out
     g.least = follow->least ? follow->least : 1; /* nobody gets nowhere */
     *out_reached = follow->after;
     if (st == EF_OK)
-        st = gather_log(&g, &query, err);
+        st = gather_followed(&g, follow->after, out_reached, err);
     gather_close(&g, st);
     return st;
 }

@@ -113,11 +113,19 @@ static ef_str put_text(char **at, ef_str text)
     return (ef_str){to, text.len};
 }
 
-/* What is the event's alone, in one piece of memory. */
-static ef_status keep_texts(sq_rows *rows, sqlite3_stmt *row, ef_event *out, ef_error *err)
+static ef_str text_of(sqlite3_value *value)
 {
-    ef_str id = ef__sq_column_str(row, 7), data = ef__sq_column_str(row, 8),
-           meta = ef__sq_column_str(row, 9);
+    ef_str s;
+    s.ptr = (const char *)sqlite3_value_text(value);
+    s.len = (size_t)sqlite3_value_bytes(value);
+    return s;
+}
+
+/* What is the event's alone, in one piece of memory. */
+static ef_status keep_texts(sq_rows *rows, sqlite3_value **columns, ef_event *out, ef_error *err)
+{
+    ef_str id = text_of(columns[SQ_COLUMN_ID]), data = text_of(columns[SQ_COLUMN_DATA]),
+           meta = text_of(columns[SQ_COLUMN_META]);
     char *at;
 
     /* A text that SQLite had no memory to hand out is NULL here, and no damage. */
@@ -140,26 +148,38 @@ static ef_status check_sum(sq_rows *rows, const ef_event *event, uint64_t sum, e
     return ef__xxh3(ef__buf_str(&rows->scratch), 0) == sum ? EF_OK : damaged(event->position, err);
 }
 
-ef_status sq_rows_event(sq_rows *rows, sqlite3_stmt *row, ef_event *out, ef_error *err)
+ef_status sq_rows_take(sq_rows *rows, sqlite3_value **columns, ef_event *out, ef_error *err)
 {
+    sqlite3_value *hash = columns[SQ_COLUMN_HASH];
     ef_str shown = {0};
     ef_status st;
 
-    out->position = sqlite3_column_int64(row, 0);
-    out->seq = sqlite3_column_int64(row, 2);
-    out->schema = sqlite3_column_int(row, 4);
-    out->time_us = sqlite3_column_int64(row, 5);
-    out->recorded_us = sqlite3_column_int64(row, 6);
-    if (sqlite3_column_bytes(row, 11) == EF_HASH_BYTES)
-        memcpy(out->hash, sqlite3_column_blob(row, 11), EF_HASH_BYTES);
+    out->position = sqlite3_value_int64(columns[SQ_COLUMN_POSITION]);
+    out->seq = sqlite3_value_int64(columns[SQ_COLUMN_SEQ]);
+    out->schema = sqlite3_value_int(columns[SQ_COLUMN_SCHEMA]);
+    out->time_us = sqlite3_value_int64(columns[SQ_COLUMN_TIME]);
+    out->recorded_us = sqlite3_value_int64(columns[SQ_COLUMN_RECORDED]);
+    if (sqlite3_value_bytes(hash) == EF_HASH_BYTES)
+        memcpy(out->hash, sqlite3_value_blob(hash), EF_HASH_BYTES);
     else
         memset(out->hash, 0, EF_HASH_BYTES);
-    st = keep_texts(rows, row, out, err);
+    st = keep_texts(rows, columns, out, err);
     if (st == EF_OK)
-        st = name_event(rows, sqlite3_column_int64(row, 1), sqlite3_column_int64(row, 3), out,
-                        &shown, err);
+        st = name_event(rows, sqlite3_value_int64(columns[SQ_COLUMN_STREAM]),
+                        sqlite3_value_int64(columns[SQ_COLUMN_TYPE]), out, &shown, err);
     if (st == EF_OK)
-        st = check_sum(rows, out, (uint64_t)sqlite3_column_int64(row, 10), err);
+        st = check_sum(rows, out, (uint64_t)sqlite3_value_int64(columns[SQ_COLUMN_SUM]), err);
     out->type = shown;
     return st;
+}
+
+/* What a row's value may be used for depends on who else uses the connection. Those of a store are
+ * opened for one thread at a time, and for them SQLite makes no difference. */
+ef_status sq_rows_event(sq_rows *rows, sqlite3_stmt *row, ef_event *out, ef_error *err)
+{
+    sqlite3_value *columns[SQ_COLUMN_COUNT];
+
+    for (int i = 0; i < SQ_COLUMN_COUNT; i++)
+        columns[i] = sqlite3_column_value(row, i);
+    return sq_rows_take(rows, columns, out, err);
 }

@@ -14,6 +14,25 @@
 #define SQ_ROW_STREAMS 2048 /* 80 KB, zeroed for each batch of that many events */
 #define SQ_ROW_TYPES 16
 
+/* The columns of event_at and event_after, of event_verify, and of what event_follow takes. */
+enum {
+    SQ_COLUMN_HASH,
+    SQ_COLUMN_POSITION,
+    SQ_COLUMN_STREAM,
+    SQ_COLUMN_SEQ,
+    SQ_COLUMN_TYPE,
+    SQ_COLUMN_SCHEMA,
+    SQ_COLUMN_TIME,
+    SQ_COLUMN_RECORDED,
+    SQ_COLUMN_ID,
+    SQ_COLUMN_DATA,
+    SQ_COLUMN_META,
+    SQ_COLUMN_SUM,
+    SQ_COLUMN_COUNT,
+    SQ_COLUMN_PREV = SQ_COLUMN_COUNT, /* the last two are event_verify's alone */
+    SQ_COLUMN_JUMP
+};
+
 typedef struct sq_row_stream {
     int64_t id; /* 0: nobody is here */
     ef_str tenant, name;
@@ -42,5 +61,7 @@ void sq_rows_release(sq_rows *rows); /* a zeroed one too */
 /* Read the event of a row of event_at or event_after, names and all, and check its sum: EF_DAMAGED
  * when a byte of it has changed. */
 ef_status sq_rows_event(sq_rows *rows, sqlite3_stmt *row, ef_event *out, ef_error *err);
+/* The same of its columns, as SQLite hands them to a function. */
+ef_status sq_rows_take(sq_rows *rows, sqlite3_value **columns, ef_event *out, ef_error *err);
 
 #endif

@@ -50,7 +50,8 @@ struct sq_job {
 
 typedef struct sq_reader {
     ef__sq_conn conn;
-    int64_t last, settled; /* of the picture when the transaction began */
+    int64_t last, settled;  /* of the picture when the transaction began */
+    struct gather *follows; /* who takes what event_follow finds, while it runs (read.c) */
     struct sq_reader *next;
 } sq_reader;
 

@@ -6,6 +6,8 @@
  */
 #include "verify.h"
 
+#include "row.h"
+
 #include "../../base/hash.h"
 #include "../../base/limits.h"
 
@@ -38,8 +40,8 @@ static ef_status check_event(struct chain *chain, sq_state *state, ef__sq_conn *
                              sqlite3_stmt *row, int64_t expected_position, ef_event *out,
                              ef_error *err)
 {
-    int64_t position = sqlite3_column_int64(row, 0);
-    const sq_type *type = sq_state_type_by_id(state, sqlite3_column_int64(row, 3));
+    int64_t position = sqlite3_column_int64(row, SQ_COLUMN_POSITION);
+    const sq_type *type = sq_state_type_by_id(state, sqlite3_column_int64(row, SQ_COLUMN_TYPE));
     uint8_t hash[EF_HASH_BYTES];
     uint64_t sum;
     sq_stream *stream;
@@ -49,27 +51,28 @@ static ef_status check_event(struct chain *chain, sq_state *state, ef__sq_conn *
         return damaged(expected_position, "it is missing", err);
     if (!type)
         return damaged(position, "its type is not there", err);
-    st = sq_state_stream_by_id(state, conn, sqlite3_column_int64(row, 1), &stream, err);
+    st = sq_state_stream_by_id(state, conn, sqlite3_column_int64(row, SQ_COLUMN_STREAM), &stream,
+                               err);
     if (st != EF_OK)
         return st == EF_DAMAGED ? damaged(position, "its stream is not there", err) : st;
     *out = (ef_event){.tenant = sq_stream_tenant(stream),
                       .stream = sq_stream_name(stream),
-                      .seq = sqlite3_column_int64(row, 2),
+                      .seq = sqlite3_column_int64(row, SQ_COLUMN_SEQ),
                       .position = position,
-                      .id = ef__sq_column_str(row, 7),
+                      .id = ef__sq_column_str(row, SQ_COLUMN_ID),
                       .type = type->name,
-                      .schema = sqlite3_column_int(row, 4),
-                      .time_us = sqlite3_column_int64(row, 5),
-                      .recorded_us = sqlite3_column_int64(row, 6),
-                      .data = ef__sq_column_str(row, 8),
-                      .meta = ef__sq_column_str(row, 9)};
+                      .schema = sqlite3_column_int(row, SQ_COLUMN_SCHEMA),
+                      .time_us = sqlite3_column_int64(row, SQ_COLUMN_TIME),
+                      .recorded_us = sqlite3_column_int64(row, SQ_COLUMN_RECORDED),
+                      .data = ef__sq_column_str(row, SQ_COLUMN_DATA),
+                      .meta = ef__sq_column_str(row, SQ_COLUMN_META)};
     if (sqlite3_errcode(sqlite3_db_handle(row)) == SQLITE_NOMEM ||
         !ef__event_seal(chain->hash, out, &chain->scratch, hash, &sum))
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while verifying");
-    if ((uint64_t)sqlite3_column_int64(row, 10) != sum)
+    if ((uint64_t)sqlite3_column_int64(row, SQ_COLUMN_SUM) != sum)
         return damaged(position, "its bytes have changed", err);
-    if (sqlite3_column_bytes(row, 11) != EF_HASH_BYTES ||
-        memcmp(sqlite3_column_blob(row, 11), hash, sizeof hash) != 0)
+    if (sqlite3_column_bytes(row, SQ_COLUMN_HASH) != EF_HASH_BYTES ||
+        memcmp(sqlite3_column_blob(row, SQ_COLUMN_HASH), hash, sizeof hash) != 0)
         return damaged(position, "its hash does not follow from the event before it", err);
     memcpy(chain->hash, hash, sizeof hash);
     return EF_OK;
@@ -152,9 +155,11 @@ static ef_status check_link(ef__sq_conn *conn, int64_t at, int64_t to, int64_t s
 
 static ef_status check_links(ef__sq_conn *conn, sqlite3_stmt *row, ef_error *err)
 {
-    int64_t position = sqlite3_column_int64(row, 0), stream = sqlite3_column_int64(row, 1);
-    int64_t seq = sqlite3_column_int64(row, 2), target = seq & (seq - 1);
-    int64_t prev = sqlite3_column_int64(row, 12), jump = sqlite3_column_int64(row, 13);
+    int64_t position = sqlite3_column_int64(row, SQ_COLUMN_POSITION),
+            stream = sqlite3_column_int64(row, SQ_COLUMN_STREAM);
+    int64_t seq = sqlite3_column_int64(row, SQ_COLUMN_SEQ), target = seq & (seq - 1);
+    int64_t prev = sqlite3_column_int64(row, SQ_COLUMN_PREV),
+            jump = sqlite3_column_int64(row, SQ_COLUMN_JUMP);
     ef_status st = EF_OK;
 
     if ((seq == 1) != (prev == 0) || (jump != 0) != (target != 0 && !(seq & 1)))

@@ -9,6 +9,7 @@
 #include "writer.h"
 
 #include "ids.h"
+#include "row.h"
 
 #include "../../base/hash.h"
 #include "../../base/limits.h"
@@ -190,8 +191,9 @@ static ef_status same_as_stored(sq_writer *w, const ef__arrival *arrival, int64_
         return st != EF_OK ? st
                            : ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing", position);
     sq_stream *stream;
-    st = sq_state_stream_by_id(w->state, &w->conn, sqlite3_column_int64(stmt, 1), &stream, err);
-    type = sq_state_type_by_id(w->state, sqlite3_column_int64(stmt, 3));
+    st = sq_state_stream_by_id(w->state, &w->conn, sqlite3_column_int64(stmt, SQ_COLUMN_STREAM),
+                               &stream, err);
+    type = sq_state_type_by_id(w->state, sqlite3_column_int64(stmt, SQ_COLUMN_TYPE));
     if (st == EF_OK && !type)
         st = ef_fail(err, EF_DAMAGED, "the type of position %" PRId64 " is missing", position);
     if (st == EF_OK) {
@@ -199,13 +201,14 @@ static ef_status same_as_stored(sq_writer *w, const ef__arrival *arrival, int64_
                            .stream = sq_stream_name(stream),
                            .id = arrival->event.id,
                            .type = type->name,
-                           .schema = sqlite3_column_int(stmt, 4),
-                           .time_us = sqlite3_column_int64(stmt, 5),
-                           .data = ef__sq_column_str(stmt, 8),
-                           .meta = ef__sq_column_str(stmt, 9)};
+                           .schema = sqlite3_column_int(stmt, SQ_COLUMN_SCHEMA),
+                           .time_us = sqlite3_column_int64(stmt, SQ_COLUMN_TIME),
+                           .data = ef__sq_column_str(stmt, SQ_COLUMN_DATA),
+                           .meta = ef__sq_column_str(stmt, SQ_COLUMN_META)};
         if (ef__event_same(arrival, &stored))
-            *out = (ef_place){
-                .seq = sqlite3_column_int64(stmt, 2), .position = position, .duplicate = true};
+            *out = (ef_place){.seq = sqlite3_column_int64(stmt, SQ_COLUMN_SEQ),
+                              .position = position,
+                              .duplicate = true};
         else
             st = ef__id_conflict(arrival->event.id, position, err);
     }

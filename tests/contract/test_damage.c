@@ -1,0 +1,98 @@
+/*
+ * A journal on SQLite whose rows somebody has changed behind its back: who follows is told which.
+ */
+#include "contract.h"
+
+#include "../../src/journal/journal.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { EVENTS = 12 };
+
+static void run_sql(sqlite3 *db, const char *sql)
+{
+    char *message = NULL;
+    int rc = sqlite3_exec(db, sql, NULL, NULL, &message);
+
+    if (rc != SQLITE_OK)
+        print_error("%s: %s\n", sql, message ? message : "");
+    sqlite3_free(message);
+    CHECK_INT(SQLITE_OK, rc);
+}
+
+/* A column of the event at `position` gets another value. */
+static void change(contract *t, const char *what, int64_t position)
+{
+    char sql[200];
+    sqlite3 *db = NULL;
+
+    CHECK_INT(SQLITE_OK, sqlite3_open(t->url + strlen("sqlite:"), &db));
+    run_sql(db, "DROP TRIGGER IF EXISTS event_is_never_changed");
+    (void)snprintf(sql, sizeof sql, "UPDATE event SET %s WHERE position = %d", what, (int)position);
+    run_sql(db, sql);
+    CHECK_INT(SQLITE_OK, sqlite3_close(db));
+}
+
+static ef_status follow(contract *t, int64_t after, size_t limit, ef_batch *out)
+{
+    int64_t reached;
+
+    return ef__journal_follow(t->journal, &(ef__follow){.after = after, .limit = limit}, out,
+                              &reached, &t->err);
+}
+
+CONTRACT(who_follows_is_told_which_event_has_changed)
+{
+    contract *t = *state;
+    static const char *const changes[] = {
+        "data = data || ' '", "meta = meta || ' '", "id = 'other'",
+        "seq = seq + 1",      "schema = 7",         "time = time + 1",
+        "type = 99",          "sum = sum + 1",      "recorded = recorded + 1",
+    };
+    ef_batch batch = EF_BATCH_INIT;
+
+    for (int i = 0; i < EVENTS; i++)
+        append(t, "order-1", "placed");
+    for (int64_t i = 0; i < (int64_t)(sizeof changes / sizeof changes[0]); i++) {
+        change(t, changes[i], i + 2);
+        REFUSED(EF_DAMAGED, follow(t, i + 1, EVENTS, &batch));
+        CHECK_INT(i + 2, t->err.found);
+        CHECK_INT(0, batch.count);
+    }
+    ef_batch_release(&batch);
+}
+
+CONTRACT(who_follows_gets_what_is_before_and_behind_an_event_that_has_changed)
+{
+    contract *t = *state;
+    ef_batch batch = EF_BATCH_INIT;
+
+    for (int i = 0; i < EVENTS; i++)
+        append(t, "order-1", "placed");
+    change(t, "data = data || ' '", 5);
+    OK(follow(t, 0, 4, &batch));
+    CHECK_INT(4, batch.count);
+    CHECK(batch.more);
+    REFUSED(EF_DAMAGED, follow(t, 0, 5, &batch));
+    OK(follow(t, 5, EVENTS, &batch));
+    CHECK_INT(EVENTS - 5, batch.count);
+    CHECK(!batch.more);
+    ef_batch_release(&batch);
+}
+
+CONTRACT(an_event_whose_stream_is_gone_is_damaged)
+{
+    contract *t = *state;
+    ef_batch batch = EF_BATCH_INIT;
+
+    append(t, "order-1", "placed");
+    change(t, "stream = 99", 1);
+    REFUSED(EF_DAMAGED, follow(t, 0, 1, &batch));
+    ef_batch_release(&batch);
+}
+
+CONTRACT_MAIN(CASE(who_follows_is_told_which_event_has_changed),
+              CASE(who_follows_gets_what_is_before_and_behind_an_event_that_has_changed),
+              CASE(an_event_whose_stream_is_gone_is_damaged))
