@@ -24,24 +24,41 @@ static const char *skip_space(const char *p, const char *end)
 /* From `p` on, as far as whole words go: to the first quote or backslash, or to what is left behind
  * the last word. `*strange` grows by what is not ASCII, or a control, up to there. */
 #ifdef __SSE2__
+/* Which of the 16 bytes are quotes or backslashes; and which are odd. */
+static unsigned find_stops(const char *p, unsigned *out_odd)
+{
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+    __m128i stops =
+        _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')), _mm_cmpeq_epi8(x, _mm_set1_epi8('\\')));
+
+    *out_odd =
+        (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(x, _mm_set1_epi8(' '))); /* signed: and >= 80 */
+    return (unsigned)_mm_movemask_epi8(stops);
+}
+
+/* What is left behind the last word is looked at together with bytes before it that have been
+ * seen, where there are: the longest text is often the last. */
 static const char *skip_words(const char *p, const char *end, uint64_t *strange)
 {
-    const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
-    const __m128i space = _mm_set1_epi8(' ');
+    const char *start = p;
+    unsigned stop = 0;
+    unsigned odd;
 
     for (; end - p >= 16; p += 16) {
-        __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
-        __m128i stops = _mm_or_si128(_mm_cmpeq_epi8(x, quote), _mm_cmpeq_epi8(x, slash));
-        unsigned stop = (unsigned)_mm_movemask_epi8(stops);
-        unsigned odd =
-            (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(x, space)); /* signed: and >= 80 */
-        if (stop) {
-            *strange |= odd & (stop ^ (stop - 1));
-            return p + __builtin_ctz(stop);
-        }
+        stop = find_stops(p, &odd);
+        if (stop)
+            break;
         *strange |= odd;
     }
-    return p;
+    if (!stop && end - start >= 16) {
+        unsigned seen = (unsigned)(16 - (end - p));
+        stop = find_stops(end - 16, &odd) >> seen;
+        odd >>= seen;
+    }
+    if (!stop)
+        return p;
+    *strange |= odd & (stop ^ (stop - 1));
+    return p + __builtin_ctz(stop);
 }
 #else
 /* The lowest top bit of `stop` stands where the first one is, and what is odd up to there counts.
