@@ -10,9 +10,6 @@
 #include <emmintrin.h>
 #endif
 
-/* Kept apart: the usual way has fewer registers to save without it. */
-#define SELDOM __attribute__((noinline))
-
 static const char *skip_space(const char *p, const char *end)
 {
     while (p < end && (unsigned char)*p <= ' ' &&
@@ -109,7 +106,7 @@ static const char *find_quote(const char *p, const char *end, bool *out_plain)
 }
 
 /* From an opening bracket to behind the one that closes it. */
-static SELDOM const char *skip_container(const char *p, const char *end)
+static EF__SELDOM const char *skip_container(const char *p, const char *end)
 {
     bool plain;
     int depth = 0;
@@ -167,7 +164,7 @@ static bool is_spelled(const ef__peek_member *member, const char *p, const char 
 
 /* A key that its place did not have before: from what stands in front of it to behind its colon;
  * NULL when the text is not as expected. */
-static SELDOM const char *scan_key(ef__peek_member *member, const char *p, const char *end)
+static EF__SELDOM const char *scan_key(ef__peek_member *member, const char *p, const char *end)
 {
     const char *open = skip_space(p + 1, end);
     bool plain;
