@@ -277,14 +277,34 @@ static EF__SELDOM size_t string_size(ef_str text)
     return size;
 }
 
+/* 1233 / 4096 is nearly log10(2): going by its bits a number has `least` digits, or one more. 10^19
+ * is the last power that 64 bits hold. */
 static unsigned digits_of(uint64_t magnitude)
 {
-    unsigned digits = 1;
+    static const uint64_t powers[] = {UINT64_C(1),
+                                      UINT64_C(10),
+                                      UINT64_C(100),
+                                      UINT64_C(1000),
+                                      UINT64_C(10000),
+                                      UINT64_C(100000),
+                                      UINT64_C(1000000),
+                                      UINT64_C(10000000),
+                                      UINT64_C(100000000),
+                                      UINT64_C(1000000000),
+                                      UINT64_C(10000000000),
+                                      UINT64_C(100000000000),
+                                      UINT64_C(1000000000000),
+                                      UINT64_C(10000000000000),
+                                      UINT64_C(100000000000000),
+                                      UINT64_C(1000000000000000),
+                                      UINT64_C(10000000000000000),
+                                      UINT64_C(100000000000000000),
+                                      UINT64_C(1000000000000000000),
+                                      UINT64_C(10000000000000000000)};
+    uint64_t odd = magnitude | 1; /* no power lies between the two, and 0 has a digit too */
+    unsigned least = (64 - (unsigned)__builtin_clzll(odd)) * 1233 / 4096;
 
-    /* 10^19 is the last power that 64 bits hold. */
-    for (uint64_t power = 10; digits < 20 && magnitude >= power; power *= 10)
-        digits++;
-    return digits;
+    return least + (odd >= powers[least]);
 }
 
 /* Of a number that is text, or has many digits: by writing it. */
