@@ -249,6 +249,29 @@ static int64_t value_bytes(ef__value v)
     return v.kind == EF__VALUE_MISSING ? 0 : (int64_t)ef__value_size(v);
 }
 
+/* Note a change at that place; there is room. Field by field: an entry is long, and this is done
+ * several times an event. */
+static change *note(ef__changes *changes, change_kind kind, const ef__spot *spot)
+{
+    change *entry = &changes->entries[changes->count++];
+
+    entry->kind = kind;
+    entry->index = (uint32_t)spot->index;
+    entry->in = spot->in;
+    entry->root = spot->root;
+    entry->key = EF__MISSING;
+    entry->old = EF__MISSING;
+    return entry;
+}
+
+static void replace(ef__changes *changes, const ef__spot *spot, ef__value owned)
+{
+    ef__value *slot = ef__spot_slot(spot);
+
+    note(changes, CHANGE_SET, spot)->old = *slot;
+    *slot = owned;
+}
+
 static ef_status put(ef__changes *changes, ef__spot *spot, ef__value owned, ef_error *err)
 {
     bool set = spot->there || spot->in.kind == EF__VALUE_MISSING;
@@ -260,21 +283,17 @@ static ef_status put(ef__changes *changes, ef__spot *spot, ef__value owned, ef_e
         ef__value_release(changes->heap, owned);
         return st;
     }
-    change *entry = &changes->entries[changes->count++];
-    *entry = (change){.kind = set ? CHANGE_SET : CHANGE_INSERT,
-                      .index = (uint32_t)spot->index,
-                      .in = spot->in,
-                      .root = spot->root};
-    if (set) {
-        ef__value *slot = ef__spot_slot(spot);
-        entry->old = *slot;
-        *slot = owned;
-    }
+    if (set)
+        replace(changes, spot, owned);
+    else
+        (void)note(changes, CHANGE_INSERT, spot);
     spot->there = owned.kind != EF__VALUE_MISSING;
     return EF_OK;
 }
 
-ef_status ef__spot_put(ef__changes *changes, ef__spot *spot, ef__value owned, ef_error *err)
+/* Whatever it is, and whatever was there. */
+static EF__SELDOM ef_status put_any(ef__changes *changes, ef__spot *spot, ef__value owned,
+                                    ef_error *err)
 {
     int64_t before = spot->there ? value_bytes(*ef__spot_slot(spot)) : 0;
     int64_t after = value_bytes(owned);
@@ -289,6 +308,19 @@ ef_status ef__spot_put(ef__changes *changes, ef__spot *spot, ef__value owned, ef
             *changes->bytes += frame_bytes(spot, ef__value_count(spot->in));
     }
     return st;
+}
+
+ef_status ef__spot_put(ef__changes *changes, ef__spot *spot, ef__value owned, ef_error *err)
+{
+    bool scalar = owned.kind > EF__VALUE_MISSING && owned.kind < EF__VALUE_ARRAY;
+
+    /* As most are: a number or text in the place of another value, with room for the note. */
+    if (!spot->there || !scalar || changes->count == changes->cap)
+        return put_any(changes, spot, owned, err);
+    int64_t before = (int64_t)ef__value_size(*ef__spot_slot(spot));
+    *changes->bytes += (int64_t)ef__value_size(owned) - before;
+    replace(changes, spot, owned);
+    return EF_OK;
 }
 
 ef_status ef__spot_take(ef__changes *changes, ef__spot *spot, ef_error *err)

@@ -67,5 +67,17 @@ ef_status ef__spot_take(ef__changes *changes, ef__spot *spot, ef_error *err);
 /* An array or object that stands there becomes one that nobody else sees, to be changed.
  * EF_NO_MEMORY */
 ef_status ef__spot_own(ef__changes *changes, ef__spot *spot, ef_error *err);
+/* The same of an object of the heap that nobody else sees already, as most are: where it stands.
+ * NULL: it is none of these, and nothing was done. */
+static inline ef__value *ef__spot_own_object(const ef__spot *spot)
+{
+    ef__value *slot = spot->there ? ef__spot_slot(spot) : NULL;
+
+    if (!slot || slot->kind != EF__VALUE_OBJECT || slot->home != EF__HOME_HEAP ||
+        slot->as.object->refs != 1)
+        return NULL;
+    slot->len = 0;
+    return slot;
+}
 
 #endif

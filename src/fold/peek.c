@@ -12,7 +12,8 @@
 
 static const char *skip_space(const char *p, const char *end)
 {
-    while (p < end && *p <= ' ' && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
+    while (p < end && (unsigned char)*p <= ' ' &&
+           (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
         p++;
     return p;
 }
@@ -20,24 +21,41 @@ static const char *skip_space(const char *p, const char *end)
 /* From `p` on, as far as whole words go: to the first quote or backslash, or to what is left behind
  * the last word. `*strange` grows by what is not ASCII, or a control, up to there. */
 #ifdef __SSE2__
+/* Which of the 16 bytes are quotes or backslashes; and which are odd. */
+static unsigned find_stops(const char *p, unsigned *out_odd)
+{
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+    __m128i stops =
+        _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')), _mm_cmpeq_epi8(x, _mm_set1_epi8('\\')));
+
+    *out_odd =
+        (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(x, _mm_set1_epi8(' '))); /* signed: and >= 80 */
+    return (unsigned)_mm_movemask_epi8(stops);
+}
+
+/* What is left behind the last word is looked at together with bytes before it that have been
+ * seen, where there are: the longest text is often the last. */
 static const char *skip_words(const char *p, const char *end, uint64_t *strange)
 {
-    const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
-    const __m128i space = _mm_set1_epi8(' ');
+    const char *start = p;
+    unsigned stop = 0;
+    unsigned odd;
 
     for (; end - p >= 16; p += 16) {
-        __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
-        __m128i stops = _mm_or_si128(_mm_cmpeq_epi8(x, quote), _mm_cmpeq_epi8(x, slash));
-        unsigned stop = (unsigned)_mm_movemask_epi8(stops);
-        unsigned odd =
-            (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(x, space)); /* signed: and >= 80 */
-        if (stop) {
-            *strange |= odd & (stop ^ (stop - 1));
-            return p + __builtin_ctz(stop);
-        }
+        stop = find_stops(p, &odd);
+        if (stop)
+            break;
         *strange |= odd;
     }
-    return p;
+    if (!stop && end - start >= 16) {
+        unsigned seen = (unsigned)(16 - (end - p));
+        stop = find_stops(end - 16, &odd) >> seen;
+        odd >>= seen;
+    }
+    if (!stop)
+        return p;
+    *strange |= odd & (stop ^ (stop - 1));
+    return p + __builtin_ctz(stop);
 }
 #else
 /* The lowest top bit of `stop` stands where the first one is, and what is odd up to there counts.
@@ -88,7 +106,7 @@ static const char *find_quote(const char *p, const char *end, bool *out_plain)
 }
 
 /* From an opening bracket to behind the one that closes it. */
-static const char *skip_container(const char *p, const char *end)
+static EF__SELDOM const char *skip_container(const char *p, const char *end)
 {
     bool plain;
     int depth = 0;
@@ -111,12 +129,14 @@ static const char *skip_value(const char *p, const char *end, bool *out_plain)
 {
     if (p == end)
         return NULL;
-    if (*p == '[' || *p == '{')
-        return skip_container(p, end);
     if (*p == '"') {
         p = find_quote(p + 1, end, out_plain);
         return p ? p + 1 : NULL;
     }
+    if (*p == '[' || *p == '{')
+        return skip_container(p, end);
+    while (p < end && *p >= '-' && *p <= '9') /* most are numbers: one look a digit */
+        p++;
     while (p < end && *p != ',' && *p != '}' && *p > ' ')
         p++;
     return p;
@@ -129,30 +149,59 @@ bool ef__peek_begin(ef__peek *peek, ef_str data)
     peek->count = 0;
     if (data.len > EF_LIMIT_DATA_BYTES || peek->next == peek->end || *peek->next != '{')
         return false;
-    peek->next = skip_space(peek->next + 1, peek->end);
-    if (peek->next < peek->end && *peek->next == '}')
+    const char *first = skip_space(peek->next + 1, peek->end);
+    if (first < peek->end && *first == '}')
         peek->next = NULL;
     return true;
 }
 
+/* Does the member begin with the very bytes that its place had before? */
+static bool is_spelled(const ef__peek_member *member, const char *p, const char *end)
+{
+    return member->spelled_bytes > 0 && end - p >= member->spelled_bytes &&
+           ef__bytes_same(p, member->spelled, member->spelled_bytes);
+}
+
+/* A key that its place did not have before: from what stands in front of it to behind its colon;
+ * NULL when the text is not as expected. */
+static EF__SELDOM const char *scan_key(ef__peek_member *member, const char *p, const char *end)
+{
+    const char *open = skip_space(p + 1, end);
+    bool plain;
+
+    if (open == end || *open != '"')
+        return NULL;
+    const char *close = find_quote(open + 1, end, &plain);
+    if (!close || (!plain && memchr(open, '\\', (size_t)(close - open))))
+        return NULL;
+    member->key = (ef_str){open + 1, (size_t)(close - open) - 1};
+    const char *colon = skip_space(close + 1, end);
+    if (colon == end || *colon != ':')
+        return NULL;
+    if (open == p + 1 && colon == close + 1 && colon - p < EF__PEEK_SPELLED) {
+        member->spelled_bytes = (uint8_t)(colon - p + 1);
+        memcpy(member->spelled, p, member->spelled_bytes);
+    }
+    return colon + 1;
+}
+
 /* Note the next member; false when the text is not as expected. */
-static bool scan_member(ef__peek *peek)
+static bool scan_member(ef__peek *peek, ef__peek_member *member)
 {
     const char *end = peek->end;
     const char *p = peek->next;
-    ef__peek_member *member = &peek->members[peek->count];
-    bool plain;
 
-    if (p == end || *p != '"' || peek->count == EF__PEEK_MEMBERS)
+    if (peek->count == EF__PEEK_MEMBERS)
         return false;
-    const char *close = find_quote(p + 1, end, &plain);
-    if (!close || (!plain && memchr(p, '\\', (size_t)(close - p))))
-        return false;
-    member->key = (ef_str){p + 1, (size_t)(close - p) - 1};
-    p = skip_space(close + 1, end);
-    if (p == end || *p != ':')
-        return false;
-    p = skip_space(p + 1, end);
+    if (is_spelled(member, p, end)) {
+        member->key = (ef_str){p + 2, member->spelled_bytes - 4u}; /* without ," and ": */
+        p += member->spelled_bytes;
+    } else {
+        p = scan_key(member, p, end);
+        if (!p)
+            return false;
+    }
+    p = skip_space(p, end);
     member->plain = false;
     const char *behind = skip_value(p, end, &member->plain);
     if (!behind || behind == p)
@@ -163,7 +212,7 @@ static bool scan_member(ef__peek *peek)
     p = skip_space(behind, end);
     if (p == end || (*p != ',' && *p != '}'))
         return false;
-    peek->next = *p == ',' ? skip_space(p + 1, end) : NULL;
+    peek->next = *p == ',' ? p : NULL;
     return true;
 }
 
@@ -185,27 +234,39 @@ static ef_status read_member(const ef__peek_member *member, ef__arena *arena, ef
     return st;
 }
 
+/* NULL when there is none, or the text is not as expected. */
+static ef__peek_member *find_member(ef__peek *peek, ef_str key, bool *out_strict)
+{
+    ef__peek_member *member = peek->members;
+
+    for (const ef__peek_member *end = member + peek->count; member < end; member++)
+        if (ef__str_same(member->key, key))
+            return member;
+    for (; peek->next; member++) {
+        if (!scan_member(peek, member)) {
+            *out_strict = true;
+            return NULL;
+        }
+        if (ef__str_same(member->key, key))
+            return member;
+    }
+    return NULL;
+}
+
 ef_status ef__peek_get(ef__peek *peek, ef_str key, ef__arena *arena, ef__value *out,
                        bool *out_strict, ef_error *err)
 {
-    *out = EF__MISSING;
-    for (size_t i = 0;; i++) {
-        if (i == peek->count && !peek->next)
-            return EF_OK;
-        if (i == peek->count && !scan_member(peek)) {
-            *out_strict = true;
-            return EF_OK;
-        }
-        ef__peek_member *member = &peek->members[i];
-        if (!ef__str_same(member->key, key))
-            continue;
-        if (member->read) {
-            *out = member->value;
-            return EF_OK;
-        }
-        ef_status st = read_member(member, arena, out, err);
-        member->read = st == EF_OK;
-        member->value = *out;
-        return st;
+    ef__peek_member *member = find_member(peek, key, out_strict);
+    ef_status st = EF_OK;
+
+    if (!member) {
+        *out = EF__MISSING;
+        return EF_OK;
     }
+    if (!member->read) {
+        st = read_member(member, arena, &member->value, err);
+        member->read = st == EF_OK;
+    }
+    *out = member->value;
+    return st;
 }

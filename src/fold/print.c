@@ -6,10 +6,6 @@
 
 #include <stdlib.h>
 
-/* Kept apart from the functions that call it, which are called far more often and would have to
- * save more registers with it inside. */
-#define SELDOM __attribute__((noinline))
-
 enum { MEMBERS_IN_PLACE = 32, NUMBER_TEXT_MAX = 64 };
 
 static void print_value(ef__value v, ef__buf *out, ef_status *status, ef_error *err);
@@ -141,7 +137,7 @@ static size_t number_text(ef__value v, char text[NUMBER_TEXT_MAX], const char **
     return buf.len;
 }
 
-static SELDOM void print_number(ef__value v, ef__buf *out, ef_status *status, ef_error *err)
+static EF__SELDOM void print_number(ef__value v, ef__buf *out, ef_status *status, ef_error *err)
 {
     char text[NUMBER_TEXT_MAX];
     const char *number;
@@ -265,7 +261,7 @@ static void print_value(ef__value v, ef__buf *out, ef_status *status, ef_error *
 
 /* --- sizes ------------------------------------------------------------------------------------ */
 
-static SELDOM size_t string_size(ef_str text)
+static EF__SELDOM size_t string_size(ef_str text)
 {
     size_t size = text.len + 2;
 
@@ -281,18 +277,38 @@ static SELDOM size_t string_size(ef_str text)
     return size;
 }
 
+/* 1233 / 4096 is nearly log10(2): going by its bits a number has `least` digits, or one more. 10^19
+ * is the last power that 64 bits hold. */
 static unsigned digits_of(uint64_t magnitude)
 {
-    unsigned digits = 1;
+    static const uint64_t powers[] = {UINT64_C(1),
+                                      UINT64_C(10),
+                                      UINT64_C(100),
+                                      UINT64_C(1000),
+                                      UINT64_C(10000),
+                                      UINT64_C(100000),
+                                      UINT64_C(1000000),
+                                      UINT64_C(10000000),
+                                      UINT64_C(100000000),
+                                      UINT64_C(1000000000),
+                                      UINT64_C(10000000000),
+                                      UINT64_C(100000000000),
+                                      UINT64_C(1000000000000),
+                                      UINT64_C(10000000000000),
+                                      UINT64_C(100000000000000),
+                                      UINT64_C(1000000000000000),
+                                      UINT64_C(10000000000000000),
+                                      UINT64_C(100000000000000000),
+                                      UINT64_C(1000000000000000000),
+                                      UINT64_C(10000000000000000000)};
+    uint64_t odd = magnitude | 1; /* no power lies between the two, and 0 has a digit too */
+    unsigned least = (64 - (unsigned)__builtin_clzll(odd)) * 1233 / 4096;
 
-    /* 10^19 is the last power that 64 bits hold. */
-    for (uint64_t power = 10; digits < 20 && magnitude >= power; power *= 10)
-        digits++;
-    return digits;
+    return least + (odd >= powers[least]);
 }
 
 /* Of a number that is text, or has many digits: by writing it. */
-static SELDOM size_t long_number_size(ef__value v)
+static EF__SELDOM size_t long_number_size(ef__value v)
 {
     char text[NUMBER_TEXT_MAX];
     const char *number;
@@ -310,7 +326,7 @@ static size_t short_number_size(int64_t coefficient, uint32_t scale)
     return (digits > scale ? digits : scale + 1) + (scale > 0) + negative;
 }
 
-static SELDOM size_t container_size(ef__value v)
+static EF__SELDOM size_t container_size(ef__value v)
 {
     ef__value_walk walk = ef__value_walk_of(v);
     size_t size = 2;

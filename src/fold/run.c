@@ -195,16 +195,28 @@ static ef_status take_step(ef__eval *ev, const ef__expr *target, const ef__step 
     return step_to_item(ev, target, step, step->expr ? index.as.integer : step->index, spot);
 }
 
-static ef_status find_spot(ef__eval *ev, const ef__expr *target, bool create, ef__spot *out)
+/* The usual step: by name, into an object that nobody else sees. False: nothing was done. */
+static bool step_by_name(const ef__step *step, ef__spot *spot)
+{
+    const ef__value *object = step->field.ptr ? ef__spot_own_object(spot) : NULL;
+
+    if (!object)
+        return false;
+    spot->in = *object;
+    spot->root = NULL;
+    spot->index = ef__object_find(spot->in.as.object, step->field, &spot->there);
+    spot->key = step->field;
+    return true;
+}
+
+/* On from `out`, whatever the steps are and whatever they lead into. */
+static EF__SELDOM ef_status take_steps(ef__eval *ev, const ef__expr *target, const ef__step *step,
+                                       unsigned depth, bool create, ef__spot *out)
 {
     bool gone = false;
     ef_status st = EF_OK;
-    unsigned depth = 1;
 
-    begin_at_root(ev, target, out);
-    if (create && target->step_count == 0 && !out->there)
-        return EF_OK;
-    for (const ef__step *step = target->steps; step && st == EF_OK && !gone; step = step->next) {
+    for (; step && st == EF_OK && !gone; step = step->next) {
         ef__value index = EF__MISSING;
         if (step->expr)
             st = ef__eval_expr(ev, step->expr, &index);
@@ -221,6 +233,17 @@ static ef_status find_spot(ef__eval *ev, const ef__expr *target, bool create, ef
     if (gone)
         *out = (ef__spot){.there = false};
     return st;
+}
+
+static ef_status find_spot(ef__eval *ev, const ef__expr *target, bool create, ef__spot *out)
+{
+    const ef__step *step = target->steps;
+    unsigned depth = 1;
+
+    begin_at_root(ev, target, out);
+    for (; step && depth <= EF_LIMIT_JSON_DEPTH && step_by_name(step, out); step = step->next)
+        depth++;
+    return step ? take_steps(ev, target, step, depth, create, out) : EF_OK;
 }
 
 /* An array or object as large and as deep as its place allows. */

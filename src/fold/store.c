@@ -6,9 +6,6 @@
 #include "value.h"
 
 #include "../base/limits.h"
-#include "../base/same.h"
-
-enum { FEW_MEMBERS = 8 };
 
 typedef struct heap_text {
     uint32_t refs;
@@ -63,17 +60,12 @@ void ef__object_put(ef__object *object, ef__value key, ef__value value)
     object->weight += ef__value_weight(key) + ef__value_weight(value) + 2;
 }
 
-size_t ef__object_find(const ef__object *object, ef_str key, bool *out_found)
+size_t ef__object_search(const ef__object *object, ef_str key, bool *out_found)
 {
     size_t low = 0;
     size_t high = object->count;
 
-    /* Most objects are small and have the key, and the length tells most others from it. */
     *out_found = true;
-    for (size_t i = 0; high <= FEW_MEMBERS && i < high; i++) {
-        if (ef__str_same(ef__value_text(object->members[i].key), key))
-            return i;
-    }
     while (low < high) {
         size_t middle = (low + high) / 2;
         ef_str other = ef__value_text(object->members[middle].key);

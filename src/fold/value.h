@@ -27,6 +27,11 @@
 
 #include "../base/json.h"
 #include "../base/number.h"
+#include "../base/same.h"
+
+/* Kept apart from the functions that call it, which are called far more often and would have to
+ * save more registers with it inside. */
+#define EF__SELDOM __attribute__((noinline))
 
 /* In the order of values: a lower kind comes first. false < true, and INT and DECIMAL are both
  * numbers, compared by what they are worth. */
@@ -246,8 +251,19 @@ static inline ef__value ef__value_object(ef__object *object)
 }
 /* The memory of members that have outgrown their object. */
 void ef__object_free_members(ef__heap *heap, ef__object *object);
-/* Where `key` is among the members, or where it would have to stand. */
-size_t ef__object_find(const ef__object *object, ef_str key, bool *out_found);
+/* Where `key` is among the members, or where it would have to stand. Most objects are small and
+ * have the key, and the length tells most others from it: that needs no call. */
+size_t ef__object_search(const ef__object *object, ef_str key, bool *out_found);
+static inline size_t ef__object_find(const ef__object *object, ef_str key, bool *out_found)
+{
+    enum { FEW_MEMBERS = 8 };
+
+    *out_found = true;
+    for (size_t i = 0; object->count <= FEW_MEMBERS && i < object->count; i++)
+        if (ef__str_same(ef__value_text(object->members[i].key), key))
+            return i;
+    return ef__object_search(object, key, out_found);
+}
 
 /*
  * Take a value into the heap: what is there already is shared, texts of the program stay where they

@@ -85,6 +85,40 @@ TEST(values_print_canonically_from_the_tree_and_from_the_heap)
     tear_down(&f);
 }
 
+static void check_size(int64_t coefficient, uint32_t scale)
+{
+    ef__value v = ef__value_int(coefficient);
+    ef__buf buf = EF__BUF_INIT(1 << 10);
+
+    if (scale > 0) {
+        v.kind = EF__VALUE_DECIMAL;
+        v.home = EF__HOME_SELF;
+        v.len = scale;
+    }
+    CHECK_STATUS(EF_OK, ef__value_print(v, &buf, NULL), NULL);
+    CHECK_INT(buf.len, ef__value_size(v));
+    ef__buf_release(&buf);
+}
+
+TEST(the_size_of_a_number_is_right_on_both_sides_of_each_power)
+{
+    for (uint32_t scale = 0; scale <= 20; scale++) {
+        for (int64_t power = 1; power <= INT64_MAX / 10; power *= 10)
+            for (int64_t n = power - 1; n <= power + 1; n++) {
+                check_size(n, scale);
+                check_size(-n, scale);
+            }
+        for (int bit = 0; bit < 63; bit++) {
+            check_size((INT64_C(1) << bit) - 1, scale);
+            check_size(INT64_C(1) << bit, scale);
+        }
+        check_size(INT64_C(1000000000000000000), scale);
+        check_size(INT64_C(999999999999999999), scale);
+        check_size(INT64_MAX, scale);
+        check_size(INT64_MIN, scale);
+    }
+}
+
 TEST(every_value_stands_where_the_order_of_kinds_puts_it)
 {
     static const char *const rising[] = {"null",
@@ -314,6 +348,7 @@ TEST(objects_that_have_grown_give_all_their_memory_back)
 }
 
 TEST_MAIN(TEST_CASE(values_print_canonically_from_the_tree_and_from_the_heap),
+          TEST_CASE(the_size_of_a_number_is_right_on_both_sides_of_each_power),
           TEST_CASE(every_value_stands_where_the_order_of_kinds_puts_it),
           TEST_CASE(equality_is_by_value_and_not_by_writing),
           TEST_CASE(a_number_with_too_many_digits_is_refused_when_stored),
