@@ -308,10 +308,10 @@ static ef_status take_rows(const ef__generation *g, const ef_view_query *query,
     return EF_OK;
 }
 
-static ef_status explain(const ef__query *query, ef_view_list *out, ef_error *err)
+static ef_status explain(ef_views *views, const ef__query *query, ef_view_list *out, ef_error *err)
 {
     ef__buf words = EF__BUF_INIT(65536);
-    ef_status st = ef__query_explain(query, &words, err);
+    ef_status st = ef__query_explain(views, query, &words, err);
 
     if (st == EF_OK) {
         out->plan = ef__arena_copy(&out->room->arena, ef__buf_str(&words));
@@ -358,7 +358,7 @@ ef_status ef_view_find(ef_engine *e, const ef_view_query *query, ef_view_list *o
     if (st == EF_OK)
         st = take_rows(g, query, &result, out, err);
     if (st == EF_OK && query->explain)
-        st = explain(&q.query, out, err);
+        st = explain(e->views, &q.query, out, err);
     ef__route_give(e, route);
     close_question(&q);
     return st;

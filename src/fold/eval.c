@@ -378,7 +378,8 @@ static ef_status eval_order(ef__eval *ev, const ef__expr *expr, ef__value *out)
     ef__value b;
     ef_status st = eval_args2(ev, expr, &a, &b);
 
-    if (st == EF_OK && a.kind >= EF__VALUE_STRING && b.kind >= EF__VALUE_STRING)
+    /* Values of two kinds are told apart without looking into them. */
+    if (st == EF_OK && a.kind >= EF__VALUE_STRING && b.kind == a.kind)
         st = ef__eval_charge(ev, expr, ef__eval_cost(a) + ef__eval_cost(b));
     if (st != EF_OK)
         return st;

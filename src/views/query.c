@@ -262,7 +262,8 @@ static ef_status scan(run *r, ef_views *views)
                        .high_open = plan->high_open,
                        .low = ef__buf_str(&plan->low),
                        .high = ef__buf_str(&plan->high),
-                       .descending = plan->descending};
+                       .descending = plan->descending,
+                       .filter = ef__query_plan_sieve(r->query, plan)};
     ef_status st;
 
     if (r->has_cursor && plan->in_order && !r->query->count) {

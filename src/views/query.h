@@ -3,10 +3,11 @@
  * count.
  *
  * Answers are the same on every back end and by every plan: a back end only finds candidates, in a
- * range of ids or of a declared index; whether a view matches is always asked of the filter itself
- * (fold/match.h). Views are ordered by the sort keys, then by id (of all tenants: by tenant and
- * id); by these alone when there is none. They go in the direction of the first sort key. Values
- * that agree in the first EF__KEY_BYTES of their keys sort alike.
+ * range of ids or of a declared index, and may leave out some that it knows not to match; whether a
+ * view matches is always asked of the filter itself (fold/match.h). Views are ordered by the sort
+ * keys, then by id (of all tenants: by tenant and id); by these alone when there is none. They go
+ * in the direction of the first sort key. Values that agree in the first EF__KEY_BYTES of their
+ * keys sort alike.
  */
 #ifndef EF_VIEWS_QUERY_H
 #define EF_VIEWS_QUERY_H
@@ -38,7 +39,7 @@ typedef struct ef__query {
     size_t limit;                    /* 0 means EF__QUERY_LIMIT_DEFAULT */
     ef_str cursor;                   /* of the page before; "" from the start */
     bool count;                      /* of all views that match: looks at all candidates */
-    bool no_index;                   /* look at all views: the answer is the same, only slower */
+    bool no_index; /* look at all views, here: the answer is the same, only slower */
 } ef__query;
 
 typedef struct ef__query_row {
@@ -55,7 +56,7 @@ typedef struct ef__query_result {
     size_t count;
     ef_str cursor;     /* for the next page; "" when this is the last */
     int64_t total;     /* with `count`; otherwise -1 */
-    int64_t looked_at; /* views that had to be read */
+    int64_t looked_at; /* views that had to be read; not those that the store has left out */
     struct ef__batch_room *room;
 } ef__query_result;
 
@@ -73,7 +74,8 @@ ef_status ef__query_run(ef_views *views, const ef__query *query, ef__query_resul
                         ef_error *err);
 void ef__query_result_release(ef__query_result *result);
 
-/* How it would be run, in words for people: what is looked at, filtered and sorted, a line each. */
-ef_status ef__query_explain(const ef__query *query, ef__buf *out, ef_error *err);
+/* How it would be run there, in words for people: what is looked at, filtered and sorted, a line
+ * each. */
+ef_status ef__query_explain(ef_views *views, const ef__query *query, ef__buf *out, ef_error *err);
 
 #endif

@@ -20,6 +20,9 @@ typedef struct ef__query_plan {
 
 ef_status ef__query_plan_make(const ef__query *query, ef__query_plan *out, ef_error *err);
 void ef__query_plan_release(ef__query_plan *plan);
+/* What the store may leave out views by, or NULL: a range that says all that the filter says leaves
+ * nothing to be gained. */
+const ef__filter *ef__query_plan_sieve(const ef__query *query, const ef__query_plan *plan);
 
 /* Where a view stands in the answer. */
 typedef struct ef__query_place {

@@ -240,6 +240,9 @@ typedef struct ef__view_scan {
     bool has_low, has_high, low_open, high_open;
     ef_str low, high;
     bool descending;
+    /* The caller tests it on whatever comes: a store may leave out views that it does not hold for,
+     * but none on which testing it fails. NULL: all views come. */
+    const struct ef__filter *filter;
     bool has_after;      /* go on behind this place (within the bounds), in the scan's direction */
     ef_str after_key;    /* of an index */
     ef_str after_tenant; /* with any_tenant */
@@ -318,6 +321,9 @@ struct ef__views_ops {
     ef_status (*view_scan)(ef_views *views, const ef__view_scan *scan,
                            bool (*each)(void *context, ef_str key, const ef__view *view),
                            void *context, ef_error *err);
+    /* What a scan with this filter goes by when it leaves out views: an expression for people;
+     * nothing is added where it leaves out none. NULL: it never does. */
+    void (*sieve)(const struct ef__filter *filter, ef__buf *out);
     ef_status (*watermark_get)(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
                                ef__watermark *out, bool *out_found, ef_error *err);
     /*

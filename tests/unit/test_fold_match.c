@@ -40,6 +40,19 @@ TEST(what_cannot_be_said_of_a_view_does_not_match)
     CHECK(!holds("total", "{\"total\":5}"));
 }
 
+TEST(comparing_values_of_two_kinds_costs_nothing)
+{
+    ef__buf data = EF__BUF_INIT(1024 * 1024);
+
+    ef__buf_add_text(&data, "{\"a\":{");
+    for (int i = 0; i < 5000; i++)
+        ef__buf_printf(&data, "%s\"%d\":1", i ? "," : "", i);
+    ef__buf_add_text(&data, "}}");
+    CHECK(!holds("a == \"x\"", data.ptr));
+    CHECK(holds("a != \"x\"", data.ptr));
+    ef__buf_release(&data);
+}
+
 TEST(a_view_that_is_not_json_is_an_error)
 {
     ef_error err = EF_ERROR_INIT;
@@ -223,6 +236,7 @@ TEST(a_cut_key_is_a_prefix_and_says_so)
 
 TEST_MAIN(TEST_CASE(a_query_sees_data_and_envelope),
           TEST_CASE(what_cannot_be_said_of_a_view_does_not_match),
+          TEST_CASE(comparing_values_of_two_kinds_costs_nothing),
           TEST_CASE(a_view_that_is_not_json_is_an_error),
           TEST_CASE(declared_indexes_are_read_by_their_path),
           TEST_CASE(the_order_of_sort_keys_is_the_order_of_values),

@@ -1,9 +1,11 @@
 /*
  * What only the views on PostgreSQL have to show: several processes' worth of connections that
  * commit at once, a server that drops them, a schema that is there or not, tenants that are kept
- * apart, and views that are read with plain SQL.
+ * apart, views that are read with plain SQL, and views that a query leaves at the server.
  */
 #include "views_fixture.h"
+
+#include "../../src/views/query.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -361,10 +363,176 @@ CONTRACT(a_role_sees_the_tenant_that_it_has_set_and_no_other)
 #undef AS
 }
 
+/* --- what a query leaves at the server -------------------------------------------------------- */
+
+static ef__filter *compiled(fixture *t, const char *text)
+{
+    static ef__diagnostics diagnostics;
+    ef__filter *filter = NULL;
+
+    OK(ef__filter_compile(str(text), &filter, &diagnostics, &t->err));
+    return filter;
+}
+
+/* 6000 views of which ten are gold: at the ends of pages, beside them, and far between. All are
+ * null in the index. */
+#define GOLD "1, 64, 65, 320, 321, 1344, 1345, 5000, 5440, 6000"
+
+static int64_t with_few_of_many(fixture *t)
+{
+    int64_t g = add_generation(t, "orders", "a");
+    char sql[1000];
+
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO everfold_views.view SELECT %lld, 't', to_char(n, 'FM00000'),"
+                   " CASE WHEN n IN (" GOLD ") THEN '{\"n\":' || n || ',\"status\":\"gold\"}'"
+                   " ELSE '{\"n\":' || n || ',\"status\":\"new\"}' END, 1, 1, 1,"
+                   " decode(md5(n::text), 'hex') FROM generate_series(1, 6000) n",
+                   (long long)g);
+    (void)postgres_run(t, sql);
+    (void)postgres_run(t, "INSERT INTO everfold_views.view_index SELECT generation, tenant, id, 0,"
+                          " '\\x10' FROM everfold_views.view");
+    return g;
+}
+
+/* How many views came for all pages of the answer; its ids, in their order, are `expected`. */
+static int64_t came(fixture *t, ef__query query, const char *expected)
+{
+    ef__query_result page = EF__QUERY_RESULT_INIT;
+    ef__buf ids = EF__BUF_INIT(10000);
+    int64_t count = 0;
+
+    do {
+        OK(ef__query_run(t->views, &query, &page, &t->err));
+        for (size_t i = 0; i < page.count; i++)
+            ef__buf_printf(&ids, "%.*s ", EF_STR_ARG(page.rows[i].id));
+        query.cursor = ef__arena_copy(&t->arena, page.cursor);
+        count += page.looked_at;
+    } while (query.cursor.len > 0);
+    CHECK_TEXT(expected, ids.ptr);
+    ef__query_result_release(&page);
+    ef__buf_release(&ids);
+    return count;
+}
+
+CONTRACT(only_views_that_may_match_come_from_the_server)
+{
+    static const char UP[] = "00001 00064 00065 00320 00321 01344 01345 05000 05440 06000 ";
+    static const char DOWN[] = "06000 05440 05000 01345 01344 00321 00320 00065 00064 00001 ";
+    fixture *t = *state;
+    ef__filter *filter = compiled(t, "status == \"gold\""), *a = compiled(t, "a"),
+               *id = compiled(t, "view_id");
+    ef__query_sort sort = {a, false};
+    ef__query query = {.generation = with_few_of_many(t),
+                       .tenant = str("t"),
+                       .index_paths = str("a"),
+                       .filter = filter,
+                       .sorts = &sort};
+
+    CHECK_INT(10, came(t, query, UP));
+    query.limit = 3;
+    CHECK_INT(10 + 3, came(t, query, UP)); /* one more each, to know that there is a next page */
+    query.any_tenant = true;
+    CHECK_INT(10 + 3, came(t, query, UP));
+    query.any_tenant = false;
+    query.sort_count = 1; /* by the index, both ways */
+    CHECK_INT(10 + 3, came(t, query, UP));
+    sort.descending = true;
+    CHECK_INT(10 + 3, came(t, query, DOWN));
+    sort.by = id; /* by id, backwards */
+    CHECK_INT(10 + 3, came(t, query, DOWN));
+    query.no_index = true;
+    query.limit = 100;
+    CHECK_INT(6000, came(t, query, DOWN));
+    ef__filter_close(filter);
+    ef__filter_close(a);
+    ef__filter_close(id);
+}
+
+/* The same question here and in memory: what comes of it, in words. */
+static const char *outcome(fixture *t, int64_t g, const ef__filter *filter)
+{
+    ef__query query = {.generation = g, .filter = filter};
+    ef__query_result page = EF__QUERY_RESULT_INIT;
+    ef__buf text = EF__BUF_INIT(10000);
+    ef_str copy;
+    ef_status st = ef__query_run(t->views, &query, &page, &t->err);
+
+    ef__buf_printf(&text, "%s %s:", ef_status_name(st), st == EF_OK ? "" : t->err.text);
+    for (size_t i = 0; st == EF_OK && i < page.count; i++)
+        ef__buf_printf(&text, " %.*s", EF_STR_ARG(page.rows[i].id));
+    copy = ef__arena_copy(&t->arena, ef__buf_str(&text));
+    ef__query_result_release(&page);
+    ef__buf_release(&text);
+    return copy.ptr;
+}
+
+static void check_fails_alike(fixture *t, const char *data, const char *where, ef_status expected)
+{
+    fixture memory = {0};
+    ef__filter *filter = compiled(t, where);
+    int64_t g = add_generation(t, "p", ""), same;
+    const char *here;
+
+    fixture_open(&memory, "memory");
+    same = add_generation(&memory, "p", "");
+    put_view(t, g, "", "v", data);
+    put_view(&memory, same, "", "v", data);
+    here = outcome(t, g, filter);
+    CHECK_TEXT(outcome(&memory, same, filter), here);
+    if (strncmp(here, ef_status_name(expected), strlen(ef_status_name(expected))) != 0)
+        fail_msg("%s: %s", where, here);
+    fixture_close(&memory);
+    ef__filter_close(filter);
+}
+
+/* `{"a":{"0":1,"1":1,…},"b":"xxx…"}` */
+static const char *large_view(fixture *t, int members, int letters)
+{
+    ef__buf data = EF__BUF_INIT(4 * 1024 * 1024);
+    ef_str copy;
+
+    ef__buf_add_text(&data, "{\"a\":{");
+    for (int i = 0; i < members; i++)
+        ef__buf_printf(&data, "%s\"%d\":1", i ? "," : "", i);
+    ef__buf_add_text(&data, "},\"b\":\"");
+    for (int i = 0; i < letters; i++)
+        ef__buf_add_char(&data, 'x');
+    ef__buf_add_text(&data, "\"}");
+    copy = ef__arena_copy(&t->arena, ef__buf_str(&data));
+    ef__buf_release(&data);
+    return copy.ptr;
+}
+
+CONTRACT(a_view_that_ends_a_query_is_not_left_at_the_server)
+{
+    fixture *t = *state;
+    ef__buf many = EF__BUF_INIT(16000);
+
+    check_fails_alike(t, "{\"a\":\"\\u0000\"}", "a == \"x\"", EF_BAD_JSON);
+    check_fails_alike(t, large_view(t, 5000, 1), "a == \"x\"", EF_OK);
+    check_fails_alike(t, large_view(t, 5000, 1), "a in [1]", EF_TOO_LARGE);
+    check_fails_alike(t, large_view(t, 5000, 1), "a in [1] and b == \"y\"", EF_TOO_LARGE);
+    check_fails_alike(t, large_view(t, 5000, 1), "\"x\" in a and b == \"y\"", EF_TOO_LARGE);
+    check_fails_alike(t, large_view(t, 5000, 1), "a == a and b == \"y\"", EF_TOO_LARGE);
+    check_fails_alike(t, large_view(t, 5000, 1), "b == \"x\" and a in [1]", EF_TOO_LARGE);
+    check_fails_alike(t, large_view(t, 5000, 1), "b == \"y\" and a in [1]", EF_OK);
+    check_fails_alike(t, large_view(t, 5000, 1), "a != 1 and b == \"y\"", EF_OK);
+    check_fails_alike(t, large_view(t, 1, 9000), "join(split(b, \"x\"), b) == b and b == \"y\"",
+                      EF_TOO_LARGE);
+    for (int i = 0; i < 150; i++)
+        ef__buf_printf(&many, "%sb != \"%d\"", i ? " and " : "", i);
+    ef__buf_add_text(&many, " and b == \"y\"");
+    check_fails_alike(t, large_view(t, 1, 250000), many.ptr, EF_TOO_LARGE);
+    ef__buf_release(&many);
+}
+
 CONTRACT_MAIN(CASE(no_update_is_lost_however_many_write_the_same_views),
               CASE(nothing_is_missed_at_the_seam_while_the_queue_commits),
               CASE(a_dropped_connection_is_made_again),
               CASE(a_database_without_views_is_told_from_one_with),
               CASE(the_schema_can_be_made_by_hand), CASE(a_newer_schema_is_left_alone),
               CASE(views_are_read_with_plain_sql),
-              CASE(a_role_sees_the_tenant_that_it_has_set_and_no_other))
+              CASE(a_role_sees_the_tenant_that_it_has_set_and_no_other),
+              CASE(only_views_that_may_match_come_from_the_server),
+              CASE(a_view_that_ends_a_query_is_not_left_at_the_server))

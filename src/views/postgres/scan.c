@@ -2,9 +2,13 @@
  * scan.c - ranges of views, by id or by an index.
  *
  * Rows come by pages, in one snapshot: the first are few, for most who ask want few, and none holds
- * much more than PAGE_BYTES.
+ * much more than PAGE_BYTES. With a sieve (where.h) a page is what the server looks at, and only
+ * what passes comes: so its work for a page has the same bounds, and there is always a next page to
+ * go on with.
  */
 #include "store.h"
+
+#include "where.h"
 
 #include "../range.h"
 
@@ -15,6 +19,8 @@ enum { ROWS_FIRST = 64, ROWS_MAX = 4096 };
 typedef struct scan {
     const ef__view_scan *asked;
     ef__view_place from, to;
+    vp_where where;
+    bool sieved; /* by `where` */
     bool (*each)(void *context, ef_str key, const ef__view *view);
     void *context;
     bool begun;
@@ -54,8 +60,9 @@ static ef__view view_of_entry(const PGresult *rows, int row, ef_str tenant)
 static ef_status read_page(const scan *s, ef__pg_conn *conn, int64_t limit, PGresult **out,
                            ef_error *err)
 {
-    static const int WHICH[2][2] = {{VP_VIEW_SCAN_UP, VP_VIEW_SCAN_DOWN},
-                                    {VP_INDEX_SCAN_UP, VP_INDEX_SCAN_DOWN}};
+    static const int WHICH[2][2][2] = {
+        {{VP_VIEW_SCAN_UP, VP_VIEW_SCAN_DOWN}, {VP_INDEX_SCAN_UP, VP_INDEX_SCAN_DOWN}},
+        {{VP_VIEW_SIEVE_UP, VP_VIEW_SIEVE_DOWN}, {VP_INDEX_SIEVE_UP, VP_INDEX_SIEVE_DOWN}}};
     const ef__view_scan *asked = s->asked;
     bool indexed = asked->index >= 0;
     ef__pg_params params = {0};
@@ -77,7 +84,13 @@ static ef_status read_page(const scan *s, ef__pg_conn *conn, int64_t limit, PGre
         ef__pg_add_str(&params, ef__buf_str(&s->to.third));
     }
     ef__pg_add_int(&params, limit);
-    return ef__pg_query(conn, WHICH[indexed][asked->descending], &params, out, err);
+    if (s->sieved) {
+        ef__pg_add_int(&params, s->where.bytes_max);
+        ef__pg_add_str(&params, ef__buf_str(&s->where.path));
+        ef__pg_add_str(&params, ef__buf_str(&s->where.vars));
+        ef__pg_add_str(&params, ef__buf_str(&s->where.needle));
+    }
+    return ef__pg_query(conn, WHICH[s->sieved][indexed][asked->descending], &params, out, err);
 }
 
 /* The next page begins, or going down ends, at the last row of this one. */
@@ -91,19 +104,34 @@ static ef_status go_on_behind(scan *s, const PGresult *rows, int last, ef_error 
         ef__pg_str(rows, last, 5), ef__pg_str(rows, last, indexed ? 4 : 6), !down, err);
 }
 
-/* Show a page; false when `each` has seen enough. *out_bytes is what it held. */
-static bool show(scan *s, const PGresult *rows, long *out_bytes)
+/* Show a page; false when `each` has seen enough. A row without data was left out. */
+static bool show(scan *s, const PGresult *rows)
 {
     bool indexed = s->asked->index >= 0, more = true;
 
-    *out_bytes = 0;
     for (int i = 0; more && i < PQntuples(rows); i++) {
         ef__view view = indexed ? view_of_entry(rows, i, s->asked->tenant) : view_of_row(rows, i);
+        if (ef__pg_null(rows, i, 0))
+            continue;
         s->begun = true;
-        *out_bytes += (long)view.data.len;
         more = s->each(s->context, indexed ? ef__pg_str(rows, i, 5) : (ef_str){"", 0}, &view);
     }
     return more;
+}
+
+/* How many rows were looked at for a page, and the bytes of their data. */
+static void page_size(const scan *s, const PGresult *rows, long *out_rows, long *out_bytes)
+{
+    int place = s->asked->index >= 0 ? 6 : 7, last = PQntuples(rows) - 1;
+
+    *out_rows = last + 1;
+    *out_bytes = 0;
+    for (int i = 0; i <= last && !s->sieved; i++)
+        *out_bytes += (long)ef__pg_str(rows, i, 0).len;
+    if (s->sieved && last >= 0) {
+        *out_rows = ef__pg_int(rows, last, place);
+        *out_bytes = ef__pg_int(rows, last, place + 1);
+    }
 }
 
 static long rows_next(long rows, long bytes)
@@ -118,15 +146,19 @@ static long rows_next(long rows, long bytes)
 static ef_status walk(void *context, ef__pg_conn *conn, ef_error *err)
 {
     scan *s = context;
-    long limit = ROWS_FIRST, bytes;
+    long limit = ROWS_FIRST, looked_at, bytes;
     bool more = true;
-    ef_status st = EF_OK;
+    /* From the start, also when pages were gone through before in another snapshot and none of
+     * their rows was shown. */
+    ef_status st = ef__view_range(s->asked, &s->from, &s->to, err);
 
     while (st == EF_OK && more) {
         PGresult *rows = NULL;
         st = read_page(s, conn, limit, &rows, err);
-        if (st == EF_OK)
-            more = show(s, rows, &bytes) && PQntuples(rows) == limit;
+        if (st == EF_OK) {
+            page_size(s, rows, &looked_at, &bytes);
+            more = show(s, rows) && looked_at == limit;
+        }
         if (st == EF_OK && more) {
             st = go_on_behind(s, rows, PQntuples(rows) - 1, err);
             limit = rows_next(limit, bytes);
@@ -145,12 +177,14 @@ ef_status vp_view_scan(ef_views *views, const ef__view_scan *asked,
     scan s = {.asked = asked,
               .from = EF__VIEW_PLACE_INIT,
               .to = EF__VIEW_PLACE_INIT,
+              .where = VP_WHERE_INIT,
               .each = each,
               .context = context};
-    ef_status st = ef__view_range(asked, &s.from, &s.to, err);
+    ef_status st;
 
-    if (st == EF_OK)
-        st = ef__pg_transaction(vp_store_of(views)->pool, EF__PG_SNAPSHOT, walk, &s, err);
+    s.sieved = vp_where_make(asked->filter, &s.where);
+    st = ef__pg_transaction(vp_store_of(views)->pool, EF__PG_SNAPSHOT, walk, &s, err);
+    vp_where_release(&s.where);
     ef__view_place_release(&s.from);
     ef__view_place_release(&s.to);
     return st;

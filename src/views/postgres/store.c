@@ -3,6 +3,8 @@
  */
 #include "store.h"
 
+#include "where.h"
+
 #include <stdlib.h>
 
 /* "EfVw", in the upper half of the keys of our advisory locks. */
@@ -110,6 +112,7 @@ static const ef__views_ops OPS = {
     .database = vp_database,
     .view_get = vp_view_get,
     .view_scan = vp_view_scan,
+    .sieve = vp_sieve,
     .watermark_get = vp_watermark_get,
     .view_get_many = vp_view_get_many,
     .watermark_get_many = vp_watermark_get_many,
