@@ -155,7 +155,7 @@ static ef_status read_last_seq(ef__nats_bus *n, ef__arena *arena, uint64_t *out,
 {
     char subject[sizeof n->stream_name + 32];
     ef__json *answer = NULL;
-    const ef__json *last;
+    const ef__json *last, *replicas;
     int64_t number;
     ef_status st;
 
@@ -167,6 +167,9 @@ static ef_status read_last_seq(ef__nats_bus *n, ef__arena *arena, uint64_t *out,
     if (!last || ef__json_int64(last, &number) != 0 || number < 0)
         return ef_fail(err, EF_BUSY, "%s says nothing of stream %s", n->address.server,
                        n->stream_name);
+    replicas = ef__json_get(ef__json_get(answer, "config"), "num_replicas");
+    if (!replicas || ef__json_int64(replicas, &n->replicas) != 0)
+        n->replicas = 0;
     *out = (uint64_t)number;
     return EF_OK;
 }
@@ -275,6 +278,7 @@ static void nats_close(ef__bus *bus)
 static const ef__bus_ops nats_ops = {
     .name = "nats",
     .batch_max = BATCH_MAX,
+    .grouped = true,
     .deliver = nats_deliver,
     .progress = nats_progress,
     .close = nats_close,

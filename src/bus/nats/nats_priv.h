@@ -20,6 +20,8 @@ typedef struct ef__nats_bus {
     char stream_name[256]; /* that takes the subject; "" until it was found */
     char said[384];        /* progress */
     uint64_t last_seq;     /* the highest that was acknowledged or seen */
+    int64_t replicas;      /* of the stream */
+    int64_t alone_us;      /* from then on nobody else is thought to write to it; monotonic */
 } ef__nats_bus;
 
 /* The broker is not at hand. */
