@@ -153,6 +153,25 @@ static ef_status note_progress(ef__publishing *p, bool now, ef_error *err)
     return st;
 }
 
+/* Is all there that the sink has acknowledged? Not when it has lost something, nor when nobody can
+ * say. By itself it costs nothing as long as a connection holds. */
+static bool is_all_there(ef__publishing *p, bool ask_now)
+{
+    ef_error why = EF_ERROR_INIT;
+    ef_status st = EF_OK;
+
+    if (p->bus->ops->look)
+        st = p->bus->ops->look(p->bus, ef_str_from(p->noted), ask_now, &why);
+    if (st != EF_OK && st != EF_NOT_FOUND)
+        sink_failed(p, &why);
+    return st == EF_OK && !p->bus->lost;
+}
+
+static bool is_at_hand(const ef__publishing *p)
+{
+    return mono_us(p) >= p->next_try_us;
+}
+
 /* --- its definition --------------------------------------------------------------------------- */
 
 /* Changed settings begin anew: another sink, and what it was waiting for is over. */
@@ -193,7 +212,9 @@ static ef_status get_ready(ef__publishing *p, ef_error *err)
             found = &lanes.items[i];
     if (st == EF_OK && found)
         st = take_definition(p, found, err);
-    if (st == EF_OK && found && !p->definition.paused && !p->bus && mono_us(p) >= p->next_try_us &&
+    if (st == EF_OK && found && found->progress.len < sizeof p->noted)
+        (void)snprintf(p->noted, sizeof p->noted, "%.*s", EF_STR_ARG(found->progress));
+    if (st == EF_OK && found && !p->definition.paused && !p->bus && is_at_hand(p) &&
         open_bus(p, found->progress, &why) != EF_OK)
         sink_failed(p, &why);
     if (st == EF_OK && !found) {
@@ -491,8 +512,23 @@ static ef_status step_queued(pass *s, size_t usual, ef_tick *tick, ef_error *err
 
 /* --- the step --------------------------------------------------------------------------------- */
 
+/* What is kept goes out again. When the sink has lost more than that, the rest is gone: it counts
+ * everybody's messages, so it may be that none of ours is. */
+static void tell_lost(const ef__publishing *p)
+{
+    bool all = p->handed >= p->bus->lost_count;
+
+    ef__log(p->engine->options.log, all ? EF_LOG_WARN : EF_LOG_ERROR,
+            all ? "a sink has lost messages; they are sent again"
+                : "a sink has lost messages, and more than are kept: the others are not sent again",
+            EF_LOG_TEXT_FIELD("publisher", ef_str_from(p->name)),
+            EF_LOG_NUMBER_FIELD("lost", p->bus->lost_count),
+            EF_LOG_NUMBER_FIELD("messages", p->handed));
+}
+
 /* The sink has forgotten what it had acknowledged: hand it everything again that is still kept,
- * before anything new goes out, so that the order of streams is kept. */
+ * before anything new goes out, so that the order of streams is kept. How far it is now is noted
+ * behind that: whoever takes over before finds the loss himself. */
 static ef_status hand_back(ef__publishing *p, ef_tick *tick, ef_error *err)
 {
     int64_t handed = AGAIN_ROWS, sum = 0;
@@ -503,30 +539,71 @@ static ef_status hand_back(ef__publishing *p, ef_tick *tick, ef_error *err)
         sum += st == EF_OK ? handed : 0;
     }
     tick->more = true;
+    p->handed += sum;
     pthread_mutex_lock(&p->engine->lock);
     p->is.republished += sum;
     pthread_mutex_unlock(&p->engine->lock);
+    if (st == EF_OK && handed < AGAIN_ROWS)
+        st = note_progress(p, true, err);
     if (st != EF_OK || handed == AGAIN_ROWS)
         return st;
+    tell_lost(p);
     p->bus->lost = false;
-    ef__log(p->engine->options.log, EF_LOG_WARN, "a sink has lost messages; they are sent again",
-            EF_LOG_TEXT_FIELD("publisher", ef_str_from(p->name)),
-            EF_LOG_NUMBER_FIELD("messages", p->is.republished));
-    return note_progress(p, true, err);
+    p->bus->lost_count = p->handed = 0;
+    return EF_OK;
 }
 
+/* The token of a publisher that is ours; 0: it is not. */
+static int64_t token_of(const ef__publishing *p)
+{
+    const ef__hold *first = p->crew.holds;
+
+    return first && first->token && mono_us(p) < first->until_us ? first->token : 0;
+}
+
+/* What another worker noted before it let go is read under our lease. */
+static ef_status take_over(ef__publishing *p, ef_error *err)
+{
+    int64_t token = token_of(p);
+    ef_status st = EF_OK;
+
+    if (token && token != p->token)
+        st = get_ready(p, err);
+    if (st == EF_OK && token && token != p->token && p->bus)
+        (void)is_all_there(p, true);
+    if (st == EF_OK)
+        p->token = token;
+    return st;
+}
+
+/* Nothing is purged that the sink may have lost since it was last looked at. */
 static ef_status purge(ef__publishing *p, ef_error *err)
 {
     bool kept = p->definition.retain_ms > 0;
     int64_t purged = 0;
     ef_status st;
 
-    if (mono_us(p) < p->next_purge_us)
+    if (mono_us(p) < p->next_purge_us || !token_of(p) || !is_all_there(p, true))
         return EF_OK;
     st = ef_published_purge(p->engine->journal, ef_str_from(p->name), PURGE_ROWS, &purged, err);
     if (st == EF_OK)
         p->next_purge_us = purged == PURGE_ROWS ? 0 : kept ? mono_us(p) + PURGE_US : INT64_MAX;
     return st;
+}
+
+static bool is_ready(const ef__publishing *p)
+{
+    return p->bus && !p->bus->lost && is_at_hand(p);
+}
+
+/* Whether the sink still has what it had, before anything else. */
+static ef_status look_after(ef__publishing *p, ef_error *err)
+{
+    ef_status st = take_over(p, err);
+
+    if (st == EF_OK && is_ready(p) && token_of(p))
+        (void)is_all_there(p, false);
+    return st == EF_OK && is_ready(p) ? purge(p, err) : st;
 }
 
 static ef_status make_passes(ef__publishing *p, const ef_work_options *options, ef_tick *tick,
@@ -577,12 +654,12 @@ static ef_status work(ef__publishing *p, const ef_work_options *options, ef_tick
     ef_status st = keep_leases(p, options, err);
 
     if (st == EF_OK)
-        st = purge(p, err);
-    if (st == EF_OK && p->bus->lost)
+        st = look_after(p, err);
+    if (st == EF_OK && p->bus && p->bus->lost)
         st = hand_back(p, &own, err);
-    if (st == EF_OK && !p->bus->lost)
+    if (st == EF_OK && is_ready(p))
         st = make_passes(p, options, &own, err);
-    if (st == EF_OK && !p->bus->lost)
+    if (st == EF_OK && p->bus && !p->bus->lost)
         st = note_progress(p, false, err);
     if (st == EF_LEASE_LOST) { /* another worker has the partition now: not a failure */
         st = ef__crew_recheck(&p->crew, &own, err);
@@ -590,7 +667,7 @@ static ef_status work(ef__publishing *p, const ef_work_options *options, ef_tick
         own.more = true;
     }
     tick->claimed += own.claimed;
-    tick->more = tick->more || own.more || (p->bus->lost && mono_us(p) >= p->next_try_us);
+    tick->more = tick->more || own.more || (p->bus && p->bus->lost && is_at_hand(p));
     note_due(tick, own.due_us);
     return st;
 }
@@ -607,17 +684,18 @@ ef_status ef__publish_step(ef__publishing *p, const ef_work_options *options, ef
     pthread_mutex_unlock(&p->engine->lock);
     st = get_ready(p, err);
     if (st == EF_OK && (p->gone || p->definition.paused)) {
-        (void)note_progress(p, true, NULL);
+        if (p->bus && !p->bus->lost)
+            (void)note_progress(p, true, NULL);
         close_bus(p);
         ef__crew_leave(&p->crew);
         p->crew.next_beat_us = 0;
         show(p, EF_PUBLISHER_PAUSED);
-    } else if (st == EF_OK && p->bus && mono_us(p) >= p->next_try_us) {
+    } else if (st == EF_OK && p->bus && is_at_hand(p)) {
         st = work(p, options, &own, err);
-        if (mono_us(p) >= p->next_try_us)
+        if (is_at_hand(p))
             show(p, own.more ? EF_PUBLISHER_WORKING : EF_PUBLISHER_IDLE);
     }
-    if (mono_us(p) < p->next_try_us)
+    if (!is_at_hand(p))
         note_due(&own, ef__engine_now(p->engine) + p->next_try_us - mono_us(p));
     tick->claimed += own.claimed;
     tick->more = tick->more || own.more;

@@ -159,6 +159,9 @@ class Broker:
     def change_stream(self, *subjects, **settings):
         self.make_stream(*subjects, verb="UPDATE", **settings)
 
+    def delete_stream(self):
+        assert self.ask("$JS.API.STREAM.DELETE.EVENTS", {})["success"]
+
     def delete(self, sequence):
         assert self.ask("$JS.API.STREAM.MSG.DELETE.EVENTS", {"seq": sequence})["success"]
 

@@ -226,9 +226,52 @@ class Nats(Case):
         self.check(3, 20)
         self.put_back(self.dir / "copy")
         self.assertLess(len(self.broker.messages()), 60)
-        self.send(3, 1) # what is new shows that something is missing
+        self.work()
         self.wait_until_published()
-        self.check(3, 21)
+        self.check(3, 20)
+
+    def test_a_broker_that_is_put_back_under_an_idle_worker_gets_what_it_lacks(self):
+        self.broker.make_stream()
+        self.add("--retain", "15s")
+        self.send(1, 2)
+        self.wait_until_published()
+        self.broker.kill()
+        shutil.copytree(self.broker.folder, self.dir / "copy")
+        self.broker.start()
+        worker = self.start("work", "--no-leasing", "--silent")
+        self.send(1, 3)
+        self.wait_for_messages(5)
+        self.wait_until_published(work=False)
+        self.put_back(self.dir / "copy")
+        self.assertEqual(2, self.broker.last())
+        self.wait_for_messages(5) # nothing new is sent
+        self.assertIn("they are sent again", interrupt(worker).err)
+        self.check_inbox([json.loads(base64.b64decode(m["data"])) for m in self.broker.messages()], 1, 5)
+
+    def test_a_stream_that_is_made_anew_under_an_idle_worker_gets_everything(self):
+        self.broker.make_stream()
+        self.add()
+        worker = self.start("work", "--no-leasing", "--silent")
+        self.send(2, 3)
+        self.wait_for_messages(6)
+        self.wait_until_published(work=False)
+        self.broker.delete_stream()
+        self.broker.make_stream()
+        self.wait_for_messages(6) # it is looked at every ten seconds
+        interrupt(worker)
+        self.check(2, 3)
+
+    def test_what_is_lost_and_no_longer_kept_is_told_loudly(self):
+        self.broker.make_stream()
+        self.add("--retain", "0")
+        self.send(2, 3)
+        self.wait_until_published()
+        self.broker.delete_stream()
+        self.broker.make_stream()
+        said = self.work().err
+        self.assertIn("error", said)
+        self.assertIn("more than are kept", said)
+        self.assertIn("lost=6", said)
 
     def test_acknowledgements_that_are_lost_mark_nothing_and_double_nothing(self):
         self.broker.make_stream()

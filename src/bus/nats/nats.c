@@ -3,8 +3,8 @@
  *
  * A broker may lose what it has acknowledged (it syncs late, or is restored from a copy). So the
  * stream's last sequence that was seen is kept, by the journal too (progress), and compared
- * whenever a connection is made: a stream that is behind it has lost something, and the caller is
- * told. How messages get there: delivery.c.
+ * whenever a connection is made, and when the caller wants to know: a stream that is behind it has
+ * lost something, and the caller is told. How messages get there: delivery.c.
  */
 #include "nats_priv.h"
 
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #define BATCH_MAX 16000 /* the fewer, the less often a broker has nothing to do */
+#define LOOK_ARENA (4u * EF__NATS_REPLY_BYTES)
 
 /* --- connecting ------------------------------------------------------------------------------- */
 
@@ -25,7 +26,7 @@ static void disconnect(ef__nats_bus *n)
     n->answers = NULL;
     n->inbox = NULL;
     n->connection = NULL;
-    n->stream_name[0] = '\0';
+    n->compared = false;
     n->published = 0;
 }
 
@@ -131,6 +132,7 @@ static ef_status ask(ef__nats_bus *n, const char *subject, const char *question,
                        : ef_fail(err, EF_BUSY, "%s answers what is no JSON", n->address.server);
 }
 
+/* The stream that takes a subject. Another than before is one of which nothing is known. */
 static ef_status find_stream(ef__nats_bus *n, const char *subject, ef__arena *arena, ef_error *err)
 {
     char question[EF__NATS_MADE_MAX + 32];
@@ -147,6 +149,8 @@ static ef_status find_stream(ef__nats_bus *n, const char *subject, ef__arena *ar
         streams->first->text.len >= sizeof n->stream_name)
         return ef_fail(err, EF_BUSY, "%s: no stream takes subject %s: make one first",
                        n->address.server, subject);
+    if (!ef_str_equal(streams->first->text, ef_str_from(n->stream_name)))
+        n->last_seq = 0;
     (void)snprintf(n->stream_name, sizeof n->stream_name, "%.*s", EF_STR_ARG(streams->first->text));
     return EF_OK;
 }
@@ -155,7 +159,7 @@ static ef_status read_last_seq(ef__nats_bus *n, ef__arena *arena, uint64_t *out,
 {
     char subject[sizeof n->stream_name + 32];
     ef__json *answer = NULL;
-    const ef__json *last, *replicas;
+    const ef__json *code, *last, *replicas;
     int64_t number;
     ef_status st;
 
@@ -163,6 +167,9 @@ static ef_status read_last_seq(ef__nats_bus *n, ef__arena *arena, uint64_t *out,
     st = ask(n, subject, "", arena, &answer, err);
     if (st != EF_OK)
         return st;
+    code = ef__json_get(ef__json_get(answer, "error"), "code");
+    if (code && ef__json_int64(code, &number) == 0 && number == 404)
+        return ef_fail(err, EF_NOT_FOUND, "%s has no stream %s", n->address.server, n->stream_name);
     last = ef__json_get(ef__json_get(answer, "state"), "last_seq");
     if (!last || ef__json_int64(last, &number) != 0 || number < 0)
         return ef_fail(err, EF_BUSY, "%s says nothing of stream %s", n->address.server,
@@ -174,56 +181,76 @@ static ef_status read_last_seq(ef__nats_bus *n, ef__arena *arena, uint64_t *out,
     return EF_OK;
 }
 
-/* The last sequence that was noted for this stream; 0: none. */
-static uint64_t noted_seq(const ef__nats_bus *n, ef__arena *arena)
+/* What was noted of a stream, here or in another process: {"stream":NAME,"seq":N}. */
+static void take_noted(ef__nats_bus *n, ef_str noted, ef__arena *arena)
 {
-    ef_str noted = n->base.options.progress;
     ef__json *tree = NULL;
     const ef__json *name, *seq;
     int64_t number = 0;
 
     if (!noted.len || ef__json_parse(noted, EF__NATS_REPLY_BYTES, arena, &tree, NULL) != EF_OK)
-        return 0;
+        return;
     name = ef__json_get(tree, "stream");
     seq = ef__json_get(tree, "seq");
-    if (!name || !ef_str_equal(name->text, ef_str_from(n->stream_name)) || !seq ||
-        ef__json_int64(seq, &number) != 0)
-        return 0;
-    return number > 0 ? (uint64_t)number : 0;
+    if (!name || name->kind != EF__JSON_STRING || name->text.len >= sizeof n->stream_name || !seq ||
+        ef__json_int64(seq, &number) != 0 || number < 0)
+        return;
+    if (!n->stream_name[0])
+        (void)snprintf(n->stream_name, sizeof n->stream_name, "%.*s", EF_STR_ARG(name->text));
+    if (ef_str_equal(name->text, ef_str_from(n->stream_name)) && (uint64_t)number > n->last_seq)
+        n->last_seq = (uint64_t)number;
 }
 
 /* Has the stream all that it acknowledged? What it has now is what counts from here on. */
 static ef_status compare_stream(ef__nats_bus *n, ef__arena *arena, ef_error *err)
 {
-    uint64_t has = 0, noted = noted_seq(n, arena);
+    uint64_t has = 0;
     ef_status st = read_last_seq(n, arena, &has, err);
 
+    n->compared = st == EF_OK;
     if (st != EF_OK)
         return st;
-    if (noted > n->last_seq)
-        n->last_seq = noted;
-    n->base.lost = has < n->last_seq;
+    if (has < n->last_seq) {
+        n->base.lost = true;
+        n->base.lost_count = (int64_t)(n->last_seq - has);
+    }
     n->last_seq = has;
-    n->base.options.progress.len = 0; /* it was compared */
     return EF_OK;
+}
+
+static bool is_connected(const ef__nats_bus *n)
+{
+    return n->connection && natsConnection_Status(n->connection) == NATS_CONN_STATUS_CONNECTED;
+}
+
+static ef_status connect_broker(ef__nats_bus *n, ef_error *err)
+{
+    natsStatus s;
+
+    if (is_connected(n))
+        return EF_OK;
+    disconnect(n);
+    s = open_connection(n);
+    if (s == NATS_OK)
+        return EF_OK;
+    disconnect(n);
+    return ef__nats_fail(n, s, err);
 }
 
 static ef_status get_ready(ef__nats_bus *n, const char *subject, ef__arena *arena, ef_error *err)
 {
-    natsStatus s = NATS_OK;
-    ef_status st = EF_OK;
+    ef_status st = connect_broker(n, err);
 
-    if (n->connection && natsConnection_Status(n->connection) != NATS_CONN_STATUS_CONNECTED)
-        disconnect(n);
-    if (n->connection)
-        return EF_OK;
-    s = open_connection(n);
-    st = s == NATS_OK ? find_stream(n, subject, arena, err) : ef__nats_fail(n, s, err);
+    if (st != EF_OK || n->compared)
+        return st;
+    take_noted(n, n->base.options.progress, arena);
+    n->base.options.progress.len = 0;
+    st = find_stream(n, subject, arena, err);
     if (st == EF_OK)
         st = compare_stream(n, arena, err);
-    if (st != EF_OK)
-        disconnect(n);
-    return st;
+    return st == EF_NOT_FOUND
+               ? ef_fail(err, EF_BUSY, "%s: stream %s is gone", n->address.server, n->stream_name)
+               : st;
 }
 
 /* --- the sink --------------------------------------------------------------------------------- */
@@ -244,6 +271,26 @@ static ef_status nats_deliver(ef__bus *bus, const ef__bus_message *messages, siz
     ef__buf_release(&subject);
     if (st != EF_OK)
         disconnect(n); /* nobody can say what became of the rest: begin anew */
+    return st;
+}
+
+/* A broker that is put back closes its connections: as long as ours is there it was not. Of a
+ * stream that is made anew it says nothing, so it is asked now and then. */
+static ef_status nats_look(ef__bus *bus, ef_str progress, bool now, ef_error *err)
+{
+    ef__nats_bus *n = (ef__nats_bus *)bus;
+    ef__arena arena = EF__ARENA_INIT(LOOK_ARENA);
+    ef_status st;
+
+    if (!now && n->compared && is_connected(n))
+        return EF_OK;
+    take_noted(n, progress, &arena);
+    st = n->stream_name[0] ? connect_broker(n, err) : EF_NOT_FOUND;
+    if (st == EF_OK)
+        st = compare_stream(n, &arena, err);
+    if (st != EF_OK && st != EF_NOT_FOUND)
+        disconnect(n);
+    ef__arena_release(&arena);
     return st;
 }
 
@@ -280,6 +327,7 @@ static const ef__bus_ops nats_ops = {
     .batch_max = BATCH_MAX,
     .grouped = true,
     .deliver = nats_deliver,
+    .look = nats_look,
     .progress = nats_progress,
     .close = nats_close,
 };

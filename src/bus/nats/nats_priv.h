@@ -17,7 +17,8 @@ typedef struct ef__nats_bus {
     natsInbox *inbox; /* what messages are answered to is this and a number behind it */
     natsSubscription *answers;
     uint64_t published;    /* by this connection */
-    char stream_name[256]; /* that takes the subject; "" until it was found */
+    char stream_name[256]; /* that takes the subject; "" until it is known */
+    bool compared;         /* it was, by this connection */
     char said[384];        /* progress */
     uint64_t last_seq;     /* the highest that was acknowledged or seen */
     int64_t replicas;      /* of the stream */
