@@ -649,6 +649,26 @@ static void the_key_is_what_the_partitioner_makes_of_the_event(void **state)
     }
 }
 
+/* As docs/publishing.md has it: what waits is of a stream, whatever the key. */
+static void behind_a_failure_its_stream_waits_and_not_its_key(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.fails = {1}};
+
+    (void)state;
+    start(f, &s, (ef_publisher){.partition_by = EF_STR("data.of")});
+    send(f, "a"); /* fails */
+    send(f, "b");
+    send(f, "a");
+    drain(f);
+    CHECK_TEXT("b1 ", s.got);
+    s.fails[0] = 0;
+    pass_time(f, 61 * SECOND);
+    drain(f);
+    CHECK_TEXT("b1 a1 a2 ", s.got);
+    fixture_close(f);
+}
+
 static void what_shares_a_stream_or_a_key_keeps_its_order(void **state)
 {
     ef_event events[5] = {{.stream = EF_STR("a"), .type = EF_STR("x")},
@@ -759,6 +779,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_a_sink_has_lost_and_nobody_keeps_is_an_error),
         cmocka_unit_test(runs_publish_nothing),
         cmocka_unit_test(the_key_is_what_the_partitioner_makes_of_the_event),
+        cmocka_unit_test(behind_a_failure_its_stream_waits_and_not_its_key),
         cmocka_unit_test(what_shares_a_stream_or_a_key_keeps_its_order),
         cmocka_unit_test(a_definition_is_kept_with_its_defaults),
         cmocka_unit_test(what_cannot_be_meant_is_refused),
