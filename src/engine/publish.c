@@ -491,6 +491,8 @@ static ef_status work(ef__publishing *p, const ef_work_options *options, ef_tick
         st = ef__sink_hand_back(p, &own, err);
     if (st == EF_OK && is_ready(p))
         st = make_passes(p, options, &own, err);
+    if (st == EF_OK && is_ready(p) && own.claimed == 0 && p->bus->ops->look)
+        ef__sink_well(p); /* nothing waits that would show it */
     if (st == EF_OK && p->bus && !p->bus->lost)
         st = ef__sink_note(p, false, err);
     if (st == EF_LEASE_LOST) { /* another worker has the partition now: not a failure */

@@ -560,6 +560,14 @@ static void a_sink_that_is_idle_is_asked_no_more_than_it_is_purged(void **state)
         drain(f);
     }
     CHECK(s.looks > 0 && s.looks <= 6);
+    s.down = true;
+    pass_time(f, 11 * SECOND);
+    drain(f);
+    CHECK_INT(1, health(f).failures_in_a_row);
+    s.down = false;
+    pass_time(f, 11 * SECOND);
+    drain(f);
+    CHECK_INT(0, health(f).failures_in_a_row);
     fixture_close(f);
 }
 
