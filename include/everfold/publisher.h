@@ -29,8 +29,8 @@ typedef struct ef_publisher {
                    * nats://HOST:PORT/SUBJECT */
     ef_str types; /* comma list of NAME or PREFIX*; "" all that are published */
     /* "stream" (default), "tenant", "type", or a member of the data, as "data.customer.id": what
-     * goes along as the message's key. By another key than the stream, one worker at a time has
-     * the whole publisher, so that events of a key leave in the order of the journal. */
+     * goes along as the message's key. Events of a key leave in the order of the journal for as
+     * long as none of them fails; behind one that does its stream waits, and not its key. */
     ef_str partition_by;
     int64_t retry_ms;     /* after a failure; default 60,000 */
     int64_t attempts_max; /* dead at this failure; default never */

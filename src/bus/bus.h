@@ -64,6 +64,7 @@ struct ef__bus {
     ef__bus_options options; /* texts are the sink's own */
     bool lost;               /* the sink has forgotten what it had acknowledged: nothing is
                               * delivered until the caller has handed it back and cleared this */
+    int64_t lost_count;      /* how many messages, whoever's; 0: nobody can say */
 };
 
 struct ef__bus_ops {
@@ -78,6 +79,12 @@ struct ef__bus_ops {
     ef_status (*deliver)(ef__bus *bus, const ef__bus_message *messages, size_t count,
                          int64_t now_us, ef__bus_outcome *outcomes, ef__arena *arena,
                          ef_error *err);
+    /*
+     * Has it all that it had acknowledged? If not, `lost` is set. `progress` is what it said last,
+     * in whichever process. By itself this costs nothing, unless it has to connect; `now` asks.
+     * May be NULL. EF_NOT_FOUND: there is nothing to compare with; else as `deliver`.
+     */
+    ef_status (*look)(ef__bus *bus, ef_str progress, bool now, ef_error *err);
     /* How far it is, as a JSON object, or "". May be NULL. Until the next call. */
     ef_str (*progress)(ef__bus *bus);
     void (*close)(ef__bus *bus);

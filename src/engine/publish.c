@@ -3,16 +3,14 @@
  */
 #include "publish.h"
 
+#include "publish_sink.h"
+
 #include "../base/limits.h"
-#include "../base/logger.h"
 #include "../base/pair_map.h"
 #include "../core/retry.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define BATCH_USUAL 1000
 #define DUE_MAX 1000 /* exceptions at a time */
@@ -20,10 +18,6 @@
 #define BLOCKED_BYTES (16u * 1024 * 1024)
 #define PURGE_ROWS 1000
 #define PURGE_US 10000000
-#define NOTE_US 1000000
-#define AGAIN_ROWS 1000
-#define AGAIN_ROUNDS 20 /* then it is somebody else's turn */
-#define SECRET_BYTES 4096
 
 static int64_t mono_us(const ef__publishing *p)
 {
@@ -51,108 +45,6 @@ static void count(ef__publishing *p, int64_t published, int64_t failed, int64_t 
     pthread_mutex_unlock(&p->engine->lock);
 }
 
-/* --- its sink --------------------------------------------------------------------------------- */
-
-/* The sink is not at hand: later, and aloud. That is no failure of a message. */
-static void sink_failed(ef__publishing *p, const ef_error *why)
-{
-    ef__retry_step step;
-
-    pthread_mutex_lock(&p->engine->lock);
-    step = ef__retry_decide(&ef__retry_store, p->is.failures_in_a_row++, EF__ERROR_TRANSIENT,
-                            (uint64_t)mono_us(p));
-    p->is.last_error = *why;
-    p->is.state = EF_PUBLISHER_RETRYING;
-    pthread_mutex_unlock(&p->engine->lock);
-    p->next_try_us = mono_us(p) + step.delay_ms * 1000;
-    ef__log(p->engine->options.log, EF_LOG_WARN, "a publisher's sink is not at hand",
-            EF_LOG_TEXT_FIELD("publisher", ef_str_from(p->name)),
-            EF_LOG_TEXT_FIELD("error", ef_str_from(why->text)),
-            EF_LOG_NUMBER_FIELD("after_ms", step.delay_ms));
-}
-
-static void sink_well(ef__publishing *p)
-{
-    pthread_mutex_lock(&p->engine->lock);
-    p->is.failures_in_a_row = 0;
-    pthread_mutex_unlock(&p->engine->lock);
-}
-
-static ef_status read_file(const char *path, char out[SECRET_BYTES], ef_error *err)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    ssize_t got = fd < 0 ? -1 : read(fd, out, SECRET_BYTES - 1);
-
-    if (fd >= 0)
-        (void)close(fd);
-    if (got < 0)
-        return ef_fail(err, EF_NOT_FOUND, "the secret in %s cannot be read", path);
-    while (got > 0 && (out[got - 1] == '\n' || out[got - 1] == '\r'))
-        got--;
-    out[got] = '\0';
-    return EF_OK;
-}
-
-/* The secret itself, from where it is said to be. */
-static ef_status read_secret(ef_str where, char out[SECRET_BYTES], ef_error *err)
-{
-    char name[SECRET_BYTES];
-    const char *value;
-
-    out[0] = '\0';
-    if (!where.len)
-        return EF_OK;
-    (void)snprintf(name, sizeof name, "%.*s", EF_STR_ARG(where));
-    if (strncmp(name, "file:", 5) == 0)
-        return read_file(name + 5, out, err);
-    value = getenv(name + 4);
-    if (!value)
-        return ef_fail(err, EF_NOT_FOUND, "the secret in the environment's %s is not set",
-                       name + 4);
-    (void)snprintf(out, SECRET_BYTES, "%s", value);
-    return EF_OK;
-}
-
-static ef_status open_bus(ef__publishing *p, ef_str progress, ef_error *err)
-{
-    ef__bus_options options = ef__publisher_bus_options(&p->definition);
-    char secret[SECRET_BYTES];
-    ef_status st = read_secret(p->definition.secret, secret, err);
-
-    options.secret = ef_str_from(secret);
-    options.progress = progress;
-    options.stop = &p->stop;
-    options.clock = p->engine->options.clock;
-    options.log = p->engine->options.log;
-    if (st == EF_OK)
-        st = p->engine->sink_open(&options, &p->bus, err);
-    explicit_bzero(secret, sizeof secret);
-    return st;
-}
-
-static void close_bus(ef__publishing *p)
-{
-    ef__bus_close(p->bus);
-    p->bus = NULL;
-}
-
-/* Tell the journal how far the sink is, now and then. */
-static ef_status note_progress(ef__publishing *p, bool now, ef_error *err)
-{
-    ef_str at = p->bus && p->bus->ops->progress ? p->bus->ops->progress(p->bus) : EF_STR("");
-    ef_status st;
-
-    if (!at.len || at.len >= sizeof p->noted || ef_str_equal(at, ef_str_from(p->noted)) ||
-        (!now && mono_us(p) < p->next_note_us))
-        return EF_OK;
-    st = ef_lane_note(p->engine->journal, ef_str_from(p->name), at, err);
-    if (st == EF_OK) {
-        (void)snprintf(p->noted, sizeof p->noted, "%.*s", EF_STR_ARG(at));
-        p->next_note_us = mono_us(p) + NOTE_US;
-    }
-    return st;
-}
-
 /* --- its definition --------------------------------------------------------------------------- */
 
 /* Changed settings begin anew: another sink, and what it was waiting for is over. */
@@ -164,7 +56,7 @@ static ef_status take_definition(ef__publishing *p, const ef_lane *lane, ef_erro
     if (p->settings.ptr && ef_str_equal(p->settings, lane->settings) &&
         ef_str_equal(p->definition.types, lane->types))
         return EF_OK;
-    close_bus(p);
+    ef__sink_close(p);
     ef__arena_reset(&p->arena);
     own.settings = p->settings = ef__arena_copy(&p->arena, lane->settings);
     own.types = ef__arena_copy(&p->arena, lane->types);
@@ -193,9 +85,11 @@ static ef_status get_ready(ef__publishing *p, ef_error *err)
             found = &lanes.items[i];
     if (st == EF_OK && found)
         st = take_definition(p, found, err);
-    if (st == EF_OK && found && !p->definition.paused && !p->bus && mono_us(p) >= p->next_try_us &&
-        open_bus(p, found->progress, &why) != EF_OK)
-        sink_failed(p, &why);
+    if (st == EF_OK && found && found->progress.len < sizeof p->noted)
+        (void)snprintf(p->noted, sizeof p->noted, "%.*s", EF_STR_ARG(found->progress));
+    if (st == EF_OK && found && !p->definition.paused && !p->bus && ef__sink_is_at_hand(p) &&
+        ef__sink_open(p, found->progress, &why) != EF_OK)
+        ef__sink_failed(p, &why);
     if (st == EF_OK && !found) {
         pthread_mutex_lock(&p->engine->lock);
         p->gone = true;
@@ -322,9 +216,9 @@ static void finish(pass *s, ef_tick *tick)
     tick->claimed += (int64_t)s->taken.count;
     tick->more = tick->more || (s->taken.more && !s->down);
     if (s->down && s->why.text[0])
-        sink_failed(p, &s->why);
+        ef__sink_failed(p, &s->why);
     else if (s->published)
-        sink_well(p);
+        ef__sink_well(p);
 }
 
 /* --- what is due again ------------------------------------------------------------------------ */
@@ -491,42 +385,57 @@ static ef_status step_queued(pass *s, size_t usual, ef_tick *tick, ef_error *err
 
 /* --- the step --------------------------------------------------------------------------------- */
 
-/* The sink has forgotten what it had acknowledged: hand it everything again that is still kept,
- * before anything new goes out, so that the order of streams is kept. */
-static ef_status hand_back(ef__publishing *p, ef_tick *tick, ef_error *err)
+/* The token of a publisher that is ours; 0: it is not. */
+static int64_t token_of(const ef__publishing *p)
 {
-    int64_t handed = AGAIN_ROWS, sum = 0;
-    ef_status st = EF_OK;
+    const ef__hold *first = p->crew.holds;
 
-    for (int i = 0; st == EF_OK && handed == AGAIN_ROWS && i < AGAIN_ROUNDS; i++) {
-        st = ef_published_again(p->engine->journal, ef_str_from(p->name), AGAIN_ROWS, &handed, err);
-        sum += st == EF_OK ? handed : 0;
-    }
-    tick->more = true;
-    pthread_mutex_lock(&p->engine->lock);
-    p->is.republished += sum;
-    pthread_mutex_unlock(&p->engine->lock);
-    if (st != EF_OK || handed == AGAIN_ROWS)
-        return st;
-    p->bus->lost = false;
-    ef__log(p->engine->options.log, EF_LOG_WARN, "a sink has lost messages; they are sent again",
-            EF_LOG_TEXT_FIELD("publisher", ef_str_from(p->name)),
-            EF_LOG_NUMBER_FIELD("messages", p->is.republished));
-    return note_progress(p, true, err);
+    return first && first->token && mono_us(p) < first->until_us ? first->token : 0;
 }
 
+/* What another worker noted before it let go is read under our lease. */
+static ef_status take_over(ef__publishing *p, ef_error *err)
+{
+    int64_t token = token_of(p);
+    ef_status st = EF_OK;
+
+    if (token && token != p->token)
+        st = get_ready(p, err);
+    if (st == EF_OK && token && token != p->token && p->bus)
+        (void)ef__sink_is_all_there(p, true);
+    if (st == EF_OK)
+        p->token = token;
+    return st;
+}
+
+/* Nothing is purged that the sink may have lost since it was last looked at. */
 static ef_status purge(ef__publishing *p, ef_error *err)
 {
     bool kept = p->definition.retain_ms > 0;
     int64_t purged = 0;
     ef_status st;
 
-    if (mono_us(p) < p->next_purge_us)
+    if (mono_us(p) < p->next_purge_us || !token_of(p) || !ef__sink_is_all_there(p, true))
         return EF_OK;
     st = ef_published_purge(p->engine->journal, ef_str_from(p->name), PURGE_ROWS, &purged, err);
     if (st == EF_OK)
         p->next_purge_us = purged == PURGE_ROWS ? 0 : kept ? mono_us(p) + PURGE_US : INT64_MAX;
     return st;
+}
+
+static bool is_ready(const ef__publishing *p)
+{
+    return p->bus && !p->bus->lost && ef__sink_is_at_hand(p);
+}
+
+/* Whether the sink still has what it had, before anything else. */
+static ef_status look_after(ef__publishing *p, ef_error *err)
+{
+    ef_status st = take_over(p, err);
+
+    if (st == EF_OK && is_ready(p) && token_of(p))
+        (void)ef__sink_is_all_there(p, false);
+    return st == EF_OK && is_ready(p) ? purge(p, err) : st;
 }
 
 static ef_status make_passes(ef__publishing *p, const ef_work_options *options, ef_tick *tick,
@@ -577,20 +486,22 @@ static ef_status work(ef__publishing *p, const ef_work_options *options, ef_tick
     ef_status st = keep_leases(p, options, err);
 
     if (st == EF_OK)
-        st = purge(p, err);
-    if (st == EF_OK && p->bus->lost)
-        st = hand_back(p, &own, err);
-    if (st == EF_OK && !p->bus->lost)
+        st = look_after(p, err);
+    if (st == EF_OK && p->bus && p->bus->lost)
+        st = ef__sink_hand_back(p, &own, err);
+    if (st == EF_OK && is_ready(p))
         st = make_passes(p, options, &own, err);
-    if (st == EF_OK && !p->bus->lost)
-        st = note_progress(p, false, err);
+    if (st == EF_OK && is_ready(p) && own.claimed == 0 && p->bus->ops->look)
+        ef__sink_well(p); /* nothing waits that would show it */
+    if (st == EF_OK && p->bus && !p->bus->lost)
+        st = ef__sink_note(p, false, err);
     if (st == EF_LEASE_LOST) { /* another worker has the partition now: not a failure */
         st = ef__crew_recheck(&p->crew, &own, err);
         st = st == EF_LEASE_LOST ? EF_OK : st;
         own.more = true;
     }
     tick->claimed += own.claimed;
-    tick->more = tick->more || own.more || (p->bus->lost && mono_us(p) >= p->next_try_us);
+    tick->more = tick->more || own.more || (p->bus && p->bus->lost && ef__sink_is_at_hand(p));
     note_due(tick, own.due_us);
     return st;
 }
@@ -607,17 +518,18 @@ ef_status ef__publish_step(ef__publishing *p, const ef_work_options *options, ef
     pthread_mutex_unlock(&p->engine->lock);
     st = get_ready(p, err);
     if (st == EF_OK && (p->gone || p->definition.paused)) {
-        (void)note_progress(p, true, NULL);
-        close_bus(p);
+        if (p->bus && !p->bus->lost)
+            (void)ef__sink_note(p, true, NULL);
+        ef__sink_close(p);
         ef__crew_leave(&p->crew);
         p->crew.next_beat_us = 0;
         show(p, EF_PUBLISHER_PAUSED);
-    } else if (st == EF_OK && p->bus && mono_us(p) >= p->next_try_us) {
+    } else if (st == EF_OK && p->bus && ef__sink_is_at_hand(p)) {
         st = work(p, options, &own, err);
-        if (mono_us(p) >= p->next_try_us)
+        if (ef__sink_is_at_hand(p))
             show(p, own.more ? EF_PUBLISHER_WORKING : EF_PUBLISHER_IDLE);
     }
-    if (mono_us(p) < p->next_try_us)
+    if (!ef__sink_is_at_hand(p))
         note_due(&own, ef__engine_now(p->engine) + p->next_try_us - mono_us(p));
     tick->claimed += own.claimed;
     tick->more = tick->more || own.more;

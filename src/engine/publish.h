@@ -7,7 +7,9 @@
  *                                               its stream behind it waits as pending
  *                                       sink not at hand: the mark stops before it
  *
- * Nothing is marked that was not delivered, so a crash between the two delivers it again. Order is
+ * Nothing is marked that was not delivered, so a crash between the two delivers it again. What was
+ * published is kept for a while, and purged only after a look at the sink has shown that it still
+ * has what it acknowledged: one that has not is handed everything back that is kept. Order is
  * by stream: rows whose stream has an exception are filed behind it, and exceptions go out in their
  * order. Each publisher has leases, a sink, a budget and a health of its own; a thread of its own
  * too where a supervisor keeps them (publish_list.c), so one that hangs delays nobody.
@@ -32,7 +34,9 @@ typedef struct ef__publishing {
     ef__bus *bus;                                     /* the sink; NULL: not opened, */
     size_t batch;                                     /* how many rows are taken next, */
     int64_t next_try_us, next_purge_us, next_note_us; /* monotonic, */
-    char noted[512];                                  /* and the progress that was noted last */
+    char noted[512];                                  /* the progress that was noted last, */
+    int64_t token;                                    /* under which it was read, */
+    int64_t handed;                                   /* and what a sink was handed back so far */
     ef_publisher_health is;                           /* under the engine's lock, as is … */
     int64_t step_us;                                  /* … when the step under way began, or 0 */
     int64_t told_published, told_failed, told_dead;   /* … and what the ticks have had of them */

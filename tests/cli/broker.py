@@ -148,13 +148,19 @@ class Broker:
             stream.flush()
             return json.loads(self.next_message(stream))
 
-    def make_stream(self, *subjects, retention="limits"):
-        answer = self.ask("$JS.API.STREAM.CREATE.EVENTS",
+    def make_stream(self, *subjects, verb="CREATE", **settings):
+        answer = self.ask(f"$JS.API.STREAM.{verb}.EVENTS",
                           {"name": "EVENTS", "subjects": subjects or ["events.>"], "storage": "file",
-                           "retention": retention, "max_consumers": -1, "max_msgs": -1,
+                           "retention": "limits", "max_consumers": -1, "max_msgs": -1,
                            "max_bytes": -1, "max_age": 0, "max_msg_size": -1, "num_replicas": 1,
-                           "discard": "old", "duplicate_window": 120000000000})
+                           "discard": "old", "duplicate_window": 120000000000, **settings})
         assert "error" not in answer, answer
+
+    def change_stream(self, *subjects, **settings):
+        self.make_stream(*subjects, verb="UPDATE", **settings)
+
+    def delete_stream(self):
+        assert self.ask("$JS.API.STREAM.DELETE.EVENTS", {})["success"]
 
     def delete(self, sequence):
         assert self.ask("$JS.API.STREAM.MSG.DELETE.EVENTS", {"seq": sequence})["success"]

@@ -67,6 +67,11 @@ class Nats(Case):
                 seen.setdefault(event["subject"], []).append(event["streamsequence"])
         self.assertEqual({f"s.{s}": list(range(1, each + 1)) for s in range(streams)}, seen)
 
+    def seqs(self, stream):
+        """What the broker has of a stream, in its own order."""
+        events = [json.loads(base64.b64decode(message["data"])) for message in self.broker.messages()]
+        return [event["streamsequence"] for event in events if event.get("subject") == stream]
+
     def wait_for_messages(self, count):
         end = time.monotonic() + 40
         while self.broker.last() < count:
@@ -122,7 +127,76 @@ class Nats(Case):
         self.assertEqual([("lone", 1, "failed"), ("lone", 2, "pending")],
                          [(row["stream"], row["seq"], row["status"]) for row in rows])
         self.assertIn("no stream takes its subject", rows[0]["last_error"])
-        self.assertEqual(7, self.broker.last()) # the lone stream's second was on its way by then
+        self.assertEqual(6, self.broker.last())
+
+    def test_a_message_that_no_stream_takes_holds_back_its_own_stream_until_one_does(self):
+        self.ok("type", "set", "other", "--publish", "yes")
+        self.broker.make_stream("events.sent.>")
+        self.add("--retry", "500ms")
+        for type in ("sent", "other", "sent", "sent"):
+            self.append("lone", type)
+        self.send(3, 2)
+        self.work()
+        self.assertEqual([1], self.seqs("lone"))
+        self.assertEqual([1, 2], self.seqs("s.2"))
+        self.broker.change_stream("events.>")
+        self.wait_until_published()
+        self.assertEqual([1, 2, 3, 4], self.seqs("lone"))
+
+    def check_held_back(self, **limits):
+        """Of a stream whose second event the broker has no room for the first gets in, and the rest when it has."""
+        self.ok("type", "set", "other", "--publish", "yes")
+        self.broker.make_stream(**limits)
+        self.add("--retry", "500ms")
+        for type, bytes in (("sent", 10), ("sent", 9000), ("other", 10), ("other", 10)):
+            self.append("lone", type, json.dumps({"text": "x" * bytes}))
+        self.send(3, 1)
+        self.work()
+        self.assertEqual([1], self.seqs("lone"))
+        self.assertEqual([1], self.seqs("s.2"))
+        self.broker.change_stream()
+        self.wait_until_published()
+        self.assertEqual([1, 2, 3, 4], self.seqs("lone"))
+
+    def test_a_message_that_is_larger_than_the_stream_takes_holds_back_its_own_stream(self):
+        self.check_held_back(max_msg_size=5000)
+
+    def test_one_for_which_there_are_not_enough_bytes_left_does(self):
+        self.check_held_back(max_bytes=8000, discard="new")
+
+    def test_one_of_which_there_are_enough_by_its_subject_does(self):
+        self.check_held_back(max_msgs_per_subject=1, discard="new", discard_new_per_subject=True)
+
+    def test_somebody_else_who_writes_to_the_stream_disturbs_nobody(self):
+        self.broker.make_stream()
+        self.add()
+        self.send(3, 400)
+        over = threading.Event()
+
+        def write():
+            while not over.is_set():
+                self.broker.publish([("events.else", {}, {}) for _ in range(5)])
+
+        other = threading.Thread(target=write)
+        other.start()
+        try:
+            self.wait_until_published()
+        finally:
+            over.set()
+            other.join()
+        for s in range(3):
+            self.assertEqual(list(range(1, 401)), self.seqs(f"s.{s}"))
+
+    def test_a_trace_goes_along_in_a_header(self):
+        trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        self.broker.make_stream()
+        self.add()
+        self.append("s", "sent", "{}", "--meta", json.dumps({"traceparent": trace}))
+        self.append("s", "sent")
+        self.work()
+        traced, plain = (base64.b64decode(m["hdrs"]).decode() for m in self.broker.messages())
+        self.assertIn(f"traceparent: {trace}\r\n", traced)
+        self.assertNotIn("traceparent", plain)
 
     def test_a_broker_that_is_killed_and_workers_too(self):
         self.broker.make_stream()
@@ -152,9 +226,52 @@ class Nats(Case):
         self.check(3, 20)
         self.put_back(self.dir / "copy")
         self.assertLess(len(self.broker.messages()), 60)
-        self.send(3, 1) # what is new shows that something is missing
+        self.work()
         self.wait_until_published()
-        self.check(3, 21)
+        self.check(3, 20)
+
+    def test_a_broker_that_is_put_back_under_an_idle_worker_gets_what_it_lacks(self):
+        self.broker.make_stream()
+        self.add("--retain", "15s")
+        self.send(1, 2)
+        self.wait_until_published()
+        self.broker.kill()
+        shutil.copytree(self.broker.folder, self.dir / "copy")
+        self.broker.start()
+        worker = self.start("work", "--no-leasing", "--silent")
+        self.send(1, 3)
+        self.wait_for_messages(5)
+        self.wait_until_published(work=False)
+        self.put_back(self.dir / "copy")
+        self.assertEqual(2, self.broker.last())
+        self.wait_for_messages(5) # nothing new is sent
+        self.assertIn("they are sent again", interrupt(worker).err)
+        self.check_inbox([json.loads(base64.b64decode(m["data"])) for m in self.broker.messages()], 1, 5)
+
+    def test_a_stream_that_is_made_anew_under_an_idle_worker_gets_everything(self):
+        self.broker.make_stream()
+        self.add()
+        worker = self.start("work", "--no-leasing", "--silent")
+        self.send(2, 3)
+        self.wait_for_messages(6)
+        self.wait_until_published(work=False)
+        self.broker.delete_stream()
+        self.broker.make_stream()
+        self.wait_for_messages(6) # it is looked at every ten seconds
+        interrupt(worker)
+        self.check(2, 3)
+
+    def test_what_is_lost_and_no_longer_kept_is_told_loudly(self):
+        self.broker.make_stream()
+        self.add("--retain", "0")
+        self.send(2, 3)
+        self.wait_until_published()
+        self.broker.delete_stream()
+        self.broker.make_stream()
+        said = self.work().err
+        self.assertIn("error", said)
+        self.assertIn("more than are kept", said)
+        self.assertIn("lost=6", said)
 
     def test_acknowledgements_that_are_lost_mark_nothing_and_double_nothing(self):
         self.broker.make_stream()

@@ -110,6 +110,14 @@ class Publish(Case):
                                                   "streamsequence", "partitionkey", "data")))
         self.assertEqual(0, self.shown()["pending"])
 
+    def test_stdout_takes_lines_too(self):
+        self.add("file:-")
+        self.send(2, 2)
+        said = self.ok("work", "--drain", "--no-leasing", "--silent").out
+        events = [json.loads(line) for line in said.splitlines()]
+        self.check_order(events, 2, 2)
+        self.assertEqual(0, self.shown()["pending"])
+
     def test_nothing_is_skipped_when_workers_are_killed(self):
         self.add("file:out.ndjson", "--file-bytes", "20000", "--files", "500")
         for _ in range(3):

@@ -22,8 +22,13 @@ typedef struct fake {
     int64_t fails[8]; /* positions that fail */
     int64_t refuses;  /* one that is refused for good */
     bool down;
-    int64_t takes_us; /* a call takes so long */
-    size_t at_most;   /* messages of a call; 0: all */
+    int64_t takes_us;  /* a call takes so long */
+    size_t at_most;    /* messages of a call; 0: all */
+    bool forgets;      /* it has lost something, which a look shows */
+    int64_t forgotten; /* so many messages */
+    int looks;         /* that asked it */
+    char noted[64];    /* what the last of them was told */
+    const char *says;  /* its progress */
     int calls;
     bool *closed;
 } fake;
@@ -84,10 +89,33 @@ static void fake_close(ef__bus *bus)
     ef__bus_release(bus);
 }
 
+static ef_status fake_look(ef__bus *bus, ef_str progress, bool now, ef_error *err)
+{
+    fake *s = (fake *)bus;
+
+    if (!now)
+        return EF_OK;
+    s->looks++;
+    (void)snprintf(s->noted, sizeof s->noted, "%.*s", EF_STR_ARG(progress));
+    if (s->down)
+        return ef_fail(err, EF_IO, "it is down");
+    bus->lost = bus->lost || s->forgets;
+    bus->lost_count = s->forgotten;
+    s->forgets = false;
+    return EF_OK;
+}
+
+static ef_str fake_progress(ef__bus *bus)
+{
+    return ef_str_from(((fake *)bus)->says ? ((fake *)bus)->says : "");
+}
+
 static const ef__bus_ops fake_ops = {.name = "fake",
                                      .batch_max = 1000,
                                      .grouped = true,
                                      .deliver = fake_deliver,
+                                     .look = fake_look,
+                                     .progress = fake_progress,
                                      .close = fake_close};
 
 static void publish_type(fixture *f, const char *type)
@@ -273,7 +301,7 @@ static void a_sink_that_is_down_costs_no_attempts_and_nothing_is_lost(void **sta
         drain(f);
         pass_time(f, 31 * SECOND);
     }
-    CHECK_INT(20, s.calls);
+    CHECK_INT(20, s.calls + s.looks); /* whoever takes over looks first */
     CHECK_INT(EF_PUBLISHER_RETRYING, health(f).state);
     CHECK_TEXT("it is down", health(f).last_error.text);
     CHECK_INT(0, summary_of(f, "mail").failed);
@@ -360,8 +388,9 @@ static void send_many(fixture *f, ef_engine *second, int from, int to)
 static void one_worker_at_a_time_has_a_publisher_and_another_takes_over(void **state)
 {
     fixture fx, *f = &fx;
-    fake s = {.down = false}, other = {.down = false};
+    fake s = {.says = "{\"at\":40}"}, other = {.says = "{\"at\":40}"};
     ef_engine *second;
+    bool first;
 
     (void)state;
     fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
@@ -376,6 +405,7 @@ static void one_worker_at_a_time_has_a_publisher_and_another_takes_over(void **s
     send_many(f, second, 0, 40);
     CHECK_INT(0, summary_of(f, "mail").pending);
     CHECK(!s.got[0] != !other.got[0]);
+    first = s.got[0];
     ef_engine_close(s.got[0] ? f->engine : second);
     if (s.got[0])
         f->engine = second;
@@ -383,6 +413,7 @@ static void one_worker_at_a_time_has_a_publisher_and_another_takes_over(void **s
     send_many(f, f->engine, 40, 80);
     CHECK_INT(0, summary_of(f, "mail").pending);
     CHECK(s.got[0] && other.got[0]);
+    CHECK_TEXT("{\"at\":40}", first ? other.noted : s.noted); /* what the first one noted */
     fixture_close(f);
 }
 
@@ -484,6 +515,106 @@ static void what_a_sink_has_forgotten_is_sent_again_before_anything_new(void **s
     fixture_close(f);
 }
 
+static void a_sink_is_looked_at_before_what_it_had_is_purged(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.down = false};
+
+    (void)state;
+    start(f, &s, (ef_publisher){.retain_ms = 60000});
+    send(f, "a");
+    send(f, "b");
+    drain(f);
+    s.forgets = true; /* nothing new comes that would show it */
+    for (int i = 0; i < 9; i++) {
+        pass_time(f, 9 * SECOND);
+        drain(f);
+    }
+    CHECK_TEXT("a1 b1 a1 b1 ", s.got);
+    s.down = true; /* nobody can say whether it has them */
+    for (int i = 0; i < 10; i++) {
+        pass_time(f, 31 * SECOND);
+        drain(f);
+    }
+    CHECK_INT(EF_PUBLISHER_RETRYING, health(f).state);
+    s.down = false;
+    s.forgets = true;
+    pass_time(f, 31 * SECOND);
+    drain(f);
+    CHECK_TEXT("a1 b1 a1 b1 a1 b1 ", s.got);
+    fixture_close(f);
+}
+
+static void a_sink_that_is_idle_is_asked_no_more_than_it_is_purged(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.down = false};
+
+    (void)state;
+    start(f, &s, (ef_publisher){.retain_ms = 60000});
+    send(f, "a");
+    drain(f);
+    s.looks = 0;
+    for (int i = 0; i < 60; i++) {
+        pass_time(f, 1 * SECOND);
+        drain(f);
+    }
+    CHECK(s.looks > 0 && s.looks <= 6);
+    s.down = true;
+    pass_time(f, 11 * SECOND);
+    drain(f);
+    CHECK_INT(1, health(f).failures_in_a_row);
+    s.down = false;
+    pass_time(f, 11 * SECOND);
+    drain(f);
+    CHECK_INT(0, health(f).failures_in_a_row);
+    fixture_close(f);
+}
+
+/* What the log was told last, and how loudly. */
+typedef struct told {
+    ef_log_level level;
+    char text[160];
+} told;
+
+static void hear(void *context, ef_log_level level, const char *text, const ef_log_field *fields,
+                 size_t count)
+{
+    told *t = context;
+
+    (void)fields;
+    (void)count;
+    t->level = level;
+    (void)snprintf(t->text, sizeof t->text, "%s", text);
+}
+
+static void what_a_sink_has_lost_and_nobody_keeps_is_an_error(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.forgotten = 2};
+    told t = {.text = ""};
+    ef_log log = {.write = hear, .context = &t};
+
+    (void)state;
+    start(f, &s, (ef_publisher){.retain_ms = 60000});
+    send(f, "a");
+    send(f, "b");
+    drain(f);
+    f->engine->options.log = &log;
+    s.forgets = true;
+    pass_time(f, 11 * SECOND);
+    drain(f);
+    CHECK_INT(EF_LOG_WARN, t.level);
+    CHECK_TEXT("a sink has lost messages; they are sent again", t.text);
+    s.forgets = true;
+    s.forgotten = 3;
+    pass_time(f, 11 * SECOND);
+    drain(f);
+    CHECK_INT(EF_LOG_ERROR, t.level);
+    CHECK_TEXT("a1 b1 a1 b1 a1 b1 ", s.got);
+    fixture_close(f);
+}
+
 static void runs_publish_nothing(void **state)
 {
     fixture fx, *f = &fx;
@@ -524,6 +655,26 @@ static void the_key_is_what_the_partitioner_makes_of_the_event(void **state)
         CHECK_TEXT(keys[i], s.keys);
         fixture_close(f);
     }
+}
+
+/* As docs/publishing.md has it: what waits is of a stream, whatever the key. */
+static void behind_a_failure_its_stream_waits_and_not_its_key(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.fails = {1}};
+
+    (void)state;
+    start(f, &s, (ef_publisher){.partition_by = EF_STR("data.of")});
+    send(f, "a"); /* fails */
+    send(f, "b");
+    send(f, "a");
+    drain(f);
+    CHECK_TEXT("b1 ", s.got);
+    s.fails[0] = 0;
+    pass_time(f, 61 * SECOND);
+    drain(f);
+    CHECK_TEXT("b1 a1 a2 ", s.got);
+    fixture_close(f);
 }
 
 static void what_shares_a_stream_or_a_key_keeps_its_order(void **state)
@@ -631,8 +782,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_paused_one_queues_and_goes_on_where_it_was),
         cmocka_unit_test(one_that_is_removed_leaves_no_lease),
         cmocka_unit_test(what_a_sink_has_forgotten_is_sent_again_before_anything_new),
+        cmocka_unit_test(a_sink_is_looked_at_before_what_it_had_is_purged),
+        cmocka_unit_test(a_sink_that_is_idle_is_asked_no_more_than_it_is_purged),
+        cmocka_unit_test(what_a_sink_has_lost_and_nobody_keeps_is_an_error),
         cmocka_unit_test(runs_publish_nothing),
         cmocka_unit_test(the_key_is_what_the_partitioner_makes_of_the_event),
+        cmocka_unit_test(behind_a_failure_its_stream_waits_and_not_its_key),
         cmocka_unit_test(what_shares_a_stream_or_a_key_keeps_its_order),
         cmocka_unit_test(a_definition_is_kept_with_its_defaults),
         cmocka_unit_test(what_cannot_be_meant_is_refused),
