@@ -6,20 +6,42 @@ import signal
 import time
 
 from broker import Authority, Broker, Credentials, DeafProxy, Password
-from support import Case
+from support import Case, interrupt
 
+# Its views say in which order the events came, and not only how many.
 PROGRAM = """projection totals version {version}
   view data.who
 
 on paid
   count += 1
   sum += data.amount * {factor}
+  last = data.n ?? 0
+  seen push data.n ?? 0
 """
 
 
 def ours(n, who="a", amount=1, tenant="acme", stream=None, **more):
     return (f"tenant.{tenant}.aggregate.account.{stream or who}",
-            {"type": "paid", "data": {"who": who, "amount": amount}, "id": f"e{n}", **more}, {})
+            {"type": "paid", "data": {"who": who, "amount": amount, "n": n}, "id": f"e{n}", **more},
+            {"Nats-Msg-Id": f"e{n}"})
+
+
+def mixed(numbers):
+    """Five views, and seven streams that each feed all of them."""
+    return [ours(n, who=f"w{n % 5}", stream=f"s{n % 7}") for n in numbers]
+
+
+def folded(messages):
+    """What the program makes of them, in their order."""
+    views = {}
+    for _, body, _ in messages:
+        data = body["data"]
+        view = views.setdefault(data["who"], {"count": 0, "sum": 0, "last": 0, "seen": []})
+        view["count"] += 1
+        view["sum"] += data["amount"]
+        view["last"] = data["n"]
+        view["seen"].append(data["n"])
+    return views
 
 
 class Jetstream(Case):
@@ -47,9 +69,12 @@ class Jetstream(Case):
     def work(self):
         return self.ok("work", "--drain", "--no-leasing")
 
-    def totals(self, tenant="acme"):
+    def views(self, tenant="acme"):
         answer = self.ok("view", "query", "totals", "--tenant", tenant, "-o", "json").json()
-        return {v["view_id"]: (v["data"]["count"], v["data"]["sum"]) for v in answer["items"]}
+        return {v["view_id"]: v["data"] for v in answer["items"]}
+
+    def totals(self, tenant="acme"):
+        return {who: (data["count"], data["sum"]) for who, data in self.views(tenant).items()}
 
     def shown(self):
         return self.ok("projection", "show", "totals", "-o", "json").json()
@@ -188,13 +213,14 @@ class Jetstream(Case):
         self.assertEqual({"a": (2, 2)}, self.totals())
 
     def test_a_broker_restored_from_an_older_copy_is_noticed(self):
+        first, lost, later = (mixed(range(*n)) for n in ((0, 10), (10, 15), (20, 30)))
         self.begin()
-        self.broker.publish([ours(n) for n in range(10)])
+        self.broker.publish(first)
         self.work()
         self.broker.kill()
         shutil.copytree(self.broker.folder, self.dir / "copy")
         self.broker.start()
-        self.broker.publish([ours(n) for n in range(10, 15)])
+        self.broker.publish(lost)
         worker = self.start("work", "--no-leasing", "--silent")
         self.settled(15)
         self.broker.kill()
@@ -202,7 +228,7 @@ class Jetstream(Case):
         os.rename(self.dir / "copy", self.broker.folder)
         self.broker.start()
         # It grows past the cursor, with other events at the places of those that were lost.
-        self.broker.publish([ours(n) for n in range(20, 30)])
+        self.broker.publish(later)
         end = time.monotonic() + 20
         while self.shown()["state"] != "failed" and time.monotonic() < end:
             time.sleep(0.1)
@@ -210,28 +236,28 @@ class Jetstream(Case):
         worker.communicate()
         answer = self.work() # and it stays so
         self.assertEqual("failed", self.shown()["state"])
-        self.assertEqual({"a": (15, 15)}, self.totals())
+        self.assertEqual(folded(first + lost), self.views())
         failures = self.ok("projection", "show", "totals").out
         self.assertIn("rebuild the projection", failures + answer.err)
         self.ok("projection", "rebuild", "totals", "--in-place", "--wait")
         self.settled(20)
-        self.assertEqual({"a": (20, 20)}, self.totals())
+        self.assertEqual(folded(first + later), self.views())
 
     def test_acknowledgements_that_are_lost_change_nothing(self):
         proxy = DeafProxy(self.broker.port)
         self.addCleanup(proxy.close)
         self.port, self.options = proxy.port, "?in_flight=100&batch=30&ack_wait=1"
         self.begin()
-        self.broker.publish([ours(n, who=f"w{n % 7}") for n in range(400)])
+        events = mixed(range(500))
+        self.broker.publish(events[:400])
         worker = self.start("work", "--no-leasing", "--silent")
         self.settled(400)
         time.sleep(1.5) # what is not acknowledged is delivered again
-        self.broker.publish([ours(n, who=f"w{n % 7}") for n in range(400, 500)])
+        self.broker.publish(events[400:])
         self.settled(500)
-        worker.send_signal(signal.SIGTERM)
-        worker.communicate()
         self.assertGreater(proxy.lost, 0)
-        self.assertEqual(500, sum(count for count, _ in self.totals().values()))
+        self.assertEqual(0, interrupt(worker, signal.SIGTERM).code)
+        self.assertEqual(folded(events), self.views())
 
     # --- kills -------------------------------------------------------------------------------
 
@@ -254,25 +280,26 @@ class Jetstream(Case):
         for _ in range(3):
             worker = self.start("work", "--silent", env={"EVERFOLD_WORKER_LEASE_TTL": "1s"})
             workers[worker.pid] = worker
-        self.broker.publish([ours(n, who=f"w{n % 5}") for n in range(300)])
+        events = mixed(range(1200))
+        self.broker.publish(events[:300])
         paused = workers.pop(self.owner())
         self.broker.kill()
         time.sleep(0.2) # it must not sleep in a commit: the others would wait for its lock
         paused.send_signal(signal.SIGSTOP) # with a lease, and perhaps a batch in hand
         self.broker.start()
-        self.broker.publish([ours(n, who=f"w{n % 5}") for n in range(300, 600)])
+        self.broker.publish(events[300:600])
         self.settled(600) # by another one
         dead = workers.pop(self.owner())
-        self.broker.publish([ours(n, who=f"w{n % 5}") for n in range(600, 900)])
+        self.broker.publish(events[600:900])
         dead.send_signal(signal.SIGKILL)
         paused.send_signal(signal.SIGCONT) # it goes on as if nothing had been
-        self.broker.publish([ours(n, who=f"w{n % 5}") for n in range(900, 1200)])
+        self.broker.publish(events[900:1200])
         self.settled(1200)
         for worker in (paused, *workers.values()):
             worker.send_signal(signal.SIGTERM)
         for worker in (paused, dead, *workers.values()):
             worker.communicate()
-        self.assertEqual({f"w{n}": (240, 240) for n in range(5)}, self.totals())
+        self.assertEqual(folded(events), self.views())
 
     # --- generations -------------------------------------------------------------------------
 
