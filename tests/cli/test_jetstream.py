@@ -1,11 +1,14 @@
 """JetStream as the journal: a real nats-server, with holes, poison, kills, older copies and lost acknowledgements."""
+import datetime
 import json
 import os
+import pathlib
 import shutil
 import signal
 import time
+import urllib.request
 
-from broker import Authority, Broker, Credentials, DeafProxy, Password
+from broker import Authority, Broker, Credentials, DeafProxy, Password, free_port
 from support import Case, interrupt
 
 # Its views say in which order the events came, and not only how many.
@@ -18,6 +21,7 @@ on paid
   last = data.n ?? 0
   seen push data.n ?? 0
 """
+METRICS_PAGE = pathlib.Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
 def ours(n, who="a", amount=1, tenant="acme", stream=None, **more):
@@ -89,6 +93,34 @@ class Jetstream(Case):
                 return shown
             time.sleep(0.1)
         self.fail(f"it does not come to position {position}: {shown}")
+
+    def until(self, what, limit_s=30):
+        """What it says as soon as that is true."""
+        end = time.monotonic() + limit_s
+        while not (answer := what()):
+            self.assertLess(time.monotonic(), end, "that did not happen in time")
+            time.sleep(0.05)
+        return answer
+
+    def serve(self):
+        """A server with its workers; what reads its metrics."""
+        port = free_port()
+        server = self.start("serve", "--quiet", "--listen", f"127.0.0.1:{port}")
+        self.addCleanup(lambda: server.poll() is None and server.kill())
+
+        def scrape():
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+                lines = answer.read().decode().splitlines()
+            return {name.removeprefix("everfold_"): float(value) for name, value in
+                    (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+        def is_up():
+            try:
+                return scrape()
+            except OSError:
+                return None
+        self.until(is_up)
+        return server, scrape
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -192,25 +224,66 @@ class Jetstream(Case):
 
     # --- failure -----------------------------------------------------------------------------
 
+    def behind(self, tenant="acme"):
+        """The scope of a tenant that has stopped; None while it has not."""
+        found = [s for s in self.shown()["scopes"] if s["tenant"] == tenant and s["retries"]]
+        return found[0] if found else None
+
+    def failures(self, *more):
+        """By position."""
+        found = self.ok("projection", "failures", "totals", "-o", "json", *more).json()
+        return {f["position"]: f for f in found}
+
+    def check_delays(self):
+        """It is tried again after 250 ms, and each time twice as long after."""
+        due = {}
+
+        def is_tried_again():
+            scope = self.behind()
+            due[scope["retries"]] = datetime.datetime.fromisoformat(scope["next_try_at"])
+            return scope["retries"] >= 5
+        opened = datetime.datetime.fromisoformat(self.failures()[2]["recorded_at"])
+        self.until(is_tried_again)
+        for tries, at in due.items():
+            least_ms = sum(250 * 2 ** n for n in range(tries))
+            self.assertGreaterEqual((at - opened).total_seconds() * 1000, least_ms - 5, due)
+
     def test_a_message_that_is_no_event_stops_its_tenant_or_is_skipped_and_recorded(self):
+        alarms = METRICS_PAGE.read_text().split("Worth an alarm")[1]
+        failing, skipped = ('projection_failures{projection="totals"}',
+                            'projection_events_total{projection="totals",outcome="skipped"}')
         self.begin()
+        server, scrape = self.serve()
+        quiet = scrape()
+        self.assertEqual((0, 0), (quiet[failing], quiet["jetstream_unreadable_total"]))
         self.broker.publish([ours(1), ("tenant.acme.aggregate.account.a", b"not json", {}), ours(2),
                              ("tenant.initech.aggregate.account.a", b"", {"Status": "404"}),
                              ours(3, tenant="globex"), ("tenant.acme.aggregate.a%61.b", b"{}", {})])
-        answer = self.work()
-        self.assertIn("its program cannot digest an event", answer.err)
+        scope = self.until(self.behind)
+        self.assertEqual("unreadable", scope["error_code"])
+        self.assertIn("position 2 is no event", scope["error"])
+        self.check_delays()
         self.assertEqual({"a": (1, 1)}, self.totals())
         self.assertEqual({"a": (1, 1)}, self.totals("globex")) # which does not wait
-        (behind,) = [s for s in self.shown()["scopes"] if s["tenant"] == "acme"]
-        self.assertEqual("unreadable", behind["error_code"])
-        self.assertIn("position 2 is no event", behind["error"])
+        record = self.failures()
+        self.assertEqual({2, 4}, set(record))
+        self.assertEqual([("unreadable", True)] * 2, [(f["code"], f["open"]) for f in record.values()])
+        self.assertGreaterEqual(record[2]["attempts"], 5)
+        loud = scrape()
+        self.assertEqual(2, loud[failing])
+        self.assertIn("\neverfold_projection_failures > 0\n", alarms)
+        self.assertGreaterEqual(loud["jetstream_unreadable_total"], 3)
+        self.assertIn("\nincrease(everfold_jetstream_unreadable_total[10m]) > 0\n", alarms)
         self.ok("projection", "deploy", self.dir / "totals.fold", "--on-error", "skip", "--reason",
                 "the till is broken")
-        end = time.monotonic() + 20
-        while self.totals() != {"a": (2, 2)} and time.monotonic() < end:
-            self.work()
-            time.sleep(0.1)
-        self.assertEqual({"a": (2, 2)}, self.totals())
+        self.until(lambda: self.totals() == {"a": (2, 2)})
+        record = self.failures("--all")
+        self.assertEqual(("unreadable", False), (record[2]["code"], record[2]["open"]))
+        self.assertIsNotNone(record[2]["resolved_at"])
+        self.assertGreaterEqual(scrape()[skipped], 1)
+        self.assertIn('\nincrease(everfold_projection_events_total{outcome="skipped"}[10m]) > 0\n', alarms)
+        said = interrupt(server).err
+        self.assertNotIn("Sanitizer", said)
 
     def test_a_broker_restored_from_an_older_copy_is_noticed(self):
         first, lost, later = (mixed(range(*n)) for n in ((0, 10), (10, 15), (20, 30)))
