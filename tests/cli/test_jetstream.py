@@ -122,6 +122,20 @@ class Jetstream(Case):
         self.until(is_up)
         return server, scrape
 
+    def consumer(self):
+        """What the broker says of the one durable that there is; None while it is made anew."""
+        consumers = self.broker.ask("$JS.API.CONSUMER.LIST.EVENTS", {})["consumers"] or []
+        durables = [c for c in consumers if c["config"].get("durable_name")]
+        self.assertLessEqual(len(durables), 1)
+        return durables[0] if durables else None
+
+    def acknowledged(self, position):
+        """Everything up to there, and the broker has heard it."""
+        def is_heard():
+            found = self.consumer()
+            return found and found["ack_floor"]["stream_seq"] == position and found
+        return self.until(is_heard)
+
     # --- reading -----------------------------------------------------------------------------
 
     def test_envelopes_of_all_kinds_become_events_and_positions_are_sequences(self):
@@ -321,15 +335,65 @@ class Jetstream(Case):
         self.addCleanup(proxy.close)
         self.port, self.options = proxy.port, "?in_flight=100&batch=30&ack_wait=1"
         self.begin()
-        events = mixed(range(500))
+        events = mixed(range(520))
         self.broker.publish(events[:400])
-        worker = self.start("work", "--no-leasing", "--silent")
+        server, scrape = self.serve()
         self.settled(400)
         time.sleep(1.5) # what is not acknowledged is delivered again
-        self.broker.publish(events[400:])
+        self.broker.publish(events[400:500])
         self.settled(500)
         self.assertGreater(proxy.lost, 0)
-        self.assertEqual(0, interrupt(worker, signal.SIGTERM).code)
+        self.assertEqual(folded(events[:500]), self.views())
+        self.check_metrics(scrape, events[500:])
+        self.assertEqual(0, interrupt(server, signal.SIGTERM).code)
+        self.assertEqual(folded(events), self.views())
+
+    def check_metrics(self, scrape, more):
+        """Redeliveries, lag and latency are there, and true."""
+        lag, late = (f'projection_lag_{unit}{{projection="totals"}}' for unit in ("events", "seconds"))
+        seen = scrape()
+        self.assertGreater(seen["jetstream_redelivered_total"], 0)
+        self.assertEqual((0, 0), (seen[lag], seen[late]))
+        self.assertGreater(seen["projection_batch_duration_seconds_sum"], 0)
+        self.assertGreater(seen["handler_duration_seconds_count"], 0)
+        self.ok("projection", "pause", "totals")
+        self.broker.publish(more)
+        self.until(lambda: scrape()[lag] == len(more) and scrape()[late] > 0)
+        self.ok("projection", "resume", "totals")
+        self.settled(self.broker.last())
+        self.assertEqual(0, scrape()[lag])
+        self.assertGreater(scrape()["projection_batch_duration_seconds_count"],
+                           seen["projection_batch_duration_seconds_count"])
+
+    # --- limits -----------------------------------------------------------
+
+    def test_it_catches_up_and_goes_live_by_one_consumer_that_keeps_its_limits(self):
+        self.options = "?in_flight=90&batch=25&ack_wait=30"
+        self.begin()
+        events = mixed(range(3000))
+        self.broker.publish(events[:2900])
+        server, scrape = self.serve()
+        infos = [self.until(self.consumer)]
+
+        def is_live():
+            infos.extend(self.consumer() for _ in range(20))
+            return self.shown()["state"] == "live"
+        self.until(is_live)
+        self.assertNotIn(None, infos)
+        self.assertTrue([i for i in infos if 0 < i["ack_floor"]["stream_seq"] < 2900], "it is not seen at work")
+        for at in range(2900, 3000, 10):
+            self.broker.publish(events[at:at + 10])
+            infos.append(self.acknowledged(at + 10))
+        self.assertEqual(1, len({i["created"] for i in infos}))
+        self.assertEqual({90}, {i["config"]["max_ack_pending"] for i in infos})
+        pending = {i["num_ack_pending"] for i in infos}
+        self.assertLessEqual(max(pending), 90)
+        self.assertEqual(0, infos[-1]["num_ack_pending"])
+        self.assertEqual({0}, {i["num_redelivered"] for i in infos})
+        seen = scrape()
+        self.assertGreaterEqual(seen["projection_batch_events_count"], 3000 / 25)
+        self.assertEqual(seen["projection_batch_events_count"], seen['projection_batch_events_bucket{le="25"}'])
+        interrupt(server)
         self.assertEqual(folded(events), self.views())
 
     # --- kills -------------------------------------------------------------------------------
