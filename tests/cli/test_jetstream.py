@@ -3,9 +3,11 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import time
+import unittest
 import urllib.request
 
 from broker import Authority, Broker, Credentials, DeafProxy, Password, free_port
@@ -48,17 +50,43 @@ def folded(messages):
     return views
 
 
+class Trace:
+    """What strace has written down: how often an acknowledgement was sent while something that was written to a file was
+    not synced yet. What is written to a file that was opened for that is synced by it."""
+
+    def __init__(self, text, file):
+        self.writes = self.acknowledged = self.too_early = 0
+        dirty, through, syncing = False, set(), {}
+        for line in text.splitlines():
+            thread, call = line.split(None, 1)
+            opened = re.match(r"openat\(.*?, (\S+?)(?:, \w+)?\) = (\d+)<", call)
+            written = re.match(r"pwrite(?:64|v)\((\d+)<([^>]*)>", call)
+            synced = re.match(r"f(?:data)?sync\(\d+<([^>]*)>(.*)", call)
+            if opened:
+                (through.add if "O_DSYNC" in opened[1] else through.discard)(opened[2])
+            elif written and written[2].endswith(file):
+                self.writes += 1
+                dirty = dirty or written[1] not in through
+            elif synced and "unfinished" in synced[2]:
+                syncing[thread] = synced[1]
+            elif synced or "sync resumed>" in call:
+                dirty = dirty and not (synced[1] if synced else syncing.pop(thread)).endswith(file)
+            elif "PUB $JS.ACK." in call and "resumed" not in call:
+                self.acknowledged += call.count("PUB $JS.ACK.")
+                self.too_early += dirty
+
+
 class Jetstream(Case):
     def setUp(self):
         super().setUp()
         self.broker = Broker(self.dir / "broker")
         self.broker.start()
         self.addCleanup(lambda: self.broker.process.poll() is None and self.broker.kill())
-        self.options, self.port = "", self.broker.port
+        self.options, self.port, self.views_url = "", self.broker.port, None
 
     def environment(self, **more):
         url = f"nats://127.0.0.1:{self.port}/EVENTS{self.options}"
-        return super().environment(**{"EVERFOLD_JOURNAL": url, **more})
+        return super().environment(**{"EVERFOLD_JOURNAL": url, "EVERFOLD_VIEWS": self.views_url, **more})
 
     def begin(self, *subjects):
         self.broker.make_stream(*(subjects or ["tenant.*.aggregate.*.*"]))
@@ -365,7 +393,7 @@ class Jetstream(Case):
         self.assertGreater(scrape()["projection_batch_duration_seconds_count"],
                            seen["projection_batch_duration_seconds_count"])
 
-    # --- limits -----------------------------------------------------------
+    # --- limits and acknowledgements -----------------------------------------------------------
 
     def test_it_catches_up_and_goes_live_by_one_consumer_that_keeps_its_limits(self):
         self.options = "?in_flight=90&batch=25&ack_wait=30"
@@ -395,6 +423,33 @@ class Jetstream(Case):
         self.assertEqual(seen["projection_batch_events_count"], seen['projection_batch_events_bucket{le="25"}'])
         interrupt(server)
         self.assertEqual(folded(events), self.views())
+
+    def check_synced_before(self, file):
+        """A worker does ten live events one by one, with its writes, syncs and acknowledgements written down."""
+        self.begin()
+        calls = self.dir / "calls"
+        worker = self.start(
+            "work", "--no-leasing", "--silent", env={"ASAN_OPTIONS": "detect_leaks=0"},
+            before=["strace", "-D", "-f", "-y", "-s", "4000", "-o", calls, "-e", "signal=none", "-e",
+                    "trace=openat,pwrite64,pwritev,fdatasync,fsync,write,writev,sendto,sendmsg"])
+        for n in range(10):
+            self.broker.publish([ours(n)])
+            self.acknowledged(n + 1)
+        interrupt(worker, signal.SIGTERM)
+        trace = Trace(calls.read_text(errors="replace"), file)
+        self.assertGreaterEqual(trace.writes, 10)
+        self.assertGreaterEqual(trace.acknowledged, 10)
+        self.assertEqual(0, trace.too_early, f"of {trace.acknowledged}")
+        self.assertEqual(folded([ours(n) for n in range(10)]), self.views())
+
+    @unittest.skipUnless(shutil.which("strace"), "there is no strace")
+    def test_what_is_acknowledged_was_synced_before(self):
+        self.check_synced_before("/views.db-wal")
+
+    @unittest.skipUnless(shutil.which("strace"), "there is no strace")
+    def test_what_is_acknowledged_was_synced_before_with_views_in_lmdb(self):
+        self.views_url = f"lmdb:{self.dir}/views"
+        self.check_synced_before("/data.mdb")
 
     # --- kills -------------------------------------------------------------------------------
 
