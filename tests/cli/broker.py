@@ -125,9 +125,12 @@ class Broker:
                 time.sleep(0.05)
         raise AssertionError("nats-server does not start")
 
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
+    def kill(self, number=signal.SIGKILL):
+        self.process.send_signal(number)
         self.process.wait()
+
+    def stop(self):
+        self.kill(signal.SIGTERM)
 
     def connect(self):
         s = socket.create_connection(("127.0.0.1", self.port), timeout=10)

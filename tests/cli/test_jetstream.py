@@ -6,12 +6,17 @@ import pathlib
 import re
 import shutil
 import signal
+import sys
+import threading
 import time
 import unittest
 import urllib.request
 
-from broker import Authority, Broker, Credentials, DeafProxy, Password, free_port
-from support import Case, interrupt
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import postgres_server  # noqa: E402
+
+from broker import Authority, Broker, Credentials, DeafProxy, Password, free_port  # noqa: E402
+from support import Case, interrupt  # noqa: E402
 
 # Its views say in which order the events came, and not only how many.
 PROGRAM = """projection totals version {version}
@@ -453,13 +458,17 @@ class Jetstream(Case):
 
     # --- kills -------------------------------------------------------------------------------
 
+    def pids(self):
+        return {w["id"]: w["pid"] for w in self.ok("worker", "ls", "-o", "json").json()}
+
     def owner(self):
         """The worker that reads for the projection."""
         end = time.monotonic() + 20
         while time.monotonic() < end:
             leases = self.ok("lease", "ls", "-o", "json").json()
             owners = [l["owner"] for l in leases if l["kind"] == "scope" and l["live"]]
-            pids = {w["id"]: w["pid"] for w in self.ok("worker", "ls", "-o", "json").json()}
+            self.assertLessEqual(len(owners), 1)
+            pids = self.pids()
             if owners and owners[0] in pids:
                 return pids[owners[0]]
             time.sleep(0.05)
@@ -492,6 +501,71 @@ class Jetstream(Case):
         for worker in (paused, dead, *workers.values()):
             worker.communicate()
         self.assertEqual(folded(events), self.views())
+
+    def publish_on(self, events, enough):
+        """As somebody who does not give up: what was not acknowledged is sent again, with the same ids."""
+        while not enough.is_set() and len(events) < 50000:
+            some = mixed(range(len(events), len(events) + 20))
+            end = time.monotonic() + 60
+            while True:
+                try:
+                    self.broker.publish(some)
+                    break
+                except OSError:
+                    if time.monotonic() > end:
+                        raise
+                    time.sleep(0.05)
+            events += some
+            time.sleep(0.02)
+
+    def check_kills_under_load(self, *homes):
+        """Two workers with data directories of their own, if there are two: one reads, the other stands by."""
+        self.options = "?batch=50"
+        self.begin()
+        events, enough, workers, dead = [], threading.Event(), {}, []
+
+        def hire(home):
+            worker = self.start("work", "--silent", env={"EVERFOLD_WORKER_LEASE_TTL": "1s",
+                                                         "EVERFOLD_DATA": str(home)})
+            workers[worker.pid] = (worker, home)
+            self.until(lambda: worker.pid in self.pids().values()) # one that finds no broker when it starts ends
+        for n in range(2):
+            hire(homes[n % len(homes)])
+        publisher = threading.Thread(target=self.publish_on, args=(events, enough))
+        publisher.start()
+        self.addCleanup(enough.set)
+        for again in range(4):
+            worker, home = workers.pop(self.owner())
+            worker.send_signal(signal.SIGKILL)
+            dead.append(worker)
+            before = self.broker.last()
+            self.until(lambda: self.shown()["position"] > before) # by the other
+            hire(home)
+            self.broker.kill() if again % 2 else self.broker.stop()
+            self.broker.start()
+        self.assertTrue(publisher.is_alive(), "there was no load")
+        enough.set()
+        publisher.join()
+        self.assertEqual(len(events), self.broker.last()) # nothing twice, nothing lost
+        self.settled(len(events))
+        for worker, _ in workers.values():
+            self.assertIsNone(worker.poll())
+            worker.send_signal(signal.SIGTERM)
+        for worker in (*dead, *(w for w, _ in workers.values())):
+            worker.communicate()
+        self.assertEqual(folded(events), self.views())
+        self.ok("projection", "verify", "totals")
+
+    def test_jetstream_in_and_lmdb_out_are_exact_and_in_order_while_workers_and_broker_are_killed(self):
+        self.views_url = f"lmdb:{self.dir}/views"
+        self.check_kills_under_load(self.data)
+
+    @unittest.skipUnless(postgres_server.programs(), "there is no PostgreSQL server to start")
+    def test_replicas_with_nothing_in_common_but_broker_and_postgres_take_over_from_each_other(self):
+        server = postgres_server.Server()
+        self.addCleanup(server.close)
+        self.views_url = server.url
+        self.check_kills_under_load(self.data, self.dir / "elsewhere")
 
     # --- generations -------------------------------------------------------------------------
 
