@@ -488,23 +488,32 @@ static ef_status read_head(void *context, int64_t *out, ef_error *err)
     return st;
 }
 
+/* What a cursor has applied comes again by itself, for the cursor goes back with the views. Not so
+ * where the journal is told what is done with: it is synced first, and so is what a tenant catches
+ * up with, for the journal was told of that when the tenant stopped. A ghost tells nobody. */
+static bool may_be_lost(const ef_engine *e, const ef__apply *apply)
+{
+    bool by_cursor = apply->moves_cursor || apply->tenant;
+
+    return by_cursor && (e->ghost || !ef__journal_is_acknowledged(e->journal));
+}
+
 static ef_status commit(ef_engine *e, ef__apply *apply, const ef__generation_change *changes,
                         size_t count, ef_error *err)
 {
-    return e->views->ops->commit(
-        e->views,
-        &(ef__views_commit){.live_set = apply->live_set,
-                            .may_be_lost = apply->moves_cursor || apply->tenant,
-                            .head = read_head,
-                            .head_context = e->journal,
-                            .out_live = &apply->went_live,
-                            .also = apply->complete,
-                            .also_context = apply->complete_context,
-                            .fences = apply->fences,
-                            .fence_count = apply->fence_count,
-                            .generations = changes,
-                            .generation_count = count},
-        err);
+    return e->views->ops->commit(e->views,
+                                 &(ef__views_commit){.live_set = apply->live_set,
+                                                     .may_be_lost = may_be_lost(e, apply),
+                                                     .head = read_head,
+                                                     .head_context = e->journal,
+                                                     .out_live = &apply->went_live,
+                                                     .also = apply->complete,
+                                                     .also_context = apply->complete_context,
+                                                     .fences = apply->fences,
+                                                     .fence_count = apply->fence_count,
+                                                     .generations = changes,
+                                                     .generation_count = count},
+                                 err);
 }
 
 static void add_up(ef__apply *apply, const work *works)

@@ -412,7 +412,7 @@ ef_status ef__journal_follow(ef_journal *journal, const ef__follow *follow, ef_b
 
 void ef__journal_followed(ef_journal *journal, ef_str reader, int64_t upto)
 {
-    if (journal->ops->followed)
+    if (ef__journal_is_acknowledged(journal))
         journal->ops->followed(journal, reader, upto);
 }
 

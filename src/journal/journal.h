@@ -62,7 +62,10 @@ enum ef__journal_caps {
     EF__JOURNAL_DURABLE = 2,        /* survives the process */
     /* Positions have holes, an event's seq is its position, and nothing is queued: projections read
      * it by their cursors. A message that is no event has an empty type, and its data says why. */
-    EF__JOURNAL_SPARSE = 4
+    EF__JOURNAL_SPARSE = 4,
+    /* It is told what a reader is done with (`followed`), and nobody but him brings that again:
+     * what he made of it is on the disk before. */
+    EF__JOURNAL_ACKNOWLEDGED = 8
 };
 
 struct ef__journal_ops {
@@ -85,9 +88,10 @@ struct ef__journal_ops {
                           ef_error *err); /* query->out_reached is not NULL here */
     ef_status (*read_id)(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
                          ef_error *err);
-    /* As ef__journal_follow and ef__journal_followed. NULL: read_log does. */
+    /* As ef__journal_follow. NULL: read_log does. */
     ef_status (*follow)(ef_journal *journal, const ef__follow *follow, ef_batch *out,
                         int64_t *out_reached, ef_error *err);
+    /* As ef__journal_followed, where it is EF__JOURNAL_ACKNOWLEDGED. */
     void (*followed)(ef_journal *journal, ef_str reader, int64_t upto);
     /* `nudge` is NULL, or as ef__journal_wait has it. */
     ef_status (*wait)(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
@@ -186,10 +190,16 @@ static inline bool ef__journal_is_sparse(const ef_journal *journal)
     return (journal->ops->caps & EF__JOURNAL_SPARSE) != 0;
 }
 
+static inline bool ef__journal_is_acknowledged(const ef_journal *journal)
+{
+    return (journal->ops->caps & EF__JOURNAL_ACKNOWLEDGED) != 0;
+}
+
 /* Read on behind a position, all tenants. *out_reached: up to where that is. */
 ef_status ef__journal_follow(ef_journal *journal, const ef__follow *follow, ef_batch *out,
                              int64_t *out_reached, ef_error *err);
-/* What `reader` has read up to `upto` is committed. Nobody relies on that being heard. */
+/* What `reader` has read up to `upto` is committed, and synced where the journal is acknowledged.
+ * Nobody relies on that being heard. */
 void ef__journal_followed(ef_journal *journal, ef_str reader, int64_t upto);
 /* There is something to do that no append tells of: those who wait look at once. When that fails it
  * is logged, for they look by themselves too, later. */

@@ -199,7 +199,8 @@ typedef struct ef__views_commit {
     /*
      * A power cut may take it, with every commit after it: what it applied comes again by itself,
      * for the cursor goes back with the views. Otherwise it is on the disk when commit returns,
-     * for what it applied is about to be forgotten by the queue.
+     * and so is every commit before it, for what it applied is about to be forgotten by the queue,
+     * or acknowledged.
      */
     bool may_be_lost;
     /*

@@ -14,6 +14,12 @@ def openssl(*words, stdin=None):
     return subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, input=stdin).stdout
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Password:
     """What the broker is told to want, and what a client says in answer to its nonce."""
     settings = "authorization { user: me, password: pw }\n"
@@ -100,9 +106,7 @@ class Broker:
 
     def __init__(self, folder, authority=None, access=None):
         self.folder, self.process, self.authority, self.access = folder, None, authority, access
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
 
     def start(self):
         config = self.folder.with_suffix(".conf")
@@ -121,9 +125,12 @@ class Broker:
                 time.sleep(0.05)
         raise AssertionError("nats-server does not start")
 
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
+    def kill(self, number=signal.SIGKILL):
+        self.process.send_signal(number)
         self.process.wait()
+
+    def stop(self):
+        self.kill(signal.SIGTERM)
 
     def connect(self):
         s = socket.create_connection(("127.0.0.1", self.port), timeout=10)

@@ -58,8 +58,8 @@ class Case(unittest.TestCase):
         self.assertNotIn("runtime error", err)
         return Answer(done.returncode, done.stdout.decode("utf-8"), err)
 
-    def start(self, *words, env=None, **more):
-        return subprocess.Popen([BINARY, *map(str, words)], stdout=subprocess.PIPE,
+    def start(self, *words, env=None, before=(), **more):
+        return subprocess.Popen([*before, BINARY, *map(str, words)], stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, env=self.environment(**(env or {})),
                                 cwd=self.dir, **more)
 

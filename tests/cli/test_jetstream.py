@@ -1,25 +1,84 @@
 """JetStream as the journal: a real nats-server, with holes, poison, kills, older copies and lost acknowledgements."""
+import datetime
 import json
 import os
+import pathlib
+import re
 import shutil
 import signal
+import sys
+import threading
 import time
+import unittest
+import urllib.request
 
-from broker import Authority, Broker, Credentials, DeafProxy, Password
-from support import Case
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import postgres_server  # noqa: E402
 
+from broker import Authority, Broker, Credentials, DeafProxy, Password, free_port  # noqa: E402
+from support import Case, interrupt  # noqa: E402
+
+# Its views say in which order the events came, and not only how many.
 PROGRAM = """projection totals version {version}
   view data.who
 
 on paid
   count += 1
   sum += data.amount * {factor}
+  last = data.n ?? 0
+  seen push data.n ?? 0
 """
+METRICS_PAGE = pathlib.Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
 def ours(n, who="a", amount=1, tenant="acme", stream=None, **more):
     return (f"tenant.{tenant}.aggregate.account.{stream or who}",
-            {"type": "paid", "data": {"who": who, "amount": amount}, "id": f"e{n}", **more}, {})
+            {"type": "paid", "data": {"who": who, "amount": amount, "n": n}, "id": f"e{n}", **more},
+            {"Nats-Msg-Id": f"e{n}"})
+
+
+def mixed(numbers):
+    """Five views, and seven streams that each feed all of them."""
+    return [ours(n, who=f"w{n % 5}", stream=f"s{n % 7}") for n in numbers]
+
+
+def folded(messages):
+    """What the program makes of them, in their order."""
+    views = {}
+    for _, body, _ in messages:
+        data = body["data"]
+        view = views.setdefault(data["who"], {"count": 0, "sum": 0, "last": 0, "seen": []})
+        view["count"] += 1
+        view["sum"] += data["amount"]
+        view["last"] = data["n"]
+        view["seen"].append(data["n"])
+    return views
+
+
+class Trace:
+    """What strace has written down: how often an acknowledgement was sent while something that was written to a file was
+    not synced yet. What is written to a file that was opened for that is synced by it."""
+
+    def __init__(self, text, file):
+        self.writes = self.acknowledged = self.too_early = 0
+        dirty, through, syncing = False, set(), {}
+        for line in text.splitlines():
+            thread, call = line.split(None, 1)
+            opened = re.match(r"openat\(.*?, (\S+?)(?:, \w+)?\) = (\d+)<", call)
+            written = re.match(r"pwrite(?:64|v)\((\d+)<([^>]*)>", call)
+            synced = re.match(r"f(?:data)?sync\(\d+<([^>]*)>(.*)", call)
+            if opened:
+                (through.add if "O_DSYNC" in opened[1] else through.discard)(opened[2])
+            elif written and written[2].endswith(file):
+                self.writes += 1
+                dirty = dirty or written[1] not in through
+            elif synced and "unfinished" in synced[2]:
+                syncing[thread] = synced[1]
+            elif synced or "sync resumed>" in call:
+                dirty = dirty and not (synced[1] if synced else syncing.pop(thread)).endswith(file)
+            elif "PUB $JS.ACK." in call and "resumed" not in call:
+                self.acknowledged += call.count("PUB $JS.ACK.")
+                self.too_early += dirty
 
 
 class Jetstream(Case):
@@ -28,11 +87,11 @@ class Jetstream(Case):
         self.broker = Broker(self.dir / "broker")
         self.broker.start()
         self.addCleanup(lambda: self.broker.process.poll() is None and self.broker.kill())
-        self.options, self.port = "", self.broker.port
+        self.options, self.port, self.views_url = "", self.broker.port, None
 
     def environment(self, **more):
         url = f"nats://127.0.0.1:{self.port}/EVENTS{self.options}"
-        return super().environment(**{"EVERFOLD_JOURNAL": url, **more})
+        return super().environment(**{"EVERFOLD_JOURNAL": url, "EVERFOLD_VIEWS": self.views_url, **more})
 
     def begin(self, *subjects):
         self.broker.make_stream(*(subjects or ["tenant.*.aggregate.*.*"]))
@@ -47,9 +106,12 @@ class Jetstream(Case):
     def work(self):
         return self.ok("work", "--drain", "--no-leasing")
 
-    def totals(self, tenant="acme"):
+    def views(self, tenant="acme"):
         answer = self.ok("view", "query", "totals", "--tenant", tenant, "-o", "json").json()
-        return {v["view_id"]: (v["data"]["count"], v["data"]["sum"]) for v in answer["items"]}
+        return {v["view_id"]: v["data"] for v in answer["items"]}
+
+    def totals(self, tenant="acme"):
+        return {who: (data["count"], data["sum"]) for who, data in self.views(tenant).items()}
 
     def shown(self):
         return self.ok("projection", "show", "totals", "-o", "json").json()
@@ -64,6 +126,48 @@ class Jetstream(Case):
                 return shown
             time.sleep(0.1)
         self.fail(f"it does not come to position {position}: {shown}")
+
+    def until(self, what, limit_s=30):
+        """What it says as soon as that is true."""
+        end = time.monotonic() + limit_s
+        while not (answer := what()):
+            self.assertLess(time.monotonic(), end, "that did not happen in time")
+            time.sleep(0.05)
+        return answer
+
+    def serve(self):
+        """A server with its workers; what reads its metrics."""
+        port = free_port()
+        server = self.start("serve", "--quiet", "--listen", f"127.0.0.1:{port}")
+        self.addCleanup(lambda: server.poll() is None and server.kill())
+
+        def scrape():
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+                lines = answer.read().decode().splitlines()
+            return {name.removeprefix("everfold_"): float(value) for name, value in
+                    (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+        def is_up():
+            try:
+                return scrape()
+            except OSError:
+                return None
+        self.until(is_up)
+        return server, scrape
+
+    def consumer(self):
+        """What the broker says of the one durable that there is; None while it is made anew."""
+        consumers = self.broker.ask("$JS.API.CONSUMER.LIST.EVENTS", {})["consumers"] or []
+        durables = [c for c in consumers if c["config"].get("durable_name")]
+        self.assertLessEqual(len(durables), 1)
+        return durables[0] if durables else None
+
+    def acknowledged(self, position):
+        """Everything up to there, and the broker has heard it."""
+        def is_heard():
+            found = self.consumer()
+            return found and found["ack_floor"]["stream_seq"] == position and found
+        return self.until(is_heard)
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -167,34 +271,76 @@ class Jetstream(Case):
 
     # --- failure -----------------------------------------------------------------------------
 
+    def behind(self, tenant="acme"):
+        """The scope of a tenant that has stopped; None while it has not."""
+        found = [s for s in self.shown()["scopes"] if s["tenant"] == tenant and s["retries"]]
+        return found[0] if found else None
+
+    def failures(self, *more):
+        """By position."""
+        found = self.ok("projection", "failures", "totals", "-o", "json", *more).json()
+        return {f["position"]: f for f in found}
+
+    def check_delays(self):
+        """It is tried again after 250 ms, and each time twice as long after."""
+        due = {}
+
+        def is_tried_again():
+            scope = self.behind()
+            due[scope["retries"]] = datetime.datetime.fromisoformat(scope["next_try_at"])
+            return scope["retries"] >= 5
+        opened = datetime.datetime.fromisoformat(self.failures()[2]["recorded_at"])
+        self.until(is_tried_again)
+        for tries, at in due.items():
+            least_ms = sum(250 * 2 ** n for n in range(tries))
+            self.assertGreaterEqual((at - opened).total_seconds() * 1000, least_ms - 5, due)
+
     def test_a_message_that_is_no_event_stops_its_tenant_or_is_skipped_and_recorded(self):
+        alarms = METRICS_PAGE.read_text().split("Worth an alarm")[1]
+        failing, skipped = ('projection_failures{projection="totals"}',
+                            'projection_events_total{projection="totals",outcome="skipped"}')
         self.begin()
+        server, scrape = self.serve()
+        quiet = scrape()
+        self.assertEqual((0, 0), (quiet[failing], quiet["jetstream_unreadable_total"]))
         self.broker.publish([ours(1), ("tenant.acme.aggregate.account.a", b"not json", {}), ours(2),
                              ("tenant.initech.aggregate.account.a", b"", {"Status": "404"}),
                              ours(3, tenant="globex"), ("tenant.acme.aggregate.a%61.b", b"{}", {})])
-        answer = self.work()
-        self.assertIn("its program cannot digest an event", answer.err)
+        scope = self.until(self.behind)
+        self.assertEqual("unreadable", scope["error_code"])
+        self.assertIn("position 2 is no event", scope["error"])
+        self.check_delays()
         self.assertEqual({"a": (1, 1)}, self.totals())
         self.assertEqual({"a": (1, 1)}, self.totals("globex")) # which does not wait
-        (behind,) = [s for s in self.shown()["scopes"] if s["tenant"] == "acme"]
-        self.assertEqual("unreadable", behind["error_code"])
-        self.assertIn("position 2 is no event", behind["error"])
+        record = self.failures()
+        self.assertEqual({2, 4}, set(record))
+        self.assertEqual([("unreadable", True)] * 2, [(f["code"], f["open"]) for f in record.values()])
+        self.assertGreaterEqual(record[2]["attempts"], 5)
+        loud = scrape()
+        self.assertEqual(2, loud[failing])
+        self.assertIn("\neverfold_projection_failures > 0\n", alarms)
+        self.assertGreaterEqual(loud["jetstream_unreadable_total"], 3)
+        self.assertIn("\nincrease(everfold_jetstream_unreadable_total[10m]) > 0\n", alarms)
         self.ok("projection", "deploy", self.dir / "totals.fold", "--on-error", "skip", "--reason",
                 "the till is broken")
-        end = time.monotonic() + 20
-        while self.totals() != {"a": (2, 2)} and time.monotonic() < end:
-            self.work()
-            time.sleep(0.1)
-        self.assertEqual({"a": (2, 2)}, self.totals())
+        self.until(lambda: self.totals() == {"a": (2, 2)})
+        record = self.failures("--all")
+        self.assertEqual(("unreadable", False), (record[2]["code"], record[2]["open"]))
+        self.assertIsNotNone(record[2]["resolved_at"])
+        self.assertGreaterEqual(scrape()[skipped], 1)
+        self.assertIn('\nincrease(everfold_projection_events_total{outcome="skipped"}[10m]) > 0\n', alarms)
+        said = interrupt(server).err
+        self.assertNotIn("Sanitizer", said)
 
     def test_a_broker_restored_from_an_older_copy_is_noticed(self):
+        first, lost, later = (mixed(range(*n)) for n in ((0, 10), (10, 15), (20, 30)))
         self.begin()
-        self.broker.publish([ours(n) for n in range(10)])
+        self.broker.publish(first)
         self.work()
         self.broker.kill()
         shutil.copytree(self.broker.folder, self.dir / "copy")
         self.broker.start()
-        self.broker.publish([ours(n) for n in range(10, 15)])
+        self.broker.publish(lost)
         worker = self.start("work", "--no-leasing", "--silent")
         self.settled(15)
         self.broker.kill()
@@ -202,7 +348,7 @@ class Jetstream(Case):
         os.rename(self.dir / "copy", self.broker.folder)
         self.broker.start()
         # It grows past the cursor, with other events at the places of those that were lost.
-        self.broker.publish([ours(n) for n in range(20, 30)])
+        self.broker.publish(later)
         end = time.monotonic() + 20
         while self.shown()["state"] != "failed" and time.monotonic() < end:
             time.sleep(0.1)
@@ -210,30 +356,110 @@ class Jetstream(Case):
         worker.communicate()
         answer = self.work() # and it stays so
         self.assertEqual("failed", self.shown()["state"])
-        self.assertEqual({"a": (15, 15)}, self.totals())
+        self.assertEqual(folded(first + lost), self.views())
         failures = self.ok("projection", "show", "totals").out
         self.assertIn("rebuild the projection", failures + answer.err)
         self.ok("projection", "rebuild", "totals", "--in-place", "--wait")
         self.settled(20)
-        self.assertEqual({"a": (20, 20)}, self.totals())
+        self.assertEqual(folded(first + later), self.views())
 
     def test_acknowledgements_that_are_lost_change_nothing(self):
         proxy = DeafProxy(self.broker.port)
         self.addCleanup(proxy.close)
         self.port, self.options = proxy.port, "?in_flight=100&batch=30&ack_wait=1"
         self.begin()
-        self.broker.publish([ours(n, who=f"w{n % 7}") for n in range(400)])
-        worker = self.start("work", "--no-leasing", "--silent")
+        events = mixed(range(520))
+        self.broker.publish(events[:400])
+        server, scrape = self.serve()
         self.settled(400)
         time.sleep(1.5) # what is not acknowledged is delivered again
-        self.broker.publish([ours(n, who=f"w{n % 7}") for n in range(400, 500)])
+        self.broker.publish(events[400:500])
         self.settled(500)
-        worker.send_signal(signal.SIGTERM)
-        worker.communicate()
         self.assertGreater(proxy.lost, 0)
-        self.assertEqual(500, sum(count for count, _ in self.totals().values()))
+        self.assertEqual(folded(events[:500]), self.views())
+        self.check_metrics(scrape, events[500:])
+        self.assertEqual(0, interrupt(server, signal.SIGTERM).code)
+        self.assertEqual(folded(events), self.views())
+
+    def check_metrics(self, scrape, more):
+        """Redeliveries, lag and latency are there, and true."""
+        lag, late = (f'projection_lag_{unit}{{projection="totals"}}' for unit in ("events", "seconds"))
+        seen = scrape()
+        self.assertGreater(seen["jetstream_redelivered_total"], 0)
+        self.assertEqual((0, 0), (seen[lag], seen[late]))
+        self.assertGreater(seen["projection_batch_duration_seconds_sum"], 0)
+        self.assertGreater(seen["handler_duration_seconds_count"], 0)
+        self.ok("projection", "pause", "totals")
+        self.broker.publish(more)
+        self.until(lambda: scrape()[lag] == len(more) and scrape()[late] > 0)
+        self.ok("projection", "resume", "totals")
+        self.settled(self.broker.last())
+        self.assertEqual(0, scrape()[lag])
+        self.assertGreater(scrape()["projection_batch_duration_seconds_count"],
+                           seen["projection_batch_duration_seconds_count"])
+
+    # --- limits and acknowledgements -----------------------------------------------------------
+
+    def test_it_catches_up_and_goes_live_by_one_consumer_that_keeps_its_limits(self):
+        self.options = "?in_flight=90&batch=25&ack_wait=30"
+        self.begin()
+        events = mixed(range(3000))
+        self.broker.publish(events[:2900])
+        server, scrape = self.serve()
+        infos = [self.until(self.consumer)]
+
+        def is_live():
+            infos.extend(self.consumer() for _ in range(20))
+            return self.shown()["state"] == "live"
+        self.until(is_live)
+        self.assertNotIn(None, infos)
+        self.assertTrue([i for i in infos if 0 < i["ack_floor"]["stream_seq"] < 2900], "it is not seen at work")
+        for at in range(2900, 3000, 10):
+            self.broker.publish(events[at:at + 10])
+            infos.append(self.acknowledged(at + 10))
+        self.assertEqual(1, len({i["created"] for i in infos}))
+        self.assertEqual({90}, {i["config"]["max_ack_pending"] for i in infos})
+        pending = {i["num_ack_pending"] for i in infos}
+        self.assertLessEqual(max(pending), 90)
+        self.assertEqual(0, infos[-1]["num_ack_pending"])
+        self.assertEqual({0}, {i["num_redelivered"] for i in infos})
+        seen = scrape()
+        self.assertGreaterEqual(seen["projection_batch_events_count"], 3000 / 25)
+        self.assertEqual(seen["projection_batch_events_count"], seen['projection_batch_events_bucket{le="25"}'])
+        interrupt(server)
+        self.assertEqual(folded(events), self.views())
+
+    def check_synced_before(self, file):
+        """A worker does ten live events one by one, with its writes, syncs and acknowledgements written down."""
+        self.begin()
+        calls = self.dir / "calls"
+        worker = self.start(
+            "work", "--no-leasing", "--silent", env={"ASAN_OPTIONS": "detect_leaks=0"},
+            before=["strace", "-D", "-f", "-y", "-s", "4000", "-o", calls, "-e", "signal=none", "-e",
+                    "trace=openat,pwrite64,pwritev,fdatasync,fsync,write,writev,sendto,sendmsg"])
+        for n in range(10):
+            self.broker.publish([ours(n)])
+            self.acknowledged(n + 1)
+        interrupt(worker, signal.SIGTERM)
+        trace = Trace(calls.read_text(errors="replace"), file)
+        self.assertGreaterEqual(trace.writes, 10)
+        self.assertGreaterEqual(trace.acknowledged, 10)
+        self.assertEqual(0, trace.too_early, f"of {trace.acknowledged}")
+        self.assertEqual(folded([ours(n) for n in range(10)]), self.views())
+
+    @unittest.skipUnless(shutil.which("strace"), "there is no strace")
+    def test_what_is_acknowledged_was_synced_before(self):
+        self.check_synced_before("/views.db-wal")
+
+    @unittest.skipUnless(shutil.which("strace"), "there is no strace")
+    def test_what_is_acknowledged_was_synced_before_with_views_in_lmdb(self):
+        self.views_url = f"lmdb:{self.dir}/views"
+        self.check_synced_before("/data.mdb")
 
     # --- kills -------------------------------------------------------------------------------
+
+    def pids(self):
+        return {w["id"]: w["pid"] for w in self.ok("worker", "ls", "-o", "json").json()}
 
     def owner(self):
         """The worker that reads for the projection."""
@@ -241,7 +467,8 @@ class Jetstream(Case):
         while time.monotonic() < end:
             leases = self.ok("lease", "ls", "-o", "json").json()
             owners = [l["owner"] for l in leases if l["kind"] == "scope" and l["live"]]
-            pids = {w["id"]: w["pid"] for w in self.ok("worker", "ls", "-o", "json").json()}
+            self.assertLessEqual(len(owners), 1)
+            pids = self.pids()
             if owners and owners[0] in pids:
                 return pids[owners[0]]
             time.sleep(0.05)
@@ -254,25 +481,91 @@ class Jetstream(Case):
         for _ in range(3):
             worker = self.start("work", "--silent", env={"EVERFOLD_WORKER_LEASE_TTL": "1s"})
             workers[worker.pid] = worker
-        self.broker.publish([ours(n, who=f"w{n % 5}") for n in range(300)])
+        events = mixed(range(1200))
+        self.broker.publish(events[:300])
         paused = workers.pop(self.owner())
         self.broker.kill()
         time.sleep(0.2) # it must not sleep in a commit: the others would wait for its lock
         paused.send_signal(signal.SIGSTOP) # with a lease, and perhaps a batch in hand
         self.broker.start()
-        self.broker.publish([ours(n, who=f"w{n % 5}") for n in range(300, 600)])
+        self.broker.publish(events[300:600])
         self.settled(600) # by another one
         dead = workers.pop(self.owner())
-        self.broker.publish([ours(n, who=f"w{n % 5}") for n in range(600, 900)])
+        self.broker.publish(events[600:900])
         dead.send_signal(signal.SIGKILL)
         paused.send_signal(signal.SIGCONT) # it goes on as if nothing had been
-        self.broker.publish([ours(n, who=f"w{n % 5}") for n in range(900, 1200)])
+        self.broker.publish(events[900:1200])
         self.settled(1200)
         for worker in (paused, *workers.values()):
             worker.send_signal(signal.SIGTERM)
         for worker in (paused, dead, *workers.values()):
             worker.communicate()
-        self.assertEqual({f"w{n}": (240, 240) for n in range(5)}, self.totals())
+        self.assertEqual(folded(events), self.views())
+
+    def publish_on(self, events, enough):
+        """As somebody who does not give up: what was not acknowledged is sent again, with the same ids."""
+        while not enough.is_set() and len(events) < 50000:
+            some = mixed(range(len(events), len(events) + 20))
+            end = time.monotonic() + 60
+            while True:
+                try:
+                    self.broker.publish(some)
+                    break
+                except OSError:
+                    if time.monotonic() > end:
+                        raise
+                    time.sleep(0.05)
+            events += some
+            time.sleep(0.02)
+
+    def check_kills_under_load(self, *homes):
+        """Two workers with data directories of their own, if there are two: one reads, the other stands by."""
+        self.options = "?batch=50"
+        self.begin()
+        events, enough, workers, dead = [], threading.Event(), {}, []
+
+        def hire(home):
+            worker = self.start("work", "--silent", env={"EVERFOLD_WORKER_LEASE_TTL": "1s",
+                                                         "EVERFOLD_DATA": str(home)})
+            workers[worker.pid] = (worker, home)
+            self.until(lambda: worker.pid in self.pids().values()) # one that finds no broker when it starts ends
+        for n in range(2):
+            hire(homes[n % len(homes)])
+        publisher = threading.Thread(target=self.publish_on, args=(events, enough))
+        publisher.start()
+        self.addCleanup(enough.set)
+        for again in range(4):
+            worker, home = workers.pop(self.owner())
+            worker.send_signal(signal.SIGKILL)
+            dead.append(worker)
+            before = self.broker.last()
+            self.until(lambda: self.shown()["position"] > before) # by the other
+            hire(home)
+            self.broker.kill() if again % 2 else self.broker.stop()
+            self.broker.start()
+        self.assertTrue(publisher.is_alive(), "there was no load")
+        enough.set()
+        publisher.join()
+        self.assertEqual(len(events), self.broker.last()) # nothing twice, nothing lost
+        self.settled(len(events))
+        for worker, _ in workers.values():
+            self.assertIsNone(worker.poll())
+            worker.send_signal(signal.SIGTERM)
+        for worker in (*dead, *(w for w, _ in workers.values())):
+            worker.communicate()
+        self.assertEqual(folded(events), self.views())
+        self.ok("projection", "verify", "totals")
+
+    def test_jetstream_in_and_lmdb_out_are_exact_and_in_order_while_workers_and_broker_are_killed(self):
+        self.views_url = f"lmdb:{self.dir}/views"
+        self.check_kills_under_load(self.data)
+
+    @unittest.skipUnless(postgres_server.programs(), "there is no PostgreSQL server to start")
+    def test_replicas_with_nothing_in_common_but_broker_and_postgres_take_over_from_each_other(self):
+        server = postgres_server.Server()
+        self.addCleanup(server.close)
+        self.views_url = server.url
+        self.check_kills_under_load(self.data, self.dir / "elsewhere")
 
     # --- generations -------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@
 #include "engine_fixture.h"
 
 #include "../../src/engine/engine_priv.h"
+#include "../../src/journal/journal.h"
+#include "../../src/views/views.h"
 
 #include <inttypes.h>
 
@@ -439,6 +441,111 @@ TEST(a_dead_row_of_one_tenant_does_not_hold_back_the_reads_of_another)
     fixture_close(f);
 }
 
+/* --- a journal that is acknowledged ------------------------------------------------------------
+ */
+
+/* What the stores are told, in its order. */
+static struct {
+    ef__journal_ops journal;
+    ef__views_ops views;
+    const ef__journal_ops *real_journal;
+    const ef__views_ops *real_views;
+    int commits, lazy;   /* that moved a cursor; of these not synced */
+    bool dirty;          /* the last one of all was not */
+    int told, too_early; /* … of what might still be lost */
+    int64_t upto;
+} g_heard;
+
+static ef_status hear_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)
+{
+    const ef__generation_change *change = commit->generations;
+    ef_status st = g_heard.real_views->commit(views, commit, err);
+    bool moves = commit->generation_count && (change->cursor_after || change->tenant_count);
+
+    if (st != EF_OK)
+        return st;
+    g_heard.commits += moves;
+    g_heard.lazy += moves && commit->may_be_lost;
+    g_heard.dirty = commit->may_be_lost;
+    return EF_OK;
+}
+
+static void hear_followed(ef_journal *journal, ef_str reader, int64_t upto)
+{
+    (void)journal;
+    CHECK(reader.len > 0);
+    g_heard.told++;
+    g_heard.too_early += g_heard.dirty;
+    g_heard.upto = upto;
+}
+
+static void listen_in(fixture *f, unsigned caps)
+{
+    memset(&g_heard, 0, sizeof g_heard);
+    g_heard.real_journal = f->journal->ops;
+    g_heard.journal = *f->journal->ops;
+    g_heard.journal.caps |= caps;
+    g_heard.journal.followed = hear_followed;
+    f->journal->ops = &g_heard.journal;
+    g_heard.real_views = f->engine->views->ops;
+    g_heard.views = *f->engine->views->ops;
+    g_heard.views.commit = hear_commit;
+    f->engine->views->ops = &g_heard.views;
+}
+
+static void listen_no_more(fixture *f)
+{
+    f->journal->ops = g_heard.real_journal;
+    f->engine->views->ops = g_heard.real_views;
+}
+
+/* Catching up, live, and a tenant that stops and comes up behind the others. */
+static void go_through_all(fixture *f)
+{
+    int commits;
+
+    drain(f);
+    append_for(f, "a", "good");
+    drain(f);
+    commits = g_heard.commits;
+    g_broken = false;
+    pass_time(f, 61 * SECOND);
+    drain(f);
+    CHECK(g_heard.commits > commits);
+    CHECK_INT(5, count_of(f, "counts", "a"));
+    CHECK_INT(4, count_of(f, "counts", "b"));
+}
+
+TEST(what_a_journal_is_told_is_done_with_was_synced_before)
+{
+    fixture t, *f = &t;
+
+    start(f);
+    append_mixed(f);
+    listen_in(f, EF__JOURNAL_ACKNOWLEDGED);
+    go_through_all(f);
+    CHECK(g_heard.told > 0);
+    CHECK_INT(0, g_heard.too_early);
+    CHECK_INT(0, g_heard.lazy); /* and so was what a tenant caught up with */
+    CHECK_INT(9, g_heard.upto);
+    listen_no_more(f);
+    fixture_close(f);
+}
+
+TEST(commits_of_a_cursor_are_not_synced_where_the_journal_is_told_nothing)
+{
+    fixture t, *f = &t;
+
+    start(f);
+    append_mixed(f);
+    listen_in(f, 0);
+    go_through_all(f);
+    CHECK_INT(0, g_heard.told);
+    CHECK_INT(g_heard.commits, g_heard.lazy);
+    listen_no_more(f);
+    fixture_close(f);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -455,6 +562,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_waits_for_others_is_not_counted_for_a_tenant),
         cmocka_unit_test(a_build_beside_it_stops_in_the_same_places_and_agrees),
         cmocka_unit_test(a_dead_row_of_one_tenant_does_not_hold_back_the_reads_of_another),
+        cmocka_unit_test(what_a_journal_is_told_is_done_with_was_synced_before),
+        cmocka_unit_test(commits_of_a_cursor_are_not_synced_where_the_journal_is_told_nothing),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";
