@@ -182,7 +182,7 @@ ef_status vp_view_scan(ef_views *views, const ef__view_scan *asked,
               .context = context};
     ef_status st;
 
-    s.sieved = vp_where_make(asked->filter, &s.where);
+    s.sieved = vp_where_pays(asked->filter, &s.where);
     st = ef__pg_transaction(vp_store_of(views)->pool, EF__PG_SNAPSHOT, walk, &s, err);
     vp_where_release(&s.where);
     ef__view_place_release(&s.from);

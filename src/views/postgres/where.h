@@ -33,6 +33,8 @@ typedef struct vp_where {
 /* False: there is nothing that the server could test (or no memory to say it): all views pass.
  * `filter` NULL says nothing. */
 bool vp_where_make(const ef__filter *filter, vp_where *out);
+/* The same, and false too where the server would have more work with it than without. */
+bool vp_where_pays(const ef__filter *filter, vp_where *out);
 void vp_where_release(vp_where *where);
 
 /* See views.h. */
