@@ -26,7 +26,9 @@ static const char *run(PGconn *db, const char *sql, int count, const char *const
     if (!rows && !done)
         (void)fprintf(stderr, "%s", PQresultErrorMessage(result));
     (void)snprintf(first, sizeof first, "%s",
-                   rows ? PQgetvalue(result, 0, 0) : done ? PQcmdTuples(result) : "");
+                   rows   ? PQgetvalue(result, 0, 0)
+                   : done ? PQcmdTuples(result)
+                          : "");
     PQclear(result);
     return rows || done ? first : NULL;
 }
