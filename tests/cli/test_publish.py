@@ -61,7 +61,7 @@ class Publish(Case):
     def test_a_publisher_is_added_shown_changed_and_removed(self):
         shown = self.add("file:out.ndjson", "--types", "se*", "--attempts", 9)
         self.assertEqual(KEYS, list(shown))
-        self.assertEqual((f"file:{self.dir}/out.ndjson", "se*", "stream", 60000, 9, None, False),
+        self.assertEqual((f"file:{self.dir}/out.ndjson", "se*", "stream", 60000, 9, 3600000, False),
                          tuple(shown[k] for k in ("url", "types", "partition_by", "retry_ms",
                                                   "attempts_max", "retain_ms", "paused")))
         self.refused(4, "publisher", "add", "out", "--to", "file:other", saying="--replace")

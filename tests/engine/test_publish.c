@@ -574,8 +574,12 @@ static void a_definition_is_kept_with_its_defaults(void **state)
     CHECK_STR("env:KEY", list.items[0].secret);
     CHECK_INT(60000, list.items[0].retry_ms);
     CHECK_INT(0, list.items[0].attempts_max);
-    CHECK_INT(EF_RETAIN_NONE, list.items[0].retain_ms);
+    CHECK_INT(3600000, list.items[0].retain_ms);
     CHECK_INT(7, list.items[0].file_bytes);
+    set(f, (ef_publisher){
+               .name = EF_STR("m"), .url = EF_STR("file:/tmp/x"), .retain_ms = EF_RETAIN_NONE});
+    OK(ef_publisher_get(f->journal, EF_STR("m"), &list, &f->err));
+    CHECK_INT(EF_RETAIN_NONE, list.items[0].retain_ms);
     REFUSED(EF_NOT_FOUND, ef_publisher_get(f->journal, EF_STR("*"), &list, &f->err));
     ef_publisher_list_release(&list);
     fixture_close(f);
