@@ -92,7 +92,7 @@ function taken(projections, publishers) {
       { name: "Publisher", cell: (p) => p.name },
       { name: "To", cell: (p) => p.url, kind: "grow" },
       { name: "Still waiting", cell: (p) => count(num(p.pending) + num(p.processing)), kind: "number" },
-      { name: "Listed above", cell: (p) => num(p.retain_ms) > 0 ? count(p.kept) : "not kept", kind: "number" },
+      { name: "Kept", cell: (p) => num(p.retain_ms) > 0 ? count(p.kept) : "not kept", kind: "number" },
     ], publishers, { to: (p) => href("publishers", p.name), key: (p) => p.name }),
     h("p", {}, link("#/events", "The events themselves"))];
 }
