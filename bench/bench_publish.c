@@ -18,18 +18,19 @@
 #define SUBJECT "bench.orders"
 #define LANE "bench"
 
-static const char usage[] = "usage: bench_publish file|nats|bare [n=200000] [streams=1000]\n"
-                            "\n"
-                            "file and nats drain the lane of a publisher; bare publishes n "
-                            "messages of the same size by the\n"
-                            "C client alone. Prints one line of JSON; the latencies are of a tick. "
-                            "BENCH_NATS is the broker,\n"
-                            "BENCH_DIR where journal and file go.\n"
-                            "\n"
-                            "example: BENCH_DIR=/var/tmp bench_publish file n=500000\n";
+static const char usage[] =
+    "usage: bench_publish file|nats|bare [n=200000] [streams=1000] [retain_ms=0]\n"
+    "\n"
+    "file and nats drain the lane of a publisher; bare publishes n messages of the same size by "
+    "the\n"
+    "C client alone. retain_ms is the publisher's, 0 its default. Prints one line of JSON; the "
+    "latencies\n"
+    "are of a tick. BENCH_NATS is the broker, BENCH_DIR where journal and file go.\n"
+    "\n"
+    "example: BENCH_DIR=/var/tmp bench_publish file n=500000\n";
 
 typedef struct bench_run {
-    int64_t n, streams;
+    int64_t n, streams, retain_ms;
 } bench_run;
 
 static void must(natsStatus s, const char *what)
@@ -129,15 +130,15 @@ static void bare(bench_run *run)
 
 /* --- ours ------------------------------------------------------------------------------------- */
 
-static void set_publisher(ef_journal *journal, const char *to, bool paused)
+static void set_publisher(const bench_run *run, ef_journal *journal, const char *to, bool paused)
 {
+    ef_publisher publisher = {.name = EF_STR(LANE),
+                              .url = ef_str_from(to),
+                              .retain_ms = run->retain_ms,
+                              .paused = paused};
     ef_error err = EF_ERROR_INIT;
 
-    bench_check(ef_publisher_set(
-                    journal,
-                    &(ef_publisher){.name = EF_STR(LANE), .url = ef_str_from(to), .paused = paused},
-                    &err),
-                "publisher", &err);
+    bench_check(ef_publisher_set(journal, &publisher, &err), "publisher", &err);
 }
 
 static ef_journal *fill_journal(const bench_run *run, const bench_dir *dir, const char *to)
@@ -151,7 +152,7 @@ static ef_journal *fill_journal(const bench_run *run, const bench_dir *dir, cons
                 "journal", &err);
     bench_check(ef_type_set(journal, &(ef_type){.name = EF_STR(BENCH_TYPE), .publish = true}, &err),
                 "type", &err);
-    set_publisher(journal, to, true);
+    set_publisher(run, journal, to, true);
     bench_fill(journal, run->n, run->streams, run->streams, 1);
     return journal;
 }
@@ -189,7 +190,7 @@ static void drain(const bench_run *run, const char *name, const bench_dir *dir, 
                        &engine, &err),
         "engine", &err);
     (void)work(engine, 0, &before);
-    set_publisher(journal, to, false);
+    set_publisher(run, journal, to, false);
     uint64_t start = bench_now_ns();
     published = work(engine, run->n, &latency);
     bench_report("bench_publish", name, (uint64_t)published, bench_secs_since(start), &latency);
@@ -229,7 +230,8 @@ static void to_nats(bench_run *run)
 int main(int argc, char **argv)
 {
     bench_run run = {.n = 200000, .streams = 1000};
-    const bench_setting settings[] = {{"n", &run.n, NULL}, {"streams", &run.streams, NULL}};
+    const bench_setting settings[] = {
+        {"n", &run.n, NULL}, {"streams", &run.streams, NULL}, {"retain_ms", &run.retain_ms, NULL}};
     void (*what)(bench_run * run) = NULL;
 
     if (argc > 1)

@@ -106,6 +106,12 @@ typedef struct ef_engine_counts {
     int64_t store_retries; /* batches given back because a store was not at hand: nothing failed */
     int64_t quarantined;   /* events that failed for the last time: their streams wait */
     int64_t leases_taken, leases_released, leases_lost;
+    ef_histogram tick_us;                     /* how long ticks took that had something to do */
+    int64_t ticks, ticks_empty, ticks_failed; /* of workers and publishers; those that had nothing
+                                               * to do, and those that are tried again, are not
+                                               * among `ticks` */
+    int64_t claimed;    /* rows taken from the outbox: a row that is taken again counts again */
+    int64_t run_events; /* events that runs have read */
 } ef_engine_counts;
 
 ef_status ef_engine_counted(ef_engine *engine, ef_engine_counts *out, ef_error *err);

@@ -6,7 +6,7 @@
  * rows are gone. Only what fails gets a row with a state of its own, an exception, in the lane of
  * the projection (or publisher) that failed; the mark goes on.
  *
- *     queued ─ take ─► in hand ─ mark ─► gone
+ *     queued ─ take ─► in hand ─ mark ─► gone (of a publisher: published, for its lane's retain_us)
  *                                └─► exception: failed ─► dead ─ requeue ─► pending ─► gone
  *                                               (rows of the same stream behind it wait as pending)
  *
@@ -66,7 +66,8 @@ typedef enum ef_row_status {
     EF_ROW_PROCESSING,
     EF_ROW_FAILED,
     EF_ROW_DEAD,
-    EF_ROW_DONE /* only as a result handed to ef_outbox_mark: the exception is over */
+    EF_ROW_DONE,     /* only as a result handed to ef_outbox_mark: the exception is over */
+    EF_ROW_PUBLISHED /* a publisher is through with it: listed where it is asked for by name */
 } ef_row_status;
 
 const char *ef_row_status_name(ef_row_status status); /* "pending" */
@@ -196,6 +197,7 @@ typedef struct ef_row {
     ef_str last_error;
     int64_t enqueued_us;
     int64_t updated_us;
+    int64_t published_us; /* 0 of all that are not published; of those the attempts are not kept */
 } ef_row;
 
 typedef struct ef_row_list {
@@ -211,7 +213,7 @@ typedef struct ef_outbox_query {
     ef_str lane; /* "" all lanes */
     ef_str tenant;
     bool any_tenant;
-    const ef_row_status *status; /* NULL all */
+    const ef_row_status *status; /* NULL all but the published ones */
     bool blocked_only;
     size_t limit; /* 0 gives no rows */
     ef_str after; /* cursor */
@@ -222,12 +224,14 @@ typedef struct ef_outbox_query {
     ef_str error;  /* a part of last_error, in capital or small letters */
     const int32_t *partition;
     int64_t before_us; /* enqueued before this time */
+    int64_t upto;      /* published ones: only positions up to here; 0 all */
 } ef_outbox_query;
 
 /*
- * Rows in the order of position, then lane. What is picked by more than lane, tenant and status is
- * looked for among 10,000 rows at a time: the list may then be short, or empty, and `next` still
- * say that there is more behind it.
+ * Rows in the order of position, then lane; published ones in the opposite order, the newest first,
+ * for they are a history and no queue. What is picked by more than lane, tenant and status (of
+ * published ones: by more than lane) is looked for among 10,000 rows at a time: the list may then
+ * be short, or empty, and `next` still say that there is more behind it.
  */
 ef_status ef_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
                        ef_error *err);

@@ -34,8 +34,9 @@ typedef struct ef_publisher {
     ef_str partition_by;
     int64_t retry_ms;     /* after a failure; default 60,000 */
     int64_t attempts_max; /* dead at this failure; default never */
-    int64_t retain_ms;    /* which events were published is kept for so long, so that they can be
-                           * handed out again; default 10 min for nats, else EF_RETAIN_NONE */
+    int64_t retain_ms;    /* which events were published, and when, is kept for so long, so that it
+                           * can be looked up and they can be handed out again; default an hour,
+                           * 10 min for nats; EF_RETAIN_NONE keeps nothing */
     int64_t timeout_ms;   /* for an answer; default 10,000 */
     int64_t file_bytes;   /* file: a new one is begun at this size; default never */
     int32_t file_count;   /* … and so many old ones are kept; default 10 */

@@ -24,7 +24,8 @@ static ef_status read_status(const cli *c, ef_outbox_query *query, ef_row_status
     }
     if (ef_row_status_parse(ef_str_from(text), status) != 0)
         return ef_fail(err, EF_BAD_INPUT,
-                       "--status is '%s': pending, processing, failed, dead or blocked is needed",
+                       "--status is '%s': pending, processing, failed, dead, blocked or published "
+                       "is needed",
                        text);
     query->status = status;
     return EF_OK;
@@ -76,18 +77,22 @@ static void write_summary(cli *c, ef__json_writer *w, const ef_outbox_summary *s
     ef__json_open(w, '[');
 }
 
-static ef_status write_rows(cli *c, ef__json_writer *w, ef_outbox_query *query, int64_t limit,
+/* The summary comes once the first rows are there: a cursor that is none is refused before anything
+ * is answered. `next` gets the cursor to go on by, "" behind the last row. */
+static ef_status write_rows(cli *c, ef__json_writer *w, const ef_outbox_summary *summary,
+                            ef_outbox_query *query, int64_t limit, char next[EF_CURSOR_MAX],
                             ef_error *err)
 {
     ef_row_list rows = {0};
-    char cursor[EF_CURSOR_MAX] = "";
     ef_status st;
-    bool go_on = true;
+    bool go_on = true, begun = false;
 
     do {
         query->limit = limit < CLI_PAGE_ROWS ? (size_t)limit : CLI_PAGE_ROWS;
-        query->after = ef_str_from(cursor);
         st = cli_outbox_ls(c, query, &rows, err);
+        if (st == EF_OK && !begun)
+            write_summary(c, w, summary);
+        begun = true;
         for (size_t i = 0; st == EF_OK && go_on && i < rows.count; i++) {
             if (c->format == CLI_TABLE)
                 cli_text_row(c, &rows.items[i]);
@@ -96,10 +101,28 @@ static ef_status write_rows(cli *c, ef__json_writer *w, ef_outbox_query *query, 
             go_on = cli_flush_some(c);
         }
         limit -= (int64_t)rows.count;
-        memcpy(cursor, rows.next, sizeof(cursor));
-    } while (st == EF_OK && go_on && limit > 0 && cursor[0] != '\0');
+        memcpy(next, rows.next, EF_CURSOR_MAX);
+        query->after = ef_str_from(next);
+    } while (st == EF_OK && go_on && limit > 0 && next[0] != '\0');
     ef_row_list_release(&rows);
     return st;
+}
+
+static void write_end(cli *c, ef__json_writer *w, const char *next)
+{
+    if (c->format == CLI_TABLE) {
+        if (next[0] != '\0')
+            cli_say(c, "there is more: --after %s", next);
+        return;
+    }
+    ef__json_close(w, ']');
+    ef__json_key(w, "next");
+    if (next[0] != '\0')
+        ef__json_str(w, ef_str_from(next));
+    else
+        ef__json_null(w);
+    ef__json_close(w, '}');
+    ef__buf_add_char(&c->out, '\n');
 }
 
 static int run_report(cli *c)
@@ -108,11 +131,13 @@ static int run_report(cli *c)
     ef__json_writer w = EF__JSON_WRITER(&c->out);
     ef_outbox_summary summary = {0};
     ef_row_status status = EF_ROW_PENDING;
+    char next[EF_CURSOR_MAX] = "";
     int32_t partition = 0;
     int64_t limit = 50;
     ef_outbox_query query = {.lane = ef_str_from(cli_value(c, "lane")),
                              .tenant = cli_tenant(c),
-                             .any_tenant = !cli_tenant_given(c)};
+                             .any_tenant = !cli_tenant_given(c),
+                             .after = ef_str_from(cli_value(c, "after"))};
     ef_status st = read_status(c, &query, &status, &err);
 
     if (st == EF_OK)
@@ -123,21 +148,18 @@ static int run_report(cli *c)
     if (rc != 0)
         return rc;
     st = cli_outbox_summarise(c, &query, &summary, &err);
-    if (st == EF_OK) {
-        write_summary(c, &w, &summary);
-        st = write_rows(c, &w, &query, limit, &err);
-    }
+    if (st == EF_OK)
+        st = write_rows(c, &w, &summary, &query, limit, next, &err);
     ef_row_list_release(&summary.oldest);
     if (st != EF_OK)
         return cli_fail(c, &err, NULL);
-    if (c->format != CLI_TABLE)
-        ef__buf_add_text(&c->out, "]}\n");
+    write_end(c, &w, next);
     return 0;
 }
 
 static const cli_option options[] = {
-    {"status", 0, "STATUS", NULL, "pending,processing,failed,dead,blocked",
-     "only rows that are pending, processing, failed, dead or blocked"},
+    {"status", 0, "STATUS", NULL, "pending,processing,failed,dead,blocked,published",
+     "only rows that are pending, processing, failed, dead, blocked or published"},
     {"lane", 0, "LANE", NULL, NULL, "only this lane"},
     {"stream", 0, "STREAM", NULL, NULL, "only rows of this stream, of --tenant"},
     {"types", 0, "LIST", NULL, NULL, "only these types: NAME or PREFIX*, with commas between them"},
@@ -145,6 +167,7 @@ static const cli_option options[] = {
     {"error", 0, "TEXT", NULL, NULL, "only rows whose error has this in it"},
     {"older", 0, "TIME", NULL, NULL, "only rows that have waited for longer, as 10m"},
     {"limit", 0, "N", NULL, NULL, "at most so many rows (default 50)"},
+    {"after", 0, "CURSOR", NULL, NULL, "go on behind an earlier report"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
@@ -154,7 +177,8 @@ const cli_command cli_cmd_outbox_report = {
     .options = options,
     .more = "Over all tenants unless --tenant names one. Blocked rows are pending behind a dead\n"
             "row of their stream, and are counted in both. The counts are of lane and tenant,\n"
-            "however the rows are picked.",
+            "however the rows are picked. Published rows are there for as long as their publisher\n"
+            "keeps them (publisher add --retain), with the time, the last first.",
     .example = "everfold outbox report --status dead -o json",
     .run = run_report,
 };

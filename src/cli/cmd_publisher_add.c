@@ -161,7 +161,7 @@ static const cli_option options[] = {
     {"retry", 0, "TIME", NULL, NULL, "try what failed again after this time (default 60s)"},
     {"attempts", 0, "N", NULL, NULL, "dead at the Nth failure (default never)"},
     {"retain", 0, "TIME", NULL, NULL,
-     "keep note of what was published for so long (default 10m for nats, else not)"},
+     "keep note of what was published for so long (default 1h, 10m for nats; 0 keeps none)"},
     {"timeout", 0, "TIME", NULL, NULL, "wait so long for an answer (default 10s)"},
     {"file-bytes", 0, "N", NULL, NULL, "file: begin a new one at this size (default never)"},
     {"files", 0, "N", NULL, NULL, "file: keep so many old ones (default 10)"},

@@ -36,6 +36,7 @@ void cli_text_row(cli *c, const ef_row *row)
     ef__buf_printf(out, "  attempts %d", (int)row->attempt_count);
     add_time(out, "next", row->next_attempt_us);
     add_time(out, "since", row->enqueued_us);
+    add_time(out, "published", row->published_us);
     ef__buf_add_text(out, row->blocked ? "  blocked\n" : row->skip ? "  skipped\n" : "\n");
     if (row->last_error.len > 0) {
         ef__buf_add_text(out, "    ");

@@ -29,6 +29,7 @@ static void begin_report(ef__ask *call, const ef_outbox_query *query)
     ef__ask_text(call, "lane", query->lane);
     ef__ask_text(call, "after", query->after);
     ef__ask_int(call, "from", query->from);
+    ef__ask_int(call, "upto", query->upto);
     ef__ask_text(call, "stream", query->stream);
     ef__ask_text(call, "types", query->types);
     ef__ask_text(call, "error", query->error);

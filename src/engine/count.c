@@ -5,6 +5,8 @@
 
 #include "engine_priv.h"
 
+#include "../base/logger.h"
+
 static const int64_t events_bounds[EF_COUNTED_BOUNDS] = {1,   2,   5,    10,   25,   100,
                                                          250, 500, 1000, 2500, 5000, 16000};
 static const int64_t us_bounds[EF_COUNTED_BOUNDS] = {
@@ -48,6 +50,29 @@ void ef__count_store_retry(ef_engine *e, ef_status why)
         add(&e->counts.store_retries, 1);
 }
 
+void ef__count_tick(ef_engine *e, const char *who, const ef_tick *tick, ef_status st)
+{
+    bool worked = tick->claimed || tick->published || tick->caught_up || tick->run_events;
+
+    add(st != EF_OK ? &e->counts.ticks_failed
+        : worked    ? &e->counts.ticks
+                    : &e->counts.ticks_empty,
+        1);
+    add(&e->counts.claimed, tick->claimed);
+    add(&e->counts.run_events, tick->run_events);
+    if (!worked)
+        return;
+    tally(&e->counts.tick_us, us_bounds, tick->duration_us);
+    ef__log(e->options.log, EF_LOG_DEBUG, "a tick", EF_LOG_TEXT_FIELD("post", ef_str_from(who)),
+            EF_LOG_NUMBER_FIELD("claimed", tick->claimed),
+            EF_LOG_NUMBER_FIELD("applied", tick->applied),
+            EF_LOG_NUMBER_FIELD("published", tick->published),
+            EF_LOG_NUMBER_FIELD("failed", tick->failed), EF_LOG_NUMBER_FIELD("dead", tick->dead),
+            EF_LOG_NUMBER_FIELD("caught_up", tick->caught_up),
+            EF_LOG_NUMBER_FIELD("run_events", tick->run_events),
+            EF_LOG_NUMBER_FIELD("us", tick->duration_us));
+}
+
 void ef__count_transfer(ef_engine *e, ef__transfer what)
 {
     add(&e->counts.leases[what], 1);
@@ -73,9 +98,15 @@ ef_status ef_engine_counted(ef_engine *e, ef_engine_counts *out, ef_error *err)
                               .quarantined = atomic_load(&c->quarantined),
                               .leases_taken = atomic_load(&c->leases[EF__TRANSFER_TAKEN]),
                               .leases_released = atomic_load(&c->leases[EF__TRANSFER_RELEASED]),
-                              .leases_lost = atomic_load(&c->leases[EF__TRANSFER_LOST])};
+                              .leases_lost = atomic_load(&c->leases[EF__TRANSFER_LOST]),
+                              .ticks = atomic_load(&c->ticks),
+                              .ticks_empty = atomic_load(&c->ticks_empty),
+                              .ticks_failed = atomic_load(&c->ticks_failed),
+                              .claimed = atomic_load(&c->claimed),
+                              .run_events = atomic_load(&c->run_events)};
     show(&c->batch_events, events_bounds, &out->batch_events);
     show(&c->batch_us, us_bounds, &out->batch_us);
     show(&c->fold_us, us_bounds, &out->fold_us);
+    show(&c->tick_us, us_bounds, &out->tick_us);
     return EF_OK;
 }

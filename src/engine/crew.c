@@ -243,6 +243,22 @@ static void learn(ef__crew *crew, const ef_lease_call *call, beat *b, ef_tick *t
     }
 }
 
+/* One line a call, however many partitions: an operator wants to see that they move, and a beat
+ * that moves nothing is only for who looks closely. Of a worker the publisher is "". */
+static void tell_moves(const ef__crew *crew, const ef_tick *before, const ef_tick *now)
+{
+    int64_t taken = now->leased_count - before->leased_count;
+    int64_t released = now->released_count - before->released_count;
+
+    ef__log(crew->engine->options.log, taken || released ? EF_LOG_INFO : EF_LOG_DEBUG,
+            taken      ? "leases are taken"
+            : released ? "leases are given back"
+                       : "leases are renewed",
+            EF_LOG_TEXT_FIELD("worker", ef_str_from(crew->engine->worker)),
+            EF_LOG_TEXT_FIELD("publisher", crew->lane), EF_LOG_NUMBER_FIELD("taken", taken),
+            EF_LOG_NUMBER_FIELD("released", released));
+}
+
 /* What is no longer wanted goes first: whoever wants it may be waiting. */
 static size_t plan_calls(const ef__crew *crew, const ef__partition_set *targets,
                          ef_lease_call *calls)
@@ -261,6 +277,7 @@ static ef_status lease_targets(ef__crew *crew, beat *b, ef_tick *tick, ef_error 
 {
     ef_lease_call *calls = malloc((size_t)crew->hold_count * sizeof *calls);
     ef_error words = EF_ERROR_INIT; /* of a refusal: it is no failure */
+    ef_tick before = *tick;
     size_t count;
     ef_status st;
 
@@ -271,6 +288,8 @@ static ef_status lease_targets(ef__crew *crew, beat *b, ef_tick *tick, ef_error 
     st = make_calls(crew, calls, count, true, &words);
     for (size_t i = 0; st == EF_OK && i < count; i++)
         learn(crew, &calls[i], b, tick);
+    if (st == EF_OK && count)
+        tell_moves(crew, &before, tick);
     if (st != EF_OK && err)
         *err = words;
     free(calls);
@@ -283,6 +302,7 @@ static ef_status call_held(ef__crew *crew, ef_lease_verb verb, ef_tick *tick, ef
     ef_lease_call *calls = malloc((size_t)crew->hold_count * sizeof *calls);
     beat b = {.soon_us = INT64_MAX, .asked_us = mono_us(crew)};
     ef_error words = EF_ERROR_INIT;
+    ef_tick before = *tick;
     size_t count = 0;
     ef_status st;
 
@@ -294,6 +314,8 @@ static ef_status call_held(ef__crew *crew, ef_lease_verb verb, ef_tick *tick, ef
     st = make_calls(crew, calls, count, verb == EF_LEASE_RENEW, &words);
     for (size_t i = 0; st == EF_OK && i < count; i++)
         learn(crew, &calls[i], &b, tick);
+    if (st == EF_OK && count)
+        tell_moves(crew, &before, tick);
     if (st == EF_OK && verb == EF_LEASE_RENEW)
         crew->renewed_us = b.asked_us;
     if (st != EF_OK && err)

@@ -408,16 +408,21 @@ static ef_status take_over(ef__publishing *p, ef_error *err)
     return st;
 }
 
-/* Nothing is purged that the sink may have lost since it was last looked at. */
+/* Nothing is purged that the sink may have lost since it was last looked at. In small commits, and
+ * in a step no less than twice what a step publishes: so what is kept does not grow for ever. */
 static ef_status purge(ef__publishing *p, ef_error *err)
 {
     bool kept = p->definition.retain_ms > 0;
     int64_t purged = 0;
-    ef_status st;
+    ef_status st = EF_OK;
 
     if (mono_us(p) < p->next_purge_us || !token_of(p) || !ef__sink_is_all_there(p, true))
         return EF_OK;
-    st = ef_published_purge(p->engine->journal, ef_str_from(p->name), PURGE_ROWS, &purged, err);
+    for (size_t done = 0; st == EF_OK && done <= 2 * p->batch; done += PURGE_ROWS) {
+        st = ef_published_purge(p->engine->journal, ef_str_from(p->name), PURGE_ROWS, &purged, err);
+        if (purged < PURGE_ROWS)
+            break;
+    }
     if (st == EF_OK)
         p->next_purge_us = purged == PURGE_ROWS ? 0 : kept ? mono_us(p) + PURGE_US : INT64_MAX;
     return st;

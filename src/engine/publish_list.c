@@ -232,10 +232,13 @@ static void *keep_publisher(void *argument)
         ef_error err = EF_ERROR_INIT;
         ef_head head = {0};
         ef_tick tick = {0};
+        int64_t began_us = mono_us(p);
         ef_status st = ef_journal_head(p->engine->journal, &head, &err);
 
         if (st == EF_OK)
             st = ef__publish_step(p, &p->engine->publish_options, &tick, &err);
+        tick.duration_us = mono_us(p) - began_us;
+        ef__count_tick(p->engine, p->name, &tick, st);
         if (st != EF_OK) {
             note_failure(p, &err, failures++);
             continue;

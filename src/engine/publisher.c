@@ -16,7 +16,11 @@
 #define RETRY_MS 60000
 #define RETRY_MS_MAX (24LL * 3600 * 1000)
 #define TIMEOUT_MS_MAX 300000
-#define NATS_RETAIN_MS 600000 /* five times as long as a broker leaves what it has unsynced */
+#define RETAIN_MS                                                                                  \
+    3600000 /* for people, who ask in the hour after it whether it was sent, and when */
+/* Five times as long as a broker leaves what it has unsynced; and not longer, for all of it is sent
+ * again to a broker that has lost some. */
+#define NATS_RETAIN_MS 600000
 #define IN_FLIGHT 8
 #define IN_FLIGHT_MAX 256
 #define FILE_COUNT 10
@@ -40,8 +44,7 @@ static ef_publisher with_defaults(const ef_publisher *given)
     if (!p.retry_ms)
         p.retry_ms = RETRY_MS;
     if (!p.retain_ms)
-        p.retain_ms =
-            begins(p.url, "nats:") || begins(p.url, "tls:") ? NATS_RETAIN_MS : EF_RETAIN_NONE;
+        p.retain_ms = begins(p.url, "nats:") || begins(p.url, "tls:") ? NATS_RETAIN_MS : RETAIN_MS;
     if (!p.timeout_ms)
         p.timeout_ms = EF__BUS_TIMEOUT_MS;
     if (!p.file_count)

@@ -187,6 +187,7 @@ static void step_once(post *p)
     if (st == EF_OK)
         st = p->step(s->options.engine, &s->options.work, &tick, &err);
     tick.duration_us = mono_us(s) - began_us;
+    ef__count_tick(s->options.engine, p->shown.name, &tick, st);
     if (st != EF_OK) {
         if (!err.text[0])
             (void)ef_fail(&err, st, "%s", ef_status_words(st));
@@ -289,6 +290,9 @@ ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_superviso
         ef_supervisor_stop(s);
         return st;
     }
+    ef__log(options->engine->options.log, EF_LOG_INFO, "a worker is at work",
+            EF_LOG_TEXT_FIELD("worker", ef_str_from(options->engine->worker)),
+            EF_LOG_NUMBER_FIELD("posts", (int64_t)s->count));
     *out = s;
     return EF_OK;
 }
@@ -325,6 +329,8 @@ void ef_supervisor_stop(ef_supervisor *s)
     for (size_t i = 0; i < s->count; i++)
         (void)pthread_join(s->posts[i].thread, NULL);
     ef__publish_stop(s->options.engine);
+    ef__log(s->options.engine->options.log, EF_LOG_INFO, "a worker has stopped",
+            EF_LOG_TEXT_FIELD("worker", ef_str_from(s->options.engine->worker)));
     pthread_cond_destroy(&s->wake);
     pthread_mutex_destroy(&s->telling);
     pthread_mutex_destroy(&s->lock);

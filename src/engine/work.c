@@ -66,6 +66,7 @@ ef_status ef_engine_work(ef_engine *e, const ef_work_options *options, ef_tick *
     if (st == EF_OK)
         st = ef__publish_work(e, options ? options : &defaults, &tick, err);
     tick.duration_us = clock->mono_us(clock->context) - began_us;
+    ef__count_tick(e, "all", &tick, st);
     *out = tick;
     return st;
 }

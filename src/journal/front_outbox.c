@@ -408,7 +408,7 @@ static ef_status check_query(const ef_outbox_query *query, ef_error *err)
         st = ef__name_take("lane", query->lane, 0, false, err);
     if (st == EF_OK && !query->any_tenant)
         st = ef__name_take("tenant", query->tenant, 0, false, err);
-    if (st == EF_OK && query->status)
+    if (st == EF_OK && query->status && *query->status != EF_ROW_PUBLISHED)
         st = ef__range_check("status", *query->status, EF_ROW_PENDING, EF_ROW_DEAD, err);
     if (st == EF_OK)
         st = ef__range_check("limit", (int64_t)query->limit, 0, EF_LIMIT_LIST_ROWS, err);
@@ -416,6 +416,8 @@ static ef_status check_query(const ef_outbox_query *query, ef_error *err)
         st = ef__str_check("after", query->after, err);
     if (st == EF_OK)
         st = ef__range_check("from", query->from, 0, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__range_check("upto", query->upto, 0, INT64_MAX, err);
     return st == EF_OK ? ef__picks_check(query, err) : st;
 }
 
@@ -428,7 +430,7 @@ ef_status ef_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row
         st = rows_ready(out, err);
     if (st == EF_OK)
         st = check_query(query, err);
-    if (st != EF_OK || query->limit == 0)
+    if (st != EF_OK || query->limit == 0 || (query->blocked_only && ef__query_published(query)))
         return st;
     st = ef__query_picks(query) ? ef__rows_pick(journal, query, out, err)
                                 : journal->ops->outbox_ls(journal, query, out, err);

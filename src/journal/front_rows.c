@@ -5,6 +5,10 @@
  * bounded: after EF_LIMIT_LOOK_ROWS rows it ends with a cursor to go on behind them, whether or not
  * any fitted. A stream's rows lie between its first event and its last, and nothing else is looked
  * at for them.
+ *
+ * A tenant's published rows are picked like that too: what waits is little as long as all is well,
+ * but what was published is much, and a back end would walk over all of it for a tenant of which
+ * there is none.
  */
 #include "front_priv.h"
 
@@ -44,7 +48,7 @@ ef_status ef__picks_check(const ef_outbox_query *query, ef_error *err)
 bool ef__query_picks(const ef_outbox_query *query)
 {
     return query->stream.len || query->types.len || query->error.len || query->partition ||
-           query->before_us;
+           query->before_us || (ef__query_published(query) && !query->any_tenant);
 }
 
 /* Capital and small letters are alike, for people type what they remember. */
@@ -63,7 +67,8 @@ static bool contains(ef_str text, ef_str part)
 
 static bool fits(const ef_outbox_query *query, const ef_row *row)
 {
-    return (!query->stream.len || ef_str_equal(row->stream, query->stream)) &&
+    return (query->any_tenant || ef_str_equal(row->tenant, query->tenant)) &&
+           (!query->stream.len || ef_str_equal(row->stream, query->stream)) &&
            ef__type_matches(row->event_type, query->types) &&
            (!query->error.len || contains(row->last_error, query->error)) &&
            (!query->partition || row->partition == *query->partition) &&
@@ -117,11 +122,13 @@ static ef_status next_page(look *l, ef_error *err)
     return st;
 }
 
-/* Nothing behind this row can fit. Times never fall along the journal. */
+/* Nothing behind this row can fit. Times never fall along the journal. Of the published ones, which
+ * come the other way, the back end leaves out what lies behind. */
 static bool is_behind(const look *l, const ef_row *row)
 {
-    return row->position > l->last ||
-           (l->query->before_us && row->enqueued_us >= l->query->before_us);
+    return !ef__query_published(l->query) &&
+           (row->position > l->last ||
+            (l->query->before_us && row->enqueued_us >= l->query->before_us));
 }
 
 static ef_status take_page(look *l, ef_error *err)
@@ -154,6 +161,8 @@ static ef_status narrow(look *l, bool *out_none, ef_error *err)
         st = ef_journal_read_stream(l->journal, query->tenant, query->stream, 1, 1, &first, err);
     if (st == EF_OK && first.count && first.events[0].position > query->from)
         l->ask.from = first.events[0].position;
+    if (!query->upto || query->upto > l->last)
+        l->ask.upto = l->last;
     ef_batch_release(&first);
     return st;
 }
@@ -165,6 +174,7 @@ ef_status ef__rows_pick(ef_journal *journal, const ef_outbox_query *query, ef_ro
     bool none = false;
     ef_status st = query->stream.len ? narrow(&l, &none, err) : EF_OK;
 
+    l.ask.any_tenant = query->any_tenant || ef__query_published(query);
     l.rows = ef__arena_zalloc(&out->room->arena, query->limit, sizeof(*l.rows));
     out->items = l.rows;
     if (st == EF_OK && !l.rows)

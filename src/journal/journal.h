@@ -68,6 +68,12 @@ enum ef__journal_caps {
     EF__JOURNAL_ACKNOWLEDGED = 8
 };
 
+/* Back ends list what was published by outbox_ls, too: the last first, down from `upto`. */
+static inline bool ef__query_published(const ef_outbox_query *query)
+{
+    return query->status && *query->status == EF_ROW_PUBLISHED;
+}
+
 struct ef__journal_ops {
     const char *name;
     unsigned caps;

@@ -19,7 +19,7 @@ static const char *const intents[] = {
 static const char *const row_statuses[] = {
     [EF_ROW_PENDING] = "pending", [EF_ROW_PROCESSING] = "processing",
     [EF_ROW_FAILED] = "failed",   [EF_ROW_DEAD] = "dead",
-    [EF_ROW_DONE] = "done",
+    [EF_ROW_DONE] = "done",       [EF_ROW_PUBLISHED] = "published",
 };
 
 static const char *const lease_kinds[] = {
@@ -86,9 +86,9 @@ const char *ef_row_status_name(ef_row_status status)
 
 int ef_row_status_parse(ef_str name, ef_row_status *out)
 {
-    int value = value_of(row_statuses, EF_ROW_DONE, name);
+    int value = value_of(row_statuses, COUNT(row_statuses), name);
 
-    if (value < 0)
+    if (value < 0 || value == EF_ROW_DONE)
         return -1;
     *out = (ef_row_status)value;
     return 0;

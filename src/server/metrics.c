@@ -290,6 +290,16 @@ static ef_status write_engine(ef__buf *out, ef_engine *engine, ef_error *err)
     labelled(out, "projection_retries_total", "class", EF_STR("store"), c.store_retries);
     family(out, "quarantine_total", "counter", "Events that failed for the last time.");
     number(out, "quarantine_total", c.quarantined);
+    write_counted(out, "tick_duration_seconds", "Time a tick took that had something to do.",
+                  &c.tick_us, 1000000);
+    family(out, "ticks_total", "counter", "Ticks of workers and publishers.");
+    labelled(out, "ticks_total", "outcome", EF_STR("done"), c.ticks);
+    labelled(out, "ticks_total", "outcome", EF_STR("empty"), c.ticks_empty);
+    labelled(out, "ticks_total", "outcome", EF_STR("failed"), c.ticks_failed);
+    family(out, "outbox_claimed_total", "counter", "Rows that were taken from the outbox.");
+    number(out, "outbox_claimed_total", c.claimed);
+    family(out, "run_events_total", "counter", "Events that replays and other runs have read.");
+    number(out, "run_events_total", c.run_events);
     family(out, "lease_transfers_total", "counter", "Leases of partitions that came or went.");
     labelled(out, "lease_transfers_total", "reason", EF_STR("taken"), c.leases_taken);
     labelled(out, "lease_transfers_total", "reason", EF_STR("released"), c.leases_released);

@@ -50,13 +50,16 @@ static ef_status report(ef__request *r, ef_error *err)
     if (st == EF_OK)
         st = ef__request_int(r, "from", 1, INT64_MAX, &q.from, err);
     if (st == EF_OK)
+        st = ef__request_int(r, "upto", 1, INT64_MAX, &q.upto, err);
+    if (st == EF_OK)
         st = read_picks(r, &q, &partition, err);
     q.blocked_only = ef_str_equal(asked, EF_STR("blocked"));
     q.limit = (size_t)limit;
     if (st == EF_OK && asked.len > 0 && !q.blocked_only) {
         if (ef_row_status_parse(asked, &status) != 0)
             st = ef_fail(err, EF_BAD_INPUT,
-                         "status is '%.*s'; there are pending, processing, failed, dead, blocked",
+                         "status is '%.*s'; there are pending, processing, failed, dead, blocked, "
+                         "published",
                          EF_STR_ARG(asked));
         q.status = &status;
     }
@@ -215,8 +218,8 @@ static ef_status audit(ef__request *r, ef_error *err)
 
 const ef__route ef__routes_outbox[] = {
     {"GET", "/v1/outbox", EF__SCOPE_READ, 0, report, "reportOutbox", "counts and rows",
-     "status:string lane:string limit:integer after:string from:integer stream:string "
-     "types:string error:string partition:string before:string",
+     "status:string lane:string limit:integer after:string from:integer upto:integer "
+     "stream:string types:string error:string partition:string before:string",
      NULL, "Outbox", 0},
     {"POST", "/v1/outbox:requeue", EF__SCOPE_OPERATE, EF__ROUTE_BODY, requeue, "requeue",
      "put a dead row back", NULL, "Act", "Requeued", 0},

@@ -129,12 +129,13 @@ static const ef__field row_fields[] = {
     FIELD(ef_row, "position", INT64, position),
     FIELD(ef_row, "partition", LABEL, partition),
     FIELD(ef_row, "event_type", STR, event_type),
-    WORD(ef_row, "status", status, row_status_word, EF_ROW_DEAD + 1),
+    WORD(ef_row, "status", status, row_status_word, EF_ROW_PUBLISHED + 1),
     FIELD(ef_row, "attempt_count", INT32, attempt_count),
     FIELD(ef_row, "next_attempt_at", TIME, next_attempt_us),
     FIELD(ef_row, "last_error", STR, last_error),
     FIELD(ef_row, "enqueued_at", TIME, enqueued_us),
     FIELD(ef_row, "updated_at", TIME, updated_us),
+    FIELD(ef_row, "published_at", TIME, published_us),
     END,
 };
 SHAPE(row, ef_row);

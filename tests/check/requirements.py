@@ -12,7 +12,7 @@ import sys
 from guarantees import main, named
 
 NUMBERS = ([f"S1.{n}" for n in range(1, 93)] + [f"S2.{n}" for n in range(1, 78)] +
-           [f"S3.{n}" for n in range(1, 81)] + [f"S4.{n}" for n in range(25, 68)] +
+           [f"S3.{n}" for n in range(1, 81)] + [f"S4.{n}" for n in range(1, 90)] +
            [f"S5.{n}" for n in range(1, 53)] + [f"T{n}" for n in range(1, 63)] +
            [f"N{n}" for n in range(1, 13)] + [f"W{n}" for n in range(1, 51)])
 ROW = r"^\| ([A-Z](?:\d\.)?)(\d+)(?: to ([A-Z](?:\d\.)?)(\d+))? \| [^|]+ \| (.*) \|$"

@@ -15,7 +15,7 @@ EVENT_KEYS = ["tenant", "stream", "seq", "position", "id", "type", "schema", "ti
               "data", "meta"]
 APPEND_KEYS = ["stream", "seq", "position", "id", "duplicate", "token"]
 ROW_KEYS = ["lane", "tenant", "stream", "seq", "position", "partition", "event_type", "status", "attempt_count",
-            "next_attempt_at", "last_error", "enqueued_at", "updated_at"]
+            "next_attempt_at", "last_error", "enqueued_at", "updated_at", "published_at"]
 TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
 TIME_LIMIT_S = 120
 

@@ -97,6 +97,10 @@ class Nats(Case):
         self.assertIn("Nats-Expected-Stream: EVENTS", headers)
         self.check(5, 20)
 
+    def test_what_a_broker_would_get_again_is_kept_for_ten_minutes(self):
+        self.add()
+        self.assertEqual(600000, self.ok("publisher", "show", "bus", "-o", "json").json()["retain_ms"])
+
     def test_what_is_no_address_of_a_broker_is_refused(self):
         for url, saying in (("nats://", "is needed"), ("nats://h/", "no subject"),
                             ("nats://h:x/a", "names no broker"), ("nats://h:99999/a", "names no broker"),

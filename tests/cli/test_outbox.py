@@ -19,7 +19,7 @@ class Outbox(Case):
 
     def test_an_empty_outbox_is_reported(self):
         self.assertEqual('{"mode":"outbox","summary":{"pending":0,"processing":0,"failed":0,'
-                         '"dead":0,"blocked":0,"oldest":null},"rows":[]}\n',
+                         '"dead":0,"blocked":0,"oldest":null},"rows":[],"next":null}\n',
                          self.ok("outbox", "report", "-o", "json").out)
         self.assertEqual("pending 0  processing 0  failed 0  dead 0  blocked 0\noldest: none\n",
                          self.ok("outbox", "report").out)
@@ -27,7 +27,7 @@ class Outbox(Case):
     def test_an_append_is_pending_in_the_apply_lane(self):
         self.append("s", "order.placed")
         report = self.report()
-        self.assertEqual(["mode", "summary", "rows"], list(report))
+        self.assertEqual(["mode", "summary", "rows", "next"], list(report))
         self.assertEqual(["pending", "processing", "failed", "dead", "blocked", "oldest"],
                          list(report["summary"]))
         row = report["rows"][0]

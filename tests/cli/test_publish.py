@@ -8,7 +8,7 @@ import threading
 import time
 
 from receiver import Receiver
-from support import Case, interrupt
+from support import ROW_KEYS, TIME, Case, interrupt
 
 KEYS = ["name", "url", "types", "partition_by", "retry_ms", "attempts_max", "retain_ms",
         "timeout_ms", "file_bytes", "file_count", "in_flight", "secret", "allow_private", "paused",
@@ -61,7 +61,7 @@ class Publish(Case):
     def test_a_publisher_is_added_shown_changed_and_removed(self):
         shown = self.add("file:out.ndjson", "--types", "se*", "--attempts", 9)
         self.assertEqual(KEYS, list(shown))
-        self.assertEqual((f"file:{self.dir}/out.ndjson", "se*", "stream", 60000, 9, None, False),
+        self.assertEqual((f"file:{self.dir}/out.ndjson", "se*", "stream", 60000, 9, 3600000, False),
                          tuple(shown[k] for k in ("url", "types", "partition_by", "retry_ms",
                                                   "attempts_max", "retain_ms", "paused")))
         self.refused(4, "publisher", "add", "out", "--to", "file:other", saying="--replace")
@@ -117,6 +117,61 @@ class Publish(Case):
         events = [json.loads(line) for line in said.splitlines()]
         self.check_order(events, 2, 2)
         self.assertEqual(0, self.shown()["pending"])
+
+    # --- what was published -------------------------------------------------------------------
+
+    def published(self, *words):
+        return self.ok("outbox", "report", "--status", "published", "-o", "json", *words).json()
+
+    def test_what_was_published_is_listed_with_its_time(self):
+        self.add("file:out.ndjson")
+        self.send(3, 2)
+        self.append("s0", "sent", "{}", "--tenant", "acme")
+        self.append("s0", "other")
+        self.assertEqual([], self.published()["rows"])
+        self.work()
+        report = self.published()
+        self.assertEqual(list(range(7, 0, -1)), [r["position"] for r in report["rows"]])
+        self.assertIsNone(report["next"])
+        row = report["rows"][1]
+        self.assertEqual(ROW_KEYS, list(row))
+        self.assertEqual(("out", "", "s2", 2, "sent", "published", 0, None, ""),
+                         tuple(row[k] for k in ("lane", "tenant", "stream", "seq", "event_type", "status",
+                                                "attempt_count", "next_attempt_at", "last_error")))
+        self.assertRegex(row["published_at"], TIME)
+        self.assertRegex(row["partition"], "^p[0-9]{2}$")
+        self.assertGreaterEqual(row["published_at"], row["enqueued_at"])
+        self.assertEqual(row["published_at"], row["updated_at"])
+        text = self.ok("outbox", "report", "--status", "published", "--limit", "1")
+        self.assertRegex(text.out.splitlines()[-1], "^published   lane out  tenant acme  s0 seq 1 .* published 2")
+        self.assertIn("there is more: --after ", text.err)
+
+    def test_published_rows_are_picked_and_paged(self):
+        self.add("file:out.ndjson")
+        self.send(3, 2)
+        self.append("s0", "sent", "{}", "--tenant", "acme")
+        self.work()
+        positions = lambda *w: [r["position"] for r in self.published(*w)["rows"]]  # noqa: E731
+        self.assertEqual([7], positions("--tenant", "acme"))
+        self.assertEqual([4, 1], positions("--stream", "s0"))
+        self.assertEqual([7], positions("--stream", "s0", "--tenant", "acme"))
+        self.assertEqual([], positions("--types", "order.*"))
+        self.assertEqual([], positions("--lane", "*"))
+        self.assertEqual(7, len(positions("--lane", "out")))
+        seen, after = [], []
+        while after is not None:
+            page = self.published("--limit", "3", *after)
+            seen.append([r["position"] for r in page["rows"]])
+            after = page["next"] and ["--after", page["next"]]
+        self.assertEqual([[7, 6, 5], [4, 3, 2], [1]], seen)
+        self.refused(2, "outbox", "report", "--after", "nonsense", saying="cursor")
+
+    def test_nothing_is_listed_of_a_publisher_that_keeps_nothing(self):
+        shown = self.add("file:out.ndjson", "--retain", "0")
+        self.assertIsNone(shown["retain_ms"])
+        self.send(1, 2)
+        self.work()
+        self.assertEqual([], self.published()["rows"])
 
     def test_nothing_is_skipped_when_workers_are_killed(self):
         self.add("file:out.ndjson", "--file-bytes", "20000", "--files", "500")

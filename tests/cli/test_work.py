@@ -58,6 +58,19 @@ class Work(Counter):
             self.assertEqual(("", ""), (answer.out, answer.err))
         self.assertEqual(1, self.found())
 
+    def test_what_a_worker_does_is_logged_where_it_is_asked_for(self):
+        worker = self.start("work", "--log-level", "debug", "--log-format", "json", "-o", "json")
+        self.count()
+        self.wait_until(lambda: self.found() == 1)
+        lines = [json.loads(line) for line in interrupt(worker, signal.SIGTERM).err.splitlines()]
+        said = {line["message"]: line for line in lines if line["level"] == "info"}
+        self.assertGreater(said["a worker is at work"]["posts"], 3)
+        self.assertEqual(16, said["leases are taken"]["taken"])
+        self.assertEqual(16, said["leases are given back"]["released"])
+        self.assertIn("a worker has stopped", said)
+        ticks = [line for line in lines if line["message"] == "a tick" and line["level"] == "debug"]
+        self.assertEqual((1, 1), (sum(t["claimed"] for t in ticks), sum(t["applied"] for t in ticks)))
+
     def wait_until(self, condition):
         for _ in range(600):
             if condition():

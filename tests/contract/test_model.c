@@ -121,6 +121,7 @@ static void same_row(const ef_row *x, const ef_row *y)
     SAME(next_attempt_us, x, y);
     SAME(enqueued_us, x, y);
     SAME(updated_us, x, y);
+    SAME(published_us, x, y);
 }
 
 static void same_rows(const ef_row_list *x, const ef_row_list *y)
@@ -257,7 +258,8 @@ static void op_lane(pair *p)
     ef_lane lane = {.name = str("mail"),
                     .kind = EF_LANE_KIND_PUBLISHER,
                     .enabled = !once_in(p, 3),
-                    .types = str(once_in(p, 2) ? "" : "order.*")};
+                    .types = str(once_in(p, 2) ? "" : "order.*"),
+                    .retain_us = once_in(p, 4) ? 0 : 60 * SECOND};
 
     BOTH(ef_lane_set(p->a.journal, &lane, &p->a.err), ef_lane_set(p->b.journal, &lane, &p->b.err));
 }
@@ -386,7 +388,9 @@ static ef_outbox_query any_query(pair *p, ef_row_status *status)
                              .blocked_only = once_in(p, 8),
                              .limit = draw(p, 20)};
 
-    *status = (ef_row_status)draw(p, EF_ROW_DONE);
+    *status = (ef_row_status)draw(p, EF_ROW_DONE + 1);
+    if (*status == EF_ROW_DONE)
+        *status = EF_ROW_PUBLISHED;
     if (once_in(p, 3))
         query.status = status;
     return query;

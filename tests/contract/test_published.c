@@ -16,15 +16,22 @@ static ef_lane lane_of(int64_t retain_us)
 }
 
 /* A publisher of everything, and the leases of all its partitions. */
-static void start(contract *t, int64_t retain_us, ef_holding held[PARTITIONS])
+static void start_lane(contract *t, const char *name, int64_t retain_us,
+                       ef_holding held[PARTITIONS])
 {
     ef_type type = {.name = str("sent"), .publish = true};
     ef_lane lane = lane_of(retain_us);
 
+    lane.name = str(name);
     OK(ef_type_set(t->journal, &type, &t->err));
     OK(ef_lane_set(t->journal, &lane, &t->err));
     for (int32_t p = 0; p < PARTITIONS; p++)
-        held[p] = (ef_holding){p, acquire_publisher(t, LANE, p, "w"), 0};
+        held[p] = (ef_holding){p, acquire_publisher(t, name, p, "w"), 0};
+}
+
+static void start(contract *t, int64_t retain_us, ef_holding held[PARTITIONS])
+{
+    start_lane(t, LANE, retain_us, held);
 }
 
 static int64_t published(contract *t)
@@ -52,19 +59,47 @@ static int64_t again(contract *t, size_t limit)
 }
 
 /* Take what is queued and pass it, with the event at `position` as an exception (0: none). */
-static void pass_all(contract *t, ef_holding *held, int64_t position, ef_row_status status)
+static void pass_lane(contract *t, const char *lane, ef_holding *held, int64_t position,
+                      ef_row_status status)
 {
     ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
-    ef_exception failed = {.lane = str(LANE),
+    ef_exception failed = {.lane = str(lane),
                            .position = position,
                            .status = status,
                            .attempts = 1,
                            .due_us = t->now_us,
                            .error = str("no")};
 
-    OK(ef_outbox_take(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
-    mark_taken(t, LANE, held, PARTITIONS, &batch, &failed, position != 0);
+    OK(ef_outbox_take(t->journal, str(lane), held, PARTITIONS, 100, &batch, &t->err));
+    mark_taken(t, lane, held, PARTITIONS, &batch, &failed, position != 0);
     ef_taken_batch_release(&batch);
+}
+
+static void pass_all(contract *t, ef_holding *held, int64_t position, ef_row_status status)
+{
+    pass_lane(t, LANE, held, position, status);
+}
+
+/* The published rows that `query` asks for, page by page: positions as digits of one number. */
+static int64_t listed(contract *t, ef_outbox_query query)
+{
+    const ef_row_status asked = EF_ROW_PUBLISHED;
+    ef_row_list list = {0};
+    char after[EF_CURSOR_MAX] = "";
+    int64_t digits = 0;
+
+    query.status = &asked;
+    do {
+        query.after = str(after);
+        OK(ef_outbox_ls(t->journal, &query, &list, &t->err));
+        for (size_t i = 0; i < list.count; i++) {
+            CHECK_INT(EF_ROW_PUBLISHED, list.items[i].status);
+            digits = digits * 10 + list.items[i].position;
+        }
+        (void)snprintf(after, sizeof after, "%s", list.next);
+    } while (after[0]);
+    ef_row_list_release(&list);
+    return digits;
 }
 
 /* Which of what is queued waits behind an exception: positions as digits. */
@@ -264,6 +299,180 @@ CONTRACT(it_is_handed_back_in_order_and_what_is_new_waits_behind_it)
     CHECK_INT(0, waiting(t, held));
 }
 
+/* --- listing ---------------------------------------------------------------------------------- */
+
+CONTRACT(what_was_published_is_listed_with_its_time_the_last_first)
+{
+    contract *t = *state;
+    const ef_row_status asked = EF_ROW_PUBLISHED;
+    ef_outbox_query query = {.any_tenant = true, .limit = 2};
+    ef_holding held[PARTITIONS];
+    ef_row_list list = {0};
+    int64_t appended_us = t->now_us;
+    const ef_row *row;
+
+    start(t, 60 * SECOND, held);
+    append(t, "a", "sent"); /* 1 */
+    append(t, "b", "sent"); /* 2 */
+    append(t, "a", "sent"); /* 3 */
+    pass_time(t, 2 * SECOND);
+    pass_all(t, held, 2, EF_ROW_FAILED);
+    CHECK_INT(31, listed(t, query));
+    pass_time(t, 1 * SECOND);
+    CHECK_INT(2, finish_due(t, held));
+    CHECK_INT(321, listed(t, query));
+
+    query.status = &asked;
+    OK(ef_outbox_ls(t->journal, &query, &list, &t->err));
+    CHECK_INT(2, list.count);
+    row = &list.items[1];
+    CHECK_STR(LANE, row->lane);
+    CHECK_STR("", row->tenant);
+    CHECK_STR("b", row->stream);
+    CHECK_INT(1, row->seq);
+    CHECK_STR("sent", row->event_type);
+    CHECK_INT(partition_of("b"), row->partition);
+    CHECK_INT(0, row->attempt_count);
+    CHECK_INT(0, row->next_attempt_us);
+    CHECK_STR("", row->last_error);
+    CHECK_INT(appended_us, row->enqueued_us);
+    CHECK_INT(t->now_us, row->published_us);
+    CHECK_INT(t->now_us, row->updated_us);
+    CHECK_INT(t->now_us - SECOND, list.items[0].published_us);
+    ef_row_list_release(&list);
+}
+
+CONTRACT(published_rows_are_none_of_those_that_wait)
+{
+    contract *t = *state;
+    ef_outbox_query query = {.any_tenant = true, .limit = 10, .lane = str(LANE)};
+    ef_holding held[PARTITIONS];
+    ef_row_list list = {0};
+
+    start(t, 60 * SECOND, held);
+    append(t, "a", "sent");
+    pass_all(t, held, 0, EF_ROW_FAILED);
+    append(t, "a", "sent");
+    OK(ef_outbox_ls(t->journal, &query, &list, &t->err));
+    CHECK_INT(1, list.count);
+    CHECK_INT(2, list.items[0].position);
+    CHECK_INT(0, list.items[0].published_us);
+    CHECK_INT(1, listed(t, query));
+    query.blocked_only = true;
+    CHECK_INT(0, listed(t, query));
+    ef_row_list_release(&list);
+}
+
+CONTRACT(published_rows_go_when_they_are_purged_or_handed_back)
+{
+    contract *t = *state;
+    ef_outbox_query query = {.any_tenant = true, .limit = 10};
+    ef_holding held[PARTITIONS];
+
+    start(t, 5 * SECOND, held);
+    append(t, "a", "sent");
+    append(t, "b", "sent");
+    pass_all(t, held, 0, EF_ROW_FAILED);
+    CHECK_INT(1, again(t, 1));
+    CHECK_INT(2, listed(t, query));
+    pass_time(t, 5 * SECOND + 1);
+    CHECK_INT(1, purge(t, 10));
+    CHECK_INT(0, listed(t, query));
+}
+
+/* Positions 1 to 5 in two lanes; 4 is of another tenant's stream of the same name. */
+static void publish_in_two_lanes(contract *t)
+{
+    ef_holding mail[PARTITIONS], post[PARTITIONS];
+    ef_new_event other = event_of("a", "sent");
+
+    other.tenant = str("acme");
+    start_lane(t, LANE, 60 * SECOND, mail);
+    start_lane(t, "post", 60 * SECOND, post);
+    set_publish(t, "read");
+    append(t, "a", "sent");
+    append(t, "b", "read");
+    append(t, "a", "read");
+    append_event(t, other);
+    append(t, "b", "sent");
+    pass_lane(t, LANE, mail, 0, EF_ROW_FAILED);
+    pass_lane(t, "post", post, 0, EF_ROW_FAILED);
+}
+
+CONTRACT(published_rows_of_several_lanes_are_paged_by_position_then_lane)
+{
+    contract *t = *state;
+    const ef_row_status asked = EF_ROW_PUBLISHED;
+    ef_outbox_query query = {.any_tenant = true, .status = &asked};
+    ef_row_list list = {0};
+
+    publish_in_two_lanes(t);
+    for (query.limit = 1; query.limit <= 11; query.limit++)
+        CHECK_INT(5544332211, listed(t, query));
+    query.limit = 2;
+    OK(ef_outbox_ls(t->journal, &query, &list, &t->err));
+    CHECK_STR("post", list.items[0].lane);
+    CHECK_STR(LANE, list.items[1].lane);
+    query.lane = str("post");
+    CHECK_INT(54321, listed(t, query));
+    query.from = 2;
+    query.upto = 4;
+    CHECK_INT(432, listed(t, query));
+    query.lane = str("");
+    query.limit = 1;
+    CHECK_INT(443322, listed(t, query));
+    query.lane = str("nobody");
+    CHECK_INT(0, listed(t, query));
+    query.after = str("x");
+    REFUSED(EF_BAD_INPUT, ef_outbox_ls(t->journal, &query, &list, &t->err));
+    ef_row_list_release(&list);
+}
+
+CONTRACT(published_rows_are_picked_by_tenant_stream_type_partition_and_age)
+{
+    contract *t = *state;
+    ef_outbox_query query = {.tenant = str("acme"), .limit = 1, .lane = str(LANE)};
+    int32_t partition = partition_of("b");
+
+    publish_in_two_lanes(t);
+    CHECK_INT(4, listed(t, query));
+    query.tenant = str("");
+    CHECK_INT(5321, listed(t, query));
+    query.tenant = str("nobody");
+    CHECK_INT(0, listed(t, query));
+    query.tenant = str("");
+    query.stream = str("a"); /* not that of acme, which lies between */
+    CHECK_INT(31, listed(t, query));
+    query.upto = 2;
+    CHECK_INT(1, listed(t, query));
+    query = (ef_outbox_query){.any_tenant = true, .limit = 2, .lane = str(LANE)};
+    query.types = str("re*");
+    CHECK_INT(32, listed(t, query));
+    query.types = str("");
+    query.partition = &partition;
+    CHECK_INT(partition_of("a") == partition ? 54321 : 52, listed(t, query));
+    query.partition = NULL;
+    query.before_us = t->now_us;
+    CHECK_INT(0, listed(t, query));
+    query.before_us = t->now_us + 1;
+    CHECK_INT(54321, listed(t, query));
+}
+
+CONTRACT(a_cursor_of_what_waits_is_none_of_what_was_published)
+{
+    contract *t = *state;
+    const ef_row_status asked = EF_ROW_PUBLISHED;
+    ef_outbox_query query = {.any_tenant = true, .limit = 1, .status = &asked};
+    ef_row_list list = {0};
+
+    publish_in_two_lanes(t);
+    OK(ef_outbox_ls(t->journal, &query, &list, &t->err));
+    query.after = str(list.next);
+    query.status = NULL;
+    REFUSED(EF_BAD_INPUT, ef_outbox_ls(t->journal, &query, &list, &t->err));
+    ef_row_list_release(&list);
+}
+
 /* --- the end ---------------------------------------------------------------------------------- */
 
 CONTRACT(a_lane_with_rows_is_dropped_only_when_they_may_go)
@@ -333,5 +542,11 @@ CONTRACT_MAIN(CASE(settings_are_kept_and_notes_outlive_a_change_of_them),
               CASE(what_was_skipped_was_not_published),
               CASE(it_is_purged_when_its_time_is_over_in_steps),
               CASE(it_is_handed_back_in_order_and_what_is_new_waits_behind_it),
+              CASE(what_was_published_is_listed_with_its_time_the_last_first),
+              CASE(published_rows_are_none_of_those_that_wait),
+              CASE(published_rows_go_when_they_are_purged_or_handed_back),
+              CASE(published_rows_of_several_lanes_are_paged_by_position_then_lane),
+              CASE(published_rows_are_picked_by_tenant_stream_type_partition_and_age),
+              CASE(a_cursor_of_what_waits_is_none_of_what_was_published),
               CASE(what_a_vanished_owner_had_in_hand_comes_again_in_the_order_of_positions),
               CASE(a_lane_with_rows_is_dropped_only_when_they_may_go))

@@ -387,6 +387,46 @@ TEST(what_is_no_longer_a_target_is_given_back)
     close_team(&t);
 }
 
+/* What was said: a level, a message and two numbers a line. */
+static void note_line(void *context, ef_log_level level, const char *message,
+                      const ef_log_field *fields, uint64_t field_count)
+{
+    char *said = context;
+    size_t used = strlen(said);
+
+    CHECK_INT(4, field_count);
+    (void)snprintf(said + used, EF_LOG_LINE_MAX - used, "%d %s %d %d\n", (int)level, message,
+                   (int)fields[2].number, (int)fields[3].number);
+}
+
+TEST(leases_that_come_and_go_are_told_in_one_line_a_beat)
+{
+    char said[EF_LOG_LINE_MAX] = "", expected[EF_LOG_LINE_MAX];
+    ef_log log = {.level_min = EF_LOG_INFO, .write = note_line, .context = said};
+    team t;
+
+    open_team(&t);
+    hire(&t, 0);
+    t.engines[0]->options.log = &log;
+    (void)tick(&t, 0);
+    (void)tick(&t, 0);
+    pass_time(&t, 4 * SECOND);
+    (void)tick(&t, 0); /* a beat that moves nothing */
+    (void)snprintf(expected, sizeof expected, "%d leases are taken 4 0\n", (int)EF_LOG_INFO);
+    CHECK_TEXT(expected, said);
+    log.level_min = EF_LOG_DEBUG;
+    said[0] = '\0';
+    pass_time(&t, 4 * SECOND);
+    (void)tick(&t, 0);
+    (void)snprintf(expected, sizeof expected, "%d leases are renewed 0 0\n", (int)EF_LOG_DEBUG);
+    CHECK_TEXT(expected, said);
+    said[0] = '\0';
+    dismiss(&t, 0);
+    (void)snprintf(expected, sizeof expected, "%d leases are given back 0 4\n", (int)EF_LOG_INFO);
+    CHECK_TEXT(expected, said);
+    close_team(&t);
+}
+
 TEST(what_changes_hands_is_with_nobody_for_half_a_second_at_most)
 {
     team t;
@@ -1040,6 +1080,7 @@ int main(int argc, char **argv)
         TEST_CASE(a_worker_that_joins_gets_its_share_within_two_beats),
         TEST_CASE(workers_that_start_at_once_share_within_a_second),
         TEST_CASE(what_is_no_longer_a_target_is_given_back),
+        TEST_CASE(leases_that_come_and_go_are_told_in_one_line_a_beat),
         TEST_CASE(what_changes_hands_is_with_nobody_for_half_a_second_at_most),
         TEST_CASE(who_gives_back_says_so_and_who_has_nothing_asks_then),
         TEST_CASE(what_is_never_given_back_is_asked_for_at_the_usual_pace),

@@ -515,6 +515,27 @@ static void what_a_sink_has_forgotten_is_sent_again_before_anything_new(void **s
     fixture_close(f);
 }
 
+static void what_is_purged_keeps_up_with_what_is_published(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.down = false};
+    int64_t kept;
+
+    (void)state;
+    start(f, &s, (ef_publisher){.retain_ms = 1000});
+    for (int i = 0; i < 5000; i++)
+        send(f, "a");
+    drain(f); /* in growing batches */
+    OK(ef_published_count(f->journal, EF_STR("mail"), 0, &kept, &f->err));
+    CHECK_INT(5000, kept);
+    pass_time(f, 11 * SECOND);
+    send(f, "a");
+    drain(f); /* a step for that one, and one that finds nothing more */
+    OK(ef_published_count(f->journal, EF_STR("mail"), 0, &kept, &f->err));
+    CHECK_INT(1, kept);
+    fixture_close(f);
+}
+
 static void a_sink_is_looked_at_before_what_it_had_is_purged(void **state)
 {
     fixture fx, *f = &fx;
@@ -725,8 +746,12 @@ static void a_definition_is_kept_with_its_defaults(void **state)
     CHECK_STR("env:KEY", list.items[0].secret);
     CHECK_INT(60000, list.items[0].retry_ms);
     CHECK_INT(0, list.items[0].attempts_max);
-    CHECK_INT(EF_RETAIN_NONE, list.items[0].retain_ms);
+    CHECK_INT(3600000, list.items[0].retain_ms);
     CHECK_INT(7, list.items[0].file_bytes);
+    set(f, (ef_publisher){
+               .name = EF_STR("m"), .url = EF_STR("file:/tmp/x"), .retain_ms = EF_RETAIN_NONE});
+    OK(ef_publisher_get(f->journal, EF_STR("m"), &list, &f->err));
+    CHECK_INT(EF_RETAIN_NONE, list.items[0].retain_ms);
     REFUSED(EF_NOT_FOUND, ef_publisher_get(f->journal, EF_STR("*"), &list, &f->err));
     ef_publisher_list_release(&list);
     fixture_close(f);
@@ -782,6 +807,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_paused_one_queues_and_goes_on_where_it_was),
         cmocka_unit_test(one_that_is_removed_leaves_no_lease),
         cmocka_unit_test(what_a_sink_has_forgotten_is_sent_again_before_anything_new),
+        cmocka_unit_test(what_is_purged_keeps_up_with_what_is_published),
         cmocka_unit_test(a_sink_is_looked_at_before_what_it_had_is_purged),
         cmocka_unit_test(a_sink_that_is_idle_is_asked_no_more_than_it_is_purged),
         cmocka_unit_test(what_a_sink_has_lost_and_nobody_keeps_is_an_error),

@@ -146,6 +146,32 @@ static void a_death_is_told_with_stream_seq_attempts_and_the_reason(void **state
     fixture_close(f);
 }
 
+static void ticks_and_what_they_took_are_counted(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_engine_counts before, after;
+    ef_tick idle = {0};
+    int64_t timed = 0;
+
+    (void)state;
+    start(f);
+    OK(ef_engine_counted(f->engine, &before, &f->err));
+    for (int i = 0; i < 3; i++)
+        append(f, "s", "added", GOOD);
+    drain(f);
+    OK(ef_engine_work(f->engine, NULL, &idle, &f->err));
+    CHECK_INT(0, idle.claimed);
+    OK(ef_engine_counted(f->engine, &after, &f->err));
+    CHECK_INT(3, after.claimed - before.claimed);
+    CHECK_INT(1, after.ticks - before.ticks);
+    CHECK(after.ticks_empty > before.ticks_empty);
+    CHECK_INT(0, after.ticks_failed);
+    for (size_t i = 0; i <= EF_COUNTED_BOUNDS; i++)
+        timed += after.tick_us.counts[i];
+    CHECK_INT(after.ticks, timed);
+    fixture_close(f);
+}
+
 static void kill_head(fixture *f, int behind)
 {
     append(f, "s", "added", BAD);
@@ -453,6 +479,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_skip_frees_the_stream_and_its_order_is_kept),
         cmocka_unit_test(a_requeue_tries_anew_from_no_attempts),
         cmocka_unit_test(a_backlog_is_taken_in_growing_batches),
+        cmocka_unit_test(ticks_and_what_they_took_are_counted),
         cmocka_unit_test(a_large_batch_grows_no_further_than_the_outbox_gives),
         cmocka_unit_test(with_many_projections_batches_grow_less),
         cmocka_unit_test(what_was_in_hand_is_tried_with_care_and_nothing_is_lost),

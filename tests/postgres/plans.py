@@ -36,7 +36,9 @@ INSERT INTO everfold.outbox SELECT 1, n, n % 16 FROM generate_series(1, 40000) n
 INSERT INTO everfold.outbox_mark SELECT 1, n, 0, 0, 0, 0, 0 FROM generate_series(0, 15) n;
 INSERT INTO everfold.outbox_exception SELECT 2, n, n % 16, 1 + n % 1000, 1 + n / 1000, n % 4, false,
     n <= 1000, 1, n, '', 0, 0 FROM generate_series(1, 20000) n WHERE n % 4 <> 1;
-INSERT INTO everfold.lane(name, kind, enabled, types) VALUES ('failing', 1, true, ''), ('calm', 1, true, '');
+INSERT INTO everfold.lane(name, kind, enabled, types) VALUES ('failing', 1, true, ''), ('calm', 1, true, ''),
+    ('mail', 2, true, ''), ('post', 2, true, '');
+INSERT INTO everfold.outbox_published SELECT l.id, n, n FROM everfold.lane l, generate_series(1, 40000) n WHERE l.kind = 2;
 INSERT INTO everfold.lease SELECT 0, '', n, 'w', 1, 1, 1 FROM generate_series(0, 1023) n;
 ANALYZE;
 '''
@@ -46,6 +48,7 @@ PARTITIONS = "'{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}'"
 SLICED = {'outbox_take': f'1, {PARTITIONS}, 100, 1000000',
           'outbox_take_bounded': f'1, {PARTITIONS}, 100, 1000000',
           'outbox_drop': "1, '{100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100}', 0, 100",
+          'published_before': "'', 0, 30000, 4, 100",
           'event_after': "39000, 100, true, '', '', 1000000",
           'event_of_stream': "'t1', 's1', 1, 100, 1000000",
           'row_count': "'calm', true, '', 1"}  # a lane that has nothing, beside long ones

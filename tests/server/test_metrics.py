@@ -70,7 +70,8 @@ class Metrics(Case):
                      "outbox_oldest_timestamp_seconds", "quarantine_events", "leases_held", "followers",
                      "projection_batch_events", "projection_batch_duration_seconds",
                      "handler_duration_seconds", "projection_retries_total", "quarantine_total",
-                     "lease_transfers_total", "http_requests_total", "store_head_position", "storage_bytes", "build_info"):
+                     "lease_transfers_total", "ticks_total", "tick_duration_seconds", "outbox_claimed_total",
+                     "run_events_total", "http_requests_total", "store_head_position", "storage_bytes", "build_info"):
             self.assertIn("everfold_" + name, families)
         self.assertTrue(all(name.startswith("everfold_") for name in families))
         page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
@@ -107,6 +108,20 @@ class Metrics(Case):
         buckets = [v for (n, _), v in series.items() if n == "everfold_append_duration_seconds_bucket"]
         self.assertEqual(sorted(buckets), buckets)
         self.assertEqual(buckets[-1], series["everfold_append_duration_seconds_count", ()])
+
+    def test_publishers_and_runs_are_counted(self):
+        self.ask("PUT", "/v1/types/parcel.sent", {"publish": True})
+        self.ask("PUT", "/v1/publishers/post", {"url": f"file:{self.server.dir}/parcels", "types": "parcel.*"})
+        for _ in range(2):
+            self.append("parcel-1", "parcel.sent")
+        wait_until(lambda: self.value("publisher_published_total", publisher="post") == 2)
+        self.assertEqual(0, self.value("publisher_failed_total", publisher="post"))
+        claimed = wait_until(lambda: self.value("outbox_claimed_total"))
+        self.assertGreaterEqual(claimed, 2)
+        before = self.value("run_events_total")
+        self.ask("PUT", "/v1/projections/customers", CUSTOMERS)
+        self.ask("POST", "/v1/projections/customers:verify", {"reason": "to have a run"})
+        wait_until(lambda: self.value("run_events_total") > before)
 
     def test_a_projection_is_in_one_state_and_its_events_are_counted(self):
         self.ask("PUT", "/v1/projections/customers", CUSTOMERS)
@@ -205,6 +220,10 @@ class Loaded(Case):
         self.assertGreaterEqual(s["everfold_projection_retries_total", (("class", "permanent"),)], poison)
         self.assertEqual(0, s["everfold_projection_retries_total", (("class", "store"),)])
         self.assertEqual(0, s["everfold_quarantine_total", ()])
+        self.assertGreaterEqual(s["everfold_outbox_claimed_total", ()], total)
+        self.assertEqual(s["everfold_tick_duration_seconds_count", ()],
+                         s["everfold_ticks_total", (("outcome", "done"),)])
+        self.assertEqual(0, s["everfold_ticks_total", (("outcome", "failed"),)])
         taken = s["everfold_lease_transfers_total", (("reason", "taken"),)]
         held = s["everfold_leases_held", (("kind", "partition"),)]
         given = s["everfold_lease_transfers_total", (("reason", "released"),)]

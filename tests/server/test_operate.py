@@ -59,6 +59,23 @@ class Operate(Case):
         acts = [a for a in self.get("/v1/audit").json() if a["act"] == "skip"]
         self.assertEqual(("a test", "loopback"), (acts[0]["reason"], acts[0]["who"]))
 
+    def test_what_was_published_is_told_with_its_time_page_by_page(self):
+        self.assertEqual(200, self.ask("PUT", "/v1/types/sold", {"publish": True}).status)
+        self.ask("PUT", "/v1/publishers/sink", {"url": f"file:{self.server.dir}/sold", "types": "sold"})
+        for seq in (1, 2, 3):
+            self.append("till", "sold")
+        path = "/v1/outbox?status=published&lane=sink&limit=2"
+        wait_until(lambda: len(self.get(path + "0").json()["rows"]) == 3)
+        first = self.get(path).json()
+        rest = self.get(f"{path}&after={first['next']}").json()
+        self.assertEqual([3, 2, 1], [r["seq"] for r in first["rows"] + rest["rows"]])
+        self.assertIsNone(rest["next"])
+        self.assertEqual("published_at", [k for k in first["rows"][0] if k not in ("blocked", "skipped")][-1])
+        self.assertTrue(all(r["published_at"] >= r["enqueued_at"] for r in first["rows"]))
+        upto = first["rows"][1]["position"]
+        self.assertEqual([2, 1], [r["seq"] for r in self.get(f"{path}&upto={upto}").json()["rows"]])
+        self.assertEqual([3, 2], [r["seq"] for r in self.get(f"{path}0&from={upto}").json()["rows"]])
+
     def test_rebuild_switch_and_rollback(self):
         self.deploy("customers", CUSTOMERS)
         for i in range(20):

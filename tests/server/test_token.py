@@ -108,6 +108,9 @@ class Matrix(Case):
         ask, admin = cls.server.ask, cls.tokens["admin"]
         for name, text in (("customers", CUSTOMERS), ("strict", POISON)):
             assert ask("PUT", f"/v1/projections/{name}", text, token=admin).status == 200
+        sink = {"url": f"file:{cls.room.name}/out"}
+        assert ask("PUT", "/v1/publishers/sink", sink, token=admin).status in (200, 201)
+        everfold(cls.data, "type", "set", "order.placed", "--publish", "yes")
         for count in (0, 2):
             made = ask("POST", f"/v1/streams/{SECRET}-{count}/events",
                        {"type": "order.placed", "id": f"{SECRET}-id-{count}",
@@ -115,6 +118,7 @@ class Matrix(Case):
             assert made.status == 201, made.body
         wait_until(lambda: ask("GET", f"/v1/views/customers/{SECRET}", token=cls.other).status == 200)
         wait_until(lambda: ask("GET", "/v1/projections/strict/failures", token=cls.other).json())
+        wait_until(lambda: len(ask("GET", "/v1/outbox?status=published", token=cls.other).json()["rows"]) == 2)
         cls.document = ask("GET", "/openapi.json", token=admin).json()
 
     def routes(self):
@@ -184,6 +188,11 @@ class Matrix(Case):
             self.assertNotIn(SECRET.encode(), answer.body, path)
         seen = self.ask("GET", "/v1/outbox", token=self.other)
         self.assertIn(SECRET.encode(), seen.body)  # the sweep above would have found it
+        for asked in ("status=published", "status=published&lane=sink", f"status=published&stream={SECRET}-0"):
+            answer = self.ask("GET", "/v1/outbox?" + asked, token=self.bound)
+            self.assertEqual((200, []), (answer.status, answer.json()["rows"]), asked)
+        every = self.ask("GET", "/v1/outbox?status=published", token=self.tokens["read"])
+        self.assertIn(SECRET.encode(), every.body)
         self.assertNotIn(SECRET.encode(), self.get("/metrics").body)
         self.assertNotIn(SECRET.encode(), self.get("/readyz?verbose").body)
 

@@ -37,6 +37,28 @@ class Pages(Page):
                     "['h1', 'header', 'nav[aria-label=Pages]', 'main'].map((s) => document.querySelectorAll(s).length)"))
         self.nothing_wrong()
 
+    def test_what_was_published_is_shown_with_its_time(self):
+        self.ask("PUT", "/v1/types/parcel.sent", {"publish": True})
+        self.ask("PUT", "/v1/publishers/post", {"url": f"file:{self.server.dir}/parcels", "types": "parcel.*"})
+        for _ in range(2):
+            self.append("parcel-7", "parcel.sent")
+        wait_until(lambda: len(self.get("/v1/outbox?status=published").json()["rows"]) == 2)
+        self.b.go("outbox")
+        self.b.press("Published")
+        self.b.wait("find('parcel-7', 'td')")
+        heads = self.b.js("[...document.querySelector('main table').querySelectorAll('th')].map((c) => c.textContent)")
+        self.assertEqual(["Event", "Status", "Lane", "Type", "Partition", "Position", "Since", "Published"], heads)
+        row = self.b.js("[...document.querySelector('main tbody tr').children].map((c) => c.textContent.trim())")
+        self.assertEqual(["published", "post", "parcel.sent"], row[1:4])
+        self.assertIn("· 2", row[0])  # the last comes first
+        at = self.b.js("document.querySelector('main tbody tr td:last-child time').getAttribute('datetime')")
+        self.assertEqual(self.get("/v1/outbox?status=published").json()["rows"][0]["published_at"], at)
+        self.assertIn("everfold outbox report --status published",
+                      self.b.js("[...document.querySelectorAll('.command code')].map((c) => c.textContent)"))
+        self.b.go("outbox?status=published&stream=nobody")
+        self.b.wait_words("Nothing is kept of what was published.")
+        self.nothing_wrong()
+
     def test_the_overview_says_how_it_is(self):
         for words in ("failed and", "Lag", "Backlog", "Dead", "Blocked", "Quarantined", "Workers", "Appended", "Folded",
                       "Events a second", "acks survive", "customers", "strict"):

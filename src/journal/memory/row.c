@@ -7,25 +7,29 @@
 #include "memory.h"
 
 #include "../../base/cursor.h"
+#include "../../core/placement.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #define ROW_CURSOR 'o'
+#define PUBLISHED_CURSOR 'd' /* it goes down */
 
-/* A row that may be shown: a queued one when `exception` is -1. */
+/* A row that may be shown: one without a state of its own when `exception` is -1. */
 typedef struct mem_found {
     size_t lane;
     int64_t position;
     int64_t exception;
     ef_row_status status;
     bool blocked;
+    int64_t published_us;
 } mem_found;
 
 typedef struct mem_found_list {
     const mem_journal *m;
     mem_found *items;
     size_t count, cap;
+    bool down; /* the last first */
 } mem_found_list;
 
 /* --- finding rows ----------------------------------------------------------------------------- */
@@ -71,7 +75,7 @@ static bool find_queued(mem_found_list *list, const ef_outbox_query *query, size
         for (size_t r = part->first; r < part->count; r++) {
             int64_t position = part->rows[r];
             ef_row_status status = position <= in_hand ? EF_ROW_PROCESSING : EF_ROW_PENDING;
-            if (!add_found(list, query, (mem_found){lane, position, -1, status, false}))
+            if (!add_found(list, query, (mem_found){lane, position, -1, status, false, 0}))
                 return false;
         }
     }
@@ -100,7 +104,7 @@ static ef_status find_rows(mem_journal *m, const ef_outbox_query *query, mem_fou
             ok = find_queued(out, query, lane);
     for (size_t i = 0; ok && i < m->exception_count; i++) {
         const mem_exception *x = &m->exceptions[i];
-        mem_found found = {x->lane, x->position, (int64_t)i, x->status, is_blocked(m, i)};
+        mem_found found = {x->lane, x->position, (int64_t)i, x->status, is_blocked(m, i), 0};
         if (query->lane.len == 0 || ef_str_equal(m->lanes[x->lane].name, query->lane))
             ok = add_found(out, query, found);
     }
@@ -110,6 +114,33 @@ static ef_status find_rows(mem_journal *m, const ef_outbox_query *query, mem_fou
     }
     if (out->count)
         qsort_r(out->items, out->count, sizeof *out->items, compare_found, m);
+    return EF_OK;
+}
+
+static int compare_down(const void *a, const void *b, void *context)
+{
+    return compare_found(b, a, context);
+}
+
+/* Every published row of the lane and the positions asked for, the last first. The caller frees the
+ * items. */
+static ef_status find_published(mem_journal *m, const ef_outbox_query *query, mem_found_list *out,
+                                ef_error *err)
+{
+    *out = (mem_found_list){.m = m, .down = true};
+    for (size_t i = 0; i < m->published_count; i++) {
+        const mem_published *p = &m->published[i];
+        mem_found found = {p->lane, p->position, -1, EF_ROW_PUBLISHED, false, p->at_us};
+        if ((query->lane.len && !ef_str_equal(m->lanes[p->lane].name, query->lane)) ||
+            (query->upto && p->position > query->upto))
+            continue;
+        if (!add_found(out, query, found)) {
+            free(out->items);
+            return ef__mem_no_memory(err);
+        }
+    }
+    if (out->count)
+        qsort_r(out->items, out->count, sizeof *out->items, compare_down, m);
     return EF_OK;
 }
 
@@ -138,6 +169,10 @@ static ef_status make_row(const mem_journal *m, const mem_found *found, ef__aren
         .enqueued_us = event->event.recorded_us,
         .updated_us = x ? x->updated_us : event->event.recorded_us,
     };
+    if (found->status == EF_ROW_PUBLISHED) {
+        out->updated_us = out->published_us = found->published_us;
+        out->partition = ef__partition_of(out->tenant, out->stream, m->partitions);
+    }
     if (!out->lane.ptr || !out->tenant.ptr || !out->stream.ptr || !out->event_type.ptr ||
         !out->last_error.ptr)
         return ef__room_full(err);
@@ -149,6 +184,13 @@ static ef_status rows_ready(ef_row_list *out, size_t count, ef_row **rows, ef_er
     *rows = ef__arena_zalloc(&out->room->arena, count + 1, sizeof **rows);
     out->items = *rows;
     return *rows ? EF_OK : ef__room_full(err);
+}
+
+static bool comes_behind(const mem_found_list *list, const mem_found *found, const mem_found *after)
+{
+    int way = compare_found(found, after, (void *)list->m);
+
+    return list->down ? way < 0 : way > 0;
 }
 
 static bool is_wanted(const ef_outbox_query *query, const mem_found *found)
@@ -168,10 +210,11 @@ static ef_status show_page(const mem_found_list *list, const ef_outbox_query *qu
     for (size_t i = 0; st == EF_OK && i < list->count; i++) {
         const mem_found *found = &list->items[i];
         if (!is_wanted(query, found) || found->position < query->from ||
-            (after && compare_found(found, after, (void *)list->m) <= 0))
+            (after && !comes_behind(list, found, after)))
             continue;
         if (out->count == query->limit) {
-            ef__cursor_format(ROW_CURSOR, last->position, (int64_t)last->lane, out->next);
+            ef__cursor_format(list->down ? PUBLISHED_CURSOR : ROW_CURSOR, last->position,
+                              (int64_t)last->lane, out->next);
             break;
         }
         st = make_row(list->m, found, &out->room->arena, &rows[out->count], err);
@@ -184,17 +227,20 @@ static ef_status show_page(const mem_found_list *list, const ef_outbox_query *qu
 static ef_status list_rows(mem_journal *m, const ef_outbox_query *query, ef_row_list *out,
                            ef_error *err)
 {
+    bool published = ef__query_published(query);
     mem_found after = {0};
     int64_t lane;
     mem_found_list list;
-    ef_status st = ef__cursor_parse(ROW_CURSOR, query->after, &after.position, &lane, err);
+    ef_status st = ef__cursor_parse(published ? PUBLISHED_CURSOR : ROW_CURSOR, query->after,
+                                    &after.position, &lane, err);
 
     if (st != EF_OK)
         return st;
     if (lane < 0 || lane >= (int64_t)m->lane_count)
         return ef_fail(err, EF_BAD_INPUT, "after is not a cursor of this journal");
     after.lane = (size_t)lane;
-    if ((st = find_rows(m, query, &list, err)) != EF_OK)
+    st = published ? find_published(m, query, &list, err) : find_rows(m, query, &list, err);
+    if (st != EF_OK)
         return st;
     st = show_page(&list, query, query->after.len ? &after : NULL, out, err);
     free(list.items);
@@ -356,7 +402,7 @@ static ef_status requeue_row(mem_journal *m, size_t index, ef_str who, ef_str re
                              ef_row_list *out, ef_error *err)
 {
     mem_exception *x = &m->exceptions[index];
-    mem_found found = {x->lane, x->position, (int64_t)index, EF_ROW_PENDING, false};
+    mem_found found = {x->lane, x->position, (int64_t)index, EF_ROW_PENDING, false, 0};
     ef_status st = note_act(m, "requeue", who, reason, x, err);
 
     if (st != EF_OK)
@@ -446,7 +492,7 @@ static ef_status skip(mem_journal *m, const ef_outbox_act *act, ef_row_list *out
     x->status = EF_ROW_PENDING;
     x->due_us = x->updated_us = ef__mem_now(m);
     out->count = 1;
-    mem_found shown = {(size_t)lane, position, (int64_t)at, x->status, is_blocked(m, at)};
+    mem_found shown = {(size_t)lane, position, (int64_t)at, x->status, is_blocked(m, at), 0};
     return make_row(m, &shown, &out->room->arena, rows, err);
 }
 

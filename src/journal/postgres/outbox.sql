@@ -91,6 +91,30 @@ SELECT g.position, e.stream, e.seq, s.tenant, s.name, t.partitions,
   JOIN everfold.stream s ON s.id = e.stream
  ORDER BY g.position;
 
+-- name: published_before
+-- What lanes have published, the last first, from a place on. Each lane is walked along its key, and
+-- events are looked up one by one, of the rows that are shown only.
+-- binds: 1 lane name, or '' for all, 2 from position, 3 down from position, 4 id of the lane before
+-- binds: which, 5 limit
+SELECT r.name, e.tenant, e.stream, e.seq, r.position, e.type, 5 AS status, false AS blocked,
+       false AS skip, 0 AS partition, 0 AS attempts, 0::bigint AS due, '' AS error,
+       e.recorded AS enqueued, r.published AS updated, r.id AS lane_id, t.partitions
+  FROM (SELECT l.id, l.name, p.position, p.published
+          FROM (SELECT a.id, a.name FROM everfold.lane a
+                 WHERE a.kind = 2 AND ($1 = '' OR a.name = $1) OFFSET 0) l
+         CROSS JOIN LATERAL (
+               SELECT o.position, o.published FROM everfold.outbox_published o
+                WHERE o.lane = l.id AND o.position >= $2 AND o.position <= $3
+                  AND (o.position < $3 OR l.name < (
+                          SELECT a.name FROM everfold.lane a WHERE a.id = $4))
+                ORDER BY o.position DESC LIMIT $5) p
+         ORDER BY p.position DESC, l.name DESC LIMIT $5) r
+ CROSS JOIN LATERAL (
+       SELECT x.tenant, x.stream, x.seq, x.type, x.recorded FROM everfold.log x
+        WHERE x.position = r.position OFFSET 0) e
+ CROSS JOIN everfold.state t
+ ORDER BY r.position DESC, r.name DESC;
+
 -- name: published_count
 -- binds: 1 lane name, 2 since
 SELECT l.kind, (SELECT count(*) FROM everfold.outbox_published p

@@ -4,10 +4,12 @@
 #include "store.h"
 
 #include "../../base/cursor.h"
+#include "../../core/placement.h"
 
 #include <inttypes.h>
 
 #define ROW_CURSOR 'o'
+#define PUBLISHED_CURSOR 'd' /* it goes down */
 
 /* Which rows row_after shows. */
 enum { SHOW_ALL, SHOW_BLOCKED, SHOW_WAITING };
@@ -31,10 +33,18 @@ static ef_row row_of(const PGresult *result, int i, ef__arena *arena)
                     .updated_us = ef__pg_int(result, i, 14)};
 }
 
+/* What was published has one time more, and its partition is told by its stream's name. */
+static void show_published(const PGresult *result, int i, ef_row *row)
+{
+    row->published_us = row->updated_us;
+    row->partition = ef__partition_of(row->tenant, row->stream, (int32_t)ef__pg_int(result, i, 16));
+}
+
 static ef_status list_rows(const PGresult *result, size_t limit, ef_row_list *out, ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     int rows = PQntuples(result);
+    bool published = false;
     ef_row *items = pg_items(arena, rows, sizeof *items);
 
     if (!items)
@@ -46,10 +56,13 @@ static ef_status list_rows(const PGresult *result, size_t limit, ef_row_list *ou
         if (!row->lane.ptr || !row->tenant.ptr || !row->stream.ptr || !row->event_type.ptr ||
             !row->last_error.ptr)
             return ef__room_full(err);
+        published = row->status == EF_ROW_PUBLISHED;
+        if (published)
+            show_published(result, i, &items[i]);
         out->count++;
     }
     if ((size_t)rows > limit && limit > 0)
-        ef__cursor_format(ROW_CURSOR, items[limit - 1].position,
+        ef__cursor_format(published ? PUBLISHED_CURSOR : ROW_CURSOR, items[limit - 1].position,
                           ef__pg_int(result, (int)limit - 1, 15), out->next);
     return EF_OK;
 }
@@ -84,9 +97,40 @@ static void bind_rows(ef__pg_params *params, const ef_outbox_query *query, int s
     ef__pg_add_int(params, now_us);
 }
 
+static ef_status list_published(pg_store *store, const ef_outbox_query *query, ef_row_list *out,
+                                ef_error *err)
+{
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    int64_t below, lane;
+    ef_status st = ef__cursor_parse(PUBLISHED_CURSOR, query->after, &below, &lane, err);
+
+    if (st != EF_OK)
+        return st;
+    if (!query->after.len)
+        below = INT64_MAX;
+    if (query->upto && query->upto < below) {
+        below = query->upto + 1;
+        lane = 0;
+    }
+    ef__pg_add_str(&params, query->lane);
+    ef__pg_add_int(&params, query->from);
+    ef__pg_add_int(&params, below);
+    ef__pg_add_int(&params, lane);
+    ef__pg_add_int(&params, (int64_t)query->limit + 1);
+    st = ef__pg_read(store->pool, PJ_PUBLISHED_BEFORE, &params, &result, err);
+    if (st == EF_OK)
+        st = list_rows(result, query->limit, out, err);
+    PQclear(result);
+    return st;
+}
+
 ef_status pg_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
                        ef_error *err)
 {
+    if (ef__query_published(query))
+        return list_published(pg_store_of(journal), query, out, err);
+
     pg_store *store = pg_store_of(journal);
     ef__pg_params params = {0};
     PGresult *result = NULL;

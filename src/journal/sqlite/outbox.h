@@ -139,9 +139,10 @@ ef_status sq_blocked(ef__sq_conn *conn, sq_blocker *blocker, int64_t lane, int64
 typedef struct sq_spot {
     const sq_lane *lane;
     int64_t position;
-    int32_t partition;
+    int32_t partition; /* of published ones how many there are: the row's name tells which it is */
     ef_row_status status;
-    bool queued; /* else an exception */
+    bool queued;          /* else an exception, or published */
+    int64_t published_us; /* 0 unless it is */
 } sq_spot;
 
 /* The row at a spot, for people. */
@@ -160,6 +161,7 @@ typedef struct sq_spots {
 
 ef_status sq_spots_add(sq_spots *spots, const sq_spot *spot, ef_error *err);
 void sq_spots_sort(sq_spots *spots);
+void sq_spots_sort_down(sq_spots *spots); /* the last first */
 
 /* Up to `limit` exceptions of a lane after a position, in order: all, or those with a status.
  * Tenant and blocked_only of `query` are looked at; blocked ones are pending. */

@@ -115,6 +115,12 @@ SELECT id & 0xffffffffffff FROM outbox_published
 -- binds: 1 lane, 2 position
 DELETE FROM outbox_published WHERE id = (?1 << 48 | ?2);
 
+-- name: published_before
+-- What a lane has published, the last first. The limit is the caller's: it stops stepping.
+-- binds: 1 lane, 2 below this position, 3 from this one on
+SELECT id & 0xffffffffffff, published FROM outbox_published
+ WHERE id >= (?1 << 48) + ?3 AND id < (?1 << 48) + ?2 ORDER BY id DESC;
+
 -- name: published_count
 -- binds: 1 lane, 2 since
 SELECT count(*) FROM outbox_published

@@ -10,6 +10,8 @@
 #include "../../base/cursor.h"
 
 #define ROW_CURSOR 'o'
+#define PUBLISHED_CURSOR 'd' /* it goes down */
+#define POSITION_END (INT64_C(1) << 48)
 
 /* What is looked through, all in one read transaction. */
 typedef struct looking {
@@ -20,6 +22,7 @@ typedef struct looking {
     sq_lane *lanes; /* by name */
     size_t lane_count;
     sq_hands hands; /* of the lane that is looked at now */
+    int32_t partitions;
 } looking;
 
 /* --- queued rows ------------------------------------------------------------------------------ */
@@ -114,23 +117,104 @@ static ef_status find_page(looking *look, int64_t position, int64_t lane_id, sq_
     return st;
 }
 
+/* --- a page of what was published --------------------------------------------------------------
+ */
+
+/* Up to a page and one row more of what a lane has published below a position. */
+static ef_status find_published(looking *look, const sq_lane *lane, int64_t below, sq_spots *spots,
+                                ef_error *err)
+{
+    size_t full = spots->count + look->query->limit + 1;
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = ef__sq_stmt(look->conn, SQ_PUBLISHED_BEFORE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane->id);
+    sqlite3_bind_int64(stmt, 2, below < POSITION_END ? below : POSITION_END);
+    sqlite3_bind_int64(stmt, 3,
+                       look->query->from < POSITION_END ? look->query->from : POSITION_END);
+    while (spots->count < full && (st = ef__sq_row(look->conn, stmt, &row, err)) == EF_OK && row) {
+        sq_spot spot = {.lane = lane,
+                        .position = sqlite3_column_int64(stmt, 0),
+                        .partition = look->partitions,
+                        .status = EF_ROW_PUBLISHED,
+                        .published_us = sqlite3_column_int64(stmt, 1)};
+        if ((st = sq_spots_add(spots, &spot, err)) != EF_OK)
+            break;
+    }
+    sqlite3_reset(stmt);
+    return st;
+}
+
+/* Rows at the cursor's position come behind it when their lane's name is before its lane's. */
+static ef_status find_published_page(looking *look, int64_t position, int64_t lane_id,
+                                     sq_spots *spots, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row, passed = !lane_id;
+    ef_status st = ef__sq_stmt(look->conn, SQ_STATE_PARTITIONS, &stmt, err);
+
+    if (st == EF_OK && (st = ef__sq_row(look->conn, stmt, &row, err)) == EF_OK && row) {
+        look->partitions = sqlite3_column_int(stmt, 0);
+        sqlite3_reset(stmt);
+    }
+    for (size_t i = 0; st == EF_OK && i < look->lane_count; i++) {
+        const sq_lane *lane = &look->lanes[i];
+        passed = passed || lane->id == lane_id;
+        if (!look->query->lane.len || ef_str_equal(lane->name, look->query->lane))
+            st = find_published(look, lane, passed ? position : position + 1, spots, err);
+    }
+    if (st == EF_OK && !passed)
+        st = ef_fail(err, EF_BAD_INPUT, "after is not a cursor of this journal");
+    sq_spots_sort_down(spots);
+    return st;
+}
+
 static ef_status list_page(looking *look, int64_t position, int64_t lane_id, ef_row_list *out,
                            ef_error *err)
 {
+    bool published = ef__query_published(look->query);
     sq_spots spots = {.arena = look->arena};
     size_t count;
     ef_status st =
         sq_lanes_load(look->conn, (ef_str){0}, look->arena, &look->lanes, &look->lane_count, err);
 
     if (st == EF_OK)
-        st = find_page(look, position, lane_id, &spots, err);
+        st = published ? find_published_page(look, position, lane_id, &spots, err)
+                       : find_page(look, position, lane_id, &spots, err);
     if (st != EF_OK)
         return st;
     count = spots.count < look->query->limit ? spots.count : look->query->limit;
     if (count < spots.count)
-        ef__cursor_format(ROW_CURSOR, spots.items[count - 1].position,
-                          spots.items[count - 1].lane->id, out->next);
+        ef__cursor_format(published ? PUBLISHED_CURSOR : ROW_CURSOR,
+                          spots.items[count - 1].position, spots.items[count - 1].lane->id,
+                          out->next);
     return sq_rows_make(look->conn, spots.items, count, out, err);
+}
+
+/* Where a page begins: behind the cursor, or where the positions asked for begin. */
+static ef_status page_begin(const ef_outbox_query *query, int64_t *position, int64_t *lane_id,
+                            ef_error *err)
+{
+    bool published = ef__query_published(query);
+    ef_status st = ef__cursor_parse(published ? PUBLISHED_CURSOR : ROW_CURSOR, query->after,
+                                    position, lane_id, err);
+
+    if (st != EF_OK)
+        return st;
+    if (published && !query->after.len)
+        *position = POSITION_END;
+    if (published && query->upto && query->upto < *position) {
+        *position = query->upto + 1;
+        *lane_id = 0;
+    }
+    if (!published && query->from > *position + 1) {
+        *position = query->from - 1;
+        *lane_id = 0;
+    }
+    return EF_OK;
 }
 
 ef_status sq_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
@@ -140,12 +224,8 @@ ef_status sq_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row
     looking look = {.store = store, .arena = &out->room->arena, .query = query};
     sq_reader *reader;
     int64_t position, lane_id;
-    ef_status st = ef__cursor_parse(ROW_CURSOR, query->after, &position, &lane_id, err);
+    ef_status st = page_begin(query, &position, &lane_id, err);
 
-    if (st == EF_OK && query->from > position + 1) {
-        position = query->from - 1;
-        lane_id = 0;
-    }
     if (st == EF_OK)
         st = sq_read_begin(store, &reader, err);
     if (st != EF_OK)

@@ -6,6 +6,8 @@
  */
 #include "outbox.h"
 
+#include "../../core/placement.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -182,8 +184,12 @@ ef_status sq_row_make(ef__sq_conn *conn, const sq_spot *spot, sq_blocker *blocke
     if (!out->lane.ptr)
         return ef__room_full(err);
     st = show_event(conn, spot->position, arena, out, err);
-    if (st == EF_OK && !spot->queued)
+    if (st == EF_OK && spot->status == EF_ROW_PUBLISHED) {
+        out->updated_us = out->published_us = spot->published_us;
+        out->partition = ef__partition_of(out->tenant, out->stream, spot->partition);
+    } else if (st == EF_OK && !spot->queued) {
         st = show_exception(conn, spot, blocker, arena, out, err);
+    }
     return st;
 }
 
@@ -229,6 +235,17 @@ void sq_spots_sort(sq_spots *spots)
 {
     if (spots->count)
         qsort(spots->items, spots->count, sizeof *spots->items, compare_spots);
+}
+
+static int compare_down(const void *a, const void *b)
+{
+    return compare_spots(b, a);
+}
+
+void sq_spots_sort_down(sq_spots *spots)
+{
+    if (spots->count)
+        qsort(spots->items, spots->count, sizeof *spots->items, compare_down);
 }
 
 /* Step a bound statement of (position, stream, seq, status) until `limit` spots are found. */

@@ -50,6 +50,21 @@ function filters(ctx, lanes) {
         choice("older", "Waits for longer than", AGES))));
 }
 
+// What was published has no next try and no error: the time it left takes their place.
+function published(items) {
+  return table("Published", [
+    { name: "Event", cell: (r) => [r.stream, h("span", { class: "quiet together" }, ` · ${r.seq}`)], kind: "grow" },
+    { name: "Status", cell: (r) => badge(r.status) },
+    { name: "Lane", cell: (r) => r.lane },
+    { name: "Type", cell: (r) => r.event_type },
+    { name: "Partition", cell: (r) => r.partition },
+    { name: "Position", cell: (r) => count(r.position), kind: "number" },
+    { name: "Since", cell: (r) => when(r.enqueued_at) },
+    { name: "Published", cell: (r) => when(r.published_at) },
+  ], items, { key: (r) => `${r.lane}/${r.tenant}/${r.position}`,
+    to: (r) => href("stream", r.stream, { tenant: r.tenant, seq: String(r.seq) }) });
+}
+
 function rows(items) {
   return table("Rows", [
     { name: "Event", cell: (r) => [r.stream, h("span", { class: "quiet together" }, ` · ${r.seq}`)] },
@@ -64,7 +79,7 @@ function rows(items) {
     to: (r) => href("row", r.lane, r.stream, String(r.seq), { tenant: r.tenant }) });
 }
 
-// What a lane has taken leaves the outbox; what became of it is told by projections and publishers.
+// What a lane has taken leaves the outbox; what became of all of it is told by projections and publishers.
 function taken(projections, publishers) {
   return [h("p", { class: "quiet" }, "A row goes when its lane has taken it. What became of events, by projection and by publisher:"),
     table("Applied", [
@@ -73,11 +88,11 @@ function taken(projections, publishers) {
       { name: "Views", cell: (p) => count(p.views), kind: "number" },
       { name: "Unaccounted", cell: (p) => count(p.unaccounted), kind: "number" },
     ], projections.filter((p) => p.routed), { to: (p) => href("projection", p.name), key: (p) => p.name }),
-    publishers.length > 0 && table("Published", [
+    publishers.length > 0 && table("Publishers", [
       { name: "Publisher", cell: (p) => p.name },
       { name: "To", cell: (p) => p.url, kind: "grow" },
       { name: "Still waiting", cell: (p) => count(num(p.pending) + num(p.processing)), kind: "number" },
-      { name: "Noted as published", cell: (p) => num(p.retain_ms) > 0 ? count(p.kept) : "not kept", kind: "number" },
+      { name: "Kept", cell: (p) => num(p.retain_ms) > 0 ? count(p.kept) : "not kept", kind: "number" },
     ], publishers, { to: (p) => href("publishers", p.name), key: (p) => p.name }),
     h("p", {}, link("#/events", "The events themselves"))];
 }
@@ -95,6 +110,8 @@ function report(q) {
 
 // What no index knows is looked for so many rows at a time.
 function nothing(status, answer) {
+  if (!answer.next && status === "published") return empty("Nothing is kept of what was published.",
+    "A publisher keeps for a while which events it has published, and when: as long as its --retain says.");
   if (answer.next) return notice("calm", "None among the rows that were looked at.", h("p", {}, "10,000 are looked at in one go."));
   return empty(status ? `Nothing is ${status}.` : "Nothing waits.", "Events are here between their append and the moment that every lane has them.");
 }
@@ -103,10 +120,8 @@ export default {
   title: "Outbox",
   async load(ctx) {
     const { status, lane, stream, types, partition, error, older, tenant, after } = ctx.query;
-    const gone = status === "published";
     const [answer, projections, publishers] = await Promise.all([
-      ctx.get(`/v1/outbox${query({ ...(gone ? { lane, limit: "1" } : { status, lane, after, limit: PAGE, stream, types, partition, error,
-        before: before(older) }) })}`, { tenant }),
+      ctx.get(`/v1/outbox${query({ status, lane, after, limit: PAGE, stream, types, partition, error, before: before(older) })}`, { tenant }),
       ctx.get("/v1/projections"), ctx.who.tenant === null ? ctx.get("/v1/publishers") : []]);
     return { answer, projections, publishers, lanes: ["*", ...new Set([...projections, ...publishers].map((p) => p.name))] };
   },
@@ -118,7 +133,9 @@ export default {
     return [heading("Outbox", h("div", { class: "buttons" }, num(s.dead) > 0 && ctx.who.tenant === null &&
         actButton(ctx, "Requeue dead", () => requeueDeadAct(lane, s.dead)))),
     tabs("Status", items, status), filters(ctx, lanes),
-    h("section", { class: "panel", "aria-live": "off" }, status === "published" ? taken(projections, publishers)
-      : [answer.rows.length > 0 ? rows(answer.rows) : nothing(status, answer), pages(ctx, answer), report(ctx.query)])];
+    h("section", { class: "panel", "aria-live": "off" },
+      answer.rows.length === 0 ? nothing(status, answer) : status === "published" ? published(answer.rows) : rows(answer.rows),
+      pages(ctx, answer), report(ctx.query)),
+    status === "published" && h("section", { class: "panel" }, taken(projections, publishers))];
   },
 };

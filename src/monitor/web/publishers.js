@@ -91,7 +91,7 @@ function one(p, ctx) {
       ["Processing", lane(p, "processing", p.processing)], ["Failed", lane(p, "failed", p.failed)],
       ["Dead", lane(p, "dead", p.dead)], ["Blocked", lane(p, "blocked", p.blocked)],
       p.sink && ["Published by this server", count(p.sink.published)],
-      num(p.retain_ms) > 0 && ["Published, and kept", count(p.kept)]),
+      num(p.retain_ms) > 0 && ["Published, and kept", lane(p, "published", p.kept)]),
     commandLine(command("outbox", "report", "--lane", p.name))),
     h("section", { class: "panel" }, h("h2", {}, "What it is told"), facts(["To", code(p.url)], ["Types", p.types || "all that are published"],
       ["Key", `by ${p.partition_by}`], ["Tries again after", ms(p.retry_ms)],
