@@ -111,7 +111,7 @@ static ef_str fake_progress(ef__bus *bus)
 }
 
 static const ef__bus_ops fake_ops = {.name = "fake",
-                                     .batch_max = 1000,
+                                     .batch_max = 4000,
                                      .grouped = true,
                                      .deliver = fake_deliver,
                                      .look = fake_look,
@@ -523,16 +523,14 @@ static void what_is_purged_keeps_up_with_what_is_published(void **state)
 
     (void)state;
     start(f, &s, (ef_publisher){.retain_ms = 1000});
-    for (int i = 0; i < 5000; i++)
-        send(f, "a");
-    drain(f); /* in growing batches */
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 7000; i++) /* in batches of 1,000, 2,000 and 4,000 at first */
+            send(f, "a");
+        drain(f);
+        pass_time(f, 11 * SECOND);
+    }
     OK(ef_published_count(f->journal, EF_STR("mail"), 0, &kept, &f->err));
-    CHECK_INT(5000, kept);
-    pass_time(f, 11 * SECOND);
-    send(f, "a");
-    drain(f); /* a step for that one, and one that finds nothing more */
-    OK(ef_published_count(f->journal, EF_STR("mail"), 0, &kept, &f->err));
-    CHECK_INT(1, kept);
+    CHECK(kept >= 7000 && kept < 2 * 7000);
     fixture_close(f);
 }
 
@@ -592,7 +590,7 @@ static void a_sink_that_is_idle_is_asked_no_more_than_it_is_purged(void **state)
     fixture_close(f);
 }
 
-/* What the log was told last, and how loudly. */
+/* The last warning or error that the log was told. */
 typedef struct told {
     ef_log_level level;
     char text[160];
@@ -605,6 +603,8 @@ static void hear(void *context, ef_log_level level, const char *text, const ef_l
 
     (void)fields;
     (void)count;
+    if (level < EF_LOG_WARN)
+        return;
     t->level = level;
     (void)snprintf(t->text, sizeof t->text, "%s", text);
 }
