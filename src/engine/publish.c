@@ -155,7 +155,9 @@ static ef_status deliver(pass *s, ef_error *err)
     s->down = st != EF_OK || bus->lost;
     if (st != EF_OK && !s->why.text[0])
         (void)ef_fail(&s->why, st, "%s", ef_status_words(st));
-    return EF_OK;
+    /* How far the sink is comes before the mark: where that says that a message was delivered,
+     * whoever compares the two, after any crash, knows that the sink has had it. */
+    return bus->lost ? EF_OK : ef__sink_note(s->p, err);
 }
 
 static bool is_blocked(const pass *s, const ef_event *event)
@@ -498,8 +500,6 @@ static ef_status work(ef__publishing *p, const ef_work_options *options, ef_tick
         st = make_passes(p, options, &own, err);
     if (st == EF_OK && is_ready(p) && own.claimed == 0 && p->bus->ops->look)
         ef__sink_well(p); /* nothing waits that would show it */
-    if (st == EF_OK && p->bus && !p->bus->lost)
-        st = ef__sink_note(p, false, err);
     if (st == EF_LEASE_LOST) { /* another worker has the partition now: not a failure */
         st = ef__crew_recheck(&p->crew, &own, err);
         st = st == EF_LEASE_LOST ? EF_OK : st;
@@ -523,8 +523,6 @@ ef_status ef__publish_step(ef__publishing *p, const ef_work_options *options, ef
     pthread_mutex_unlock(&p->engine->lock);
     st = get_ready(p, err);
     if (st == EF_OK && (p->gone || p->definition.paused)) {
-        if (p->bus && !p->bus->lost)
-            (void)ef__sink_note(p, true, NULL);
         ef__sink_close(p);
         ef__crew_leave(&p->crew);
         p->crew.next_beat_us = 0;

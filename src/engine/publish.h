@@ -33,7 +33,7 @@ typedef struct ef__publishing {
     ef__crew crew;                                    /* leases, */
     ef__bus *bus;                                     /* the sink; NULL: not opened, */
     size_t batch;                                     /* how many rows are taken next, */
-    int64_t next_try_us, next_purge_us, next_note_us; /* monotonic, */
+    int64_t next_try_us, next_purge_us;               /* monotonic, */
     char noted[512];                                  /* the progress that was noted last, */
     int64_t token;                                    /* under which it was read, */
     int64_t handed;                                   /* and what a sink was handed back so far */

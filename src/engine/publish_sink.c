@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define NOTE_US 1000000
 #define AGAIN_ROWS 1000
 #define AGAIN_ROUNDS 20 /* then it is somebody else's turn */
 #define SECRET_BYTES 4096
@@ -103,19 +102,16 @@ void ef__sink_close(ef__publishing *p)
     p->bus = NULL;
 }
 
-ef_status ef__sink_note(ef__publishing *p, bool now, ef_error *err)
+ef_status ef__sink_note(ef__publishing *p, ef_error *err)
 {
     ef_str at = p->bus && p->bus->ops->progress ? p->bus->ops->progress(p->bus) : EF_STR("");
     ef_status st;
 
-    if (!at.len || at.len >= sizeof p->noted || ef_str_equal(at, ef_str_from(p->noted)) ||
-        (!now && mono_us(p) < p->next_note_us))
+    if (!at.len || at.len >= sizeof p->noted || ef_str_equal(at, ef_str_from(p->noted)))
         return EF_OK;
     st = ef_lane_note(p->engine->journal, ef_str_from(p->name), at, err);
-    if (st == EF_OK) {
+    if (st == EF_OK)
         (void)snprintf(p->noted, sizeof p->noted, "%.*s", EF_STR_ARG(at));
-        p->next_note_us = mono_us(p) + NOTE_US;
-    }
     return st;
 }
 
@@ -168,7 +164,7 @@ ef_status ef__sink_hand_back(ef__publishing *p, ef_tick *tick, ef_error *err)
     p->is.republished += sum;
     pthread_mutex_unlock(&p->engine->lock);
     if (st == EF_OK && handed < AGAIN_ROWS)
-        st = ef__sink_note(p, true, err);
+        st = ef__sink_note(p, err);
     if (st != EF_OK || handed == AGAIN_ROWS)
         return st;
     tell_lost(p);

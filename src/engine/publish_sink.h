@@ -13,8 +13,8 @@ void ef__sink_close(ef__publishing *p);
 void ef__sink_failed(ef__publishing *p, const ef_error *why);
 void ef__sink_well(ef__publishing *p);
 bool ef__sink_is_at_hand(const ef__publishing *p);
-/* Tell the journal how far it is, now or now and then. */
-ef_status ef__sink_note(ef__publishing *p, bool now, ef_error *err);
+/* Tell the journal how far it is, if that is not what it was told last. */
+ef_status ef__sink_note(ef__publishing *p, ef_error *err);
 /* Is all there that it has acknowledged? Not when it has lost something, nor when nobody can say.
  * By itself it costs nothing as long as a connection holds. */
 bool ef__sink_is_all_there(ef__publishing *p, bool ask_now);

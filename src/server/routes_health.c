@@ -84,12 +84,13 @@ static size_t read_posts(const ef__server *server, ef_post posts[POSTS_MAX])
 }
 
 /* Whoever reads compares hashes, so that a store which is not as it was written is noticed by those
- * who work on it; to read all of it here would take as long as it is large. */
-static void check_integrity(const ef__server *server, int64_t unaccounted, check *out)
+ * who work on it, or by who has just counted (`st`); to read all of it here would take as long as
+ * it is large. */
+static void check_integrity(const ef__server *server, ef_status st, int64_t unaccounted, check *out)
 {
     ef_post posts[POSTS_MAX];
     size_t count = read_posts(server, posts);
-    bool damaged = false;
+    bool damaged = st == EF_DAMAGED;
 
     for (size_t i = 0; i < count; i++)
         damaged = damaged || posts[i].last_error.status == EF_DAMAGED;
@@ -101,6 +102,8 @@ static void check_integrity(const ef__server *server, int64_t unaccounted, check
     else if (unaccounted != 0)
         (void)snprintf(out->detail, sizeof(out->detail),
                        "%" PRId64 " events are unaccounted for: everfold gaps detect", unaccounted);
+    else if (st != EF_OK)
+        (void)snprintf(out->detail, sizeof(out->detail), "nothing is known to be wrong");
     else
         (void)snprintf(out->detail, sizeof(out->detail), "every event is accounted for");
 }
@@ -118,7 +121,7 @@ static void check_views(const ef__server *server, check *out, check *integrity)
         (void)snprintf(out->detail, sizeof(out->detail), "%zu generations", generations);
     else
         (void)snprintf(out->detail, sizeof(out->detail), "%s", ef_status_words(err.status));
-    check_integrity(server, st == EF_OK ? unaccounted : 0, integrity);
+    check_integrity(server, st, st == EF_OK ? unaccounted : 0, integrity);
 }
 
 static void check_disk(const ef__server *server, check *out)

@@ -515,6 +515,35 @@ static void what_a_sink_has_forgotten_is_sent_again_before_anything_new(void **s
     fixture_close(f);
 }
 
+/* What the journal was told of how far the sink is. */
+static void check_noted(fixture *f, const char *expected)
+{
+    ef_lane_list lanes = {0};
+
+    OK(ef_lane_ls(f->journal, &lanes, &f->err));
+    for (size_t i = 0; i < lanes.count; i++)
+        if (ef_str_equal(lanes.items[i].name, EF_STR("mail")))
+            CHECK_STR(expected, lanes.items[i].progress);
+    ef_lane_list_release(&lanes);
+}
+
+static void how_far_a_sink_is_is_noted_with_every_batch(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.says = "{\"at\":1}"};
+
+    (void)state;
+    start(f, &s, (ef_publisher){.retain_ms = 60000});
+    send(f, "a");
+    drain(f);
+    check_noted(f, "{\"at\":1}");
+    s.says = "{\"at\":2}"; /* at once, as far as clocks go */
+    send(f, "a");
+    drain(f);
+    check_noted(f, "{\"at\":2}");
+    fixture_close(f);
+}
+
 static void what_is_purged_keeps_up_with_what_is_published(void **state)
 {
     enum { ROUND = 7000 }; /* in batches of 1,000, 2,000 and 4,000 at first */
@@ -812,6 +841,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_paused_one_queues_and_goes_on_where_it_was),
         cmocka_unit_test(one_that_is_removed_leaves_no_lease),
         cmocka_unit_test(what_a_sink_has_forgotten_is_sent_again_before_anything_new),
+        cmocka_unit_test(how_far_a_sink_is_is_noted_with_every_batch),
         cmocka_unit_test(what_is_purged_keeps_up_with_what_is_published),
         cmocka_unit_test(a_sink_is_looked_at_before_what_it_had_is_purged),
         cmocka_unit_test(a_sink_that_is_idle_is_asked_no_more_than_it_is_purged),
