@@ -499,7 +499,7 @@ static ef_status work(ef__publishing *p, const ef_work_options *options, ef_tick
     if (st == EF_OK && is_ready(p))
         st = make_passes(p, options, &own, err);
     if (st == EF_OK && is_ready(p) && own.claimed == 0 && p->bus->ops->look)
-        ef__sink_well(p); /* nothing waits that would show it */
+        ef__sink_well(p);      /* nothing waits that would show it */
     if (st == EF_LEASE_LOST) { /* another worker has the partition now: not a failure */
         st = ef__crew_recheck(&p->crew, &own, err);
         st = st == EF_LEASE_LOST ? EF_OK : st;

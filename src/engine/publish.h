@@ -29,18 +29,18 @@ typedef struct ef__publishing {
     pthread_mutex_t stepping; /* one step at a time; it guards … */
     ef__arena arena;          /* … the definition, */
     ef_publisher definition;
-    ef_str settings;                                  /* … as it was read, */
-    ef__crew crew;                                    /* leases, */
-    ef__bus *bus;                                     /* the sink; NULL: not opened, */
-    size_t batch;                                     /* how many rows are taken next, */
-    int64_t next_try_us, next_purge_us;               /* monotonic, */
-    char noted[512];                                  /* the progress that was noted last, */
-    int64_t token;                                    /* under which it was read, */
-    int64_t handed;                                   /* and what a sink was handed back so far */
-    ef_publisher_health is;                           /* under the engine's lock, as is … */
-    int64_t step_us;                                  /* … when the step under way began, or 0 */
-    int64_t told_published, told_failed, told_dead;   /* … and what the ticks have had of them */
-    bool gone;                                        /* it is no longer in the journal */
+    ef_str settings;                                /* … as it was read, */
+    ef__crew crew;                                  /* leases, */
+    ef__bus *bus;                                   /* the sink; NULL: not opened, */
+    size_t batch;                                   /* how many rows are taken next, */
+    int64_t next_try_us, next_purge_us;             /* monotonic, */
+    char noted[512];                                /* the progress that was noted last, */
+    int64_t token;                                  /* under which it was read, */
+    int64_t handed;                                 /* and what a sink was handed back so far */
+    ef_publisher_health is;                         /* under the engine's lock, as is … */
+    int64_t step_us;                                /* … when the step under way began, or 0 */
+    int64_t told_published, told_failed, told_dead; /* … and what the ticks have had of them */
+    bool gone;                                      /* it is no longer in the journal */
     pthread_t thread;
     bool threaded;
     atomic_bool stop;
