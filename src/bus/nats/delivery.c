@@ -67,6 +67,8 @@ typedef struct call {
     natsMsg *done[DONE_MAX]; /* messages and answers that nobody needs any more */
     size_t done_count;
     ef__buf subject, line, id, id_before;
+    char reply[256]; /* the inbox of a message, at its end */
+    ef__buf usual;   /* what an acknowledgement is up to its number; empty: none was seen */
     ef__arena answer;
 } call;
 
@@ -101,9 +103,47 @@ static void read_error(call *c, const ef__json *error, size_t i)
                      EF_STR_ARG(text ? text->text : EF_STR("an error")));
 }
 
+static void take_in(call *c, size_t i, uint64_t seq, bool again)
+{
+    c->outcomes[i].verdict = EF__BUS_DELIVERED;
+    if (!c->chained && c->next[i])
+        c->order[c->ready++] = c->next[i];
+    if (!again && seq > c->bus->last_seq)
+        c->bus->last_seq = seq;
+}
+
+/* Acknowledgements differ in their last number and nothing else: one that was read shows how the
+ * next ones begin, and those need not be read. */
+static void learn_answer(call *c, ef_str text)
+{
+    size_t at = text.len;
+
+    while (at > 0 && text.ptr[at - 1] != ':')
+        at--;
+    ef__buf_reset(&c->usual);
+    (void)ef__buf_add(&c->usual, text.ptr, at);
+}
+
+/* Is it one that begins as usual? Then this is its number; 0: it has to be read. */
+static uint64_t usual_answer(const call *c, ef_str text)
+{
+    size_t at = c->usual.len;
+    uint64_t number = 0;
+
+    if (at == 0 || text.len <= at + 1 || text.len > at + 19 || text.ptr[text.len - 1] != '}' ||
+        memcmp(text.ptr, c->usual.ptr, at) != 0)
+        return 0;
+    for (; at < text.len - 1; at++) {
+        if (text.ptr[at] < '0' || text.ptr[at] > '9')
+            return 0;
+        number = number * 10 + (uint64_t)(text.ptr[at] - '0');
+    }
+    return number;
+}
+
 /* What a text of the broker says of a message. Nothing, when it is no answer of our stream, but of
  * somebody else who listens to the subject. */
-static void read_answer(call *c, const ef__json *answer, size_t i)
+static void read_answer(call *c, ef_str text, const ef__json *answer, size_t i)
 {
     const ef__json *error = ef__json_get(answer, "error"), *seq = ef__json_get(answer, "seq");
     const ef__json *stream = ef__json_get(answer, "stream");
@@ -117,11 +157,9 @@ static void read_answer(call *c, const ef__json *answer, size_t i)
     if (!stream || !ef_str_equal(stream->text, ef_str_from(c->bus->stream_name)) || !seq ||
         ef__json_int64(seq, &number) != 0 || number <= 0)
         return;
-    c->outcomes[i].verdict = EF__BUS_DELIVERED;
-    if (!c->chained && c->next[i])
-        c->order[c->ready++] = c->next[i];
-    if (!(again && again->kind == EF__JSON_TRUE) && (uint64_t)number > c->bus->last_seq)
-        c->bus->last_seq = (uint64_t)number;
+    take_in(c, i, (uint64_t)number, again && again->kind == EF__JSON_TRUE);
+    if (!again && !seq->next)
+        learn_answer(c, text);
 }
 
 static bool is_answered(const call *c, size_t i)
@@ -134,13 +172,16 @@ static void take_answer(call *c, const natsMsg *msg)
     ef_str text = {natsMsg_GetData(msg), (size_t)natsMsg_GetDataLength(msg)};
     uint64_t number = strtoull(natsMsg_GetSubject(msg) + strlen(c->bus->inbox) + 1, NULL, 10);
     size_t at = (size_t)(number - c->first);
+    uint64_t seq = usual_answer(c, text);
     ef__json *answer = NULL;
 
     if (at >= c->begun || is_answered(c, c->order[at]))
         return;
     ef__arena_reset(&c->answer);
-    if (ef__json_parse(text, EF__NATS_REPLY_BYTES, &c->answer, &answer, NULL) == EF_OK)
-        read_answer(c, answer, c->order[at]);
+    if (seq)
+        take_in(c, c->order[at], seq, false);
+    else if (ef__json_parse(text, EF__NATS_REPLY_BYTES, &c->answer, &answer, NULL) == EF_OK)
+        read_answer(c, text, answer, c->order[at]);
     c->waiting -= is_answered(c, c->order[at]);
 }
 
@@ -227,12 +268,23 @@ static bool check_size(call *c, size_t i)
     return false;
 }
 
+/* Where the message of that number is answered to. By hand: it is done for each. */
+static const char *inbox_of(call *c, uint64_t number)
+{
+    char *at = c->reply + sizeof c->reply - 1;
+    size_t prefix = strlen(c->bus->inbox);
+
+    for (*at = '\0'; number || !at[0]; number /= 10)
+        *--at = (char)('0' + number % 10);
+    *--at = '.';
+    return memcpy(at - prefix, c->bus->inbox, prefix);
+}
+
 /* The message as NATS has it; *out is NULL when it does not go out. */
 static ef_status make_message(call *c, size_t i, natsMsg **out, ef_error *err)
 {
     ef__nats_bus *n = c->bus;
     const ef__bus_message *m = &c->messages[i];
-    char reply[256];
     natsStatus s;
 
     *out = NULL;
@@ -242,8 +294,8 @@ static ef_status make_message(call *c, size_t i, natsMsg **out, ef_error *err)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while publishing");
     if (!check_size(c, i))
         return EF_OK;
-    (void)snprintf(reply, sizeof reply, "%s.%" PRIu64, n->inbox, c->first + c->begun);
-    s = natsMsg_Create(out, c->subject.ptr, reply, c->line.ptr, (int)c->line.len);
+    s = natsMsg_Create(out, c->subject.ptr, inbox_of(c, c->first + c->begun), c->line.ptr,
+                       (int)c->line.len);
     if (s == NATS_OK)
         s = natsMsgHeader_Set(*out, "Nats-Msg-Id", c->id.ptr);
     if (s == NATS_OK)
@@ -415,6 +467,7 @@ static void end_call(call *c)
     ef__buf_release(&c->line);
     ef__buf_release(&c->id);
     ef__buf_release(&c->id_before);
+    ef__buf_release(&c->usual);
 }
 
 ef_status ef__nats_publish(ef__nats_bus *n, const ef__bus_message *messages, size_t count,
@@ -429,6 +482,7 @@ ef_status ef__nats_publish(ef__nats_bus *n, const ef__bus_message *messages, siz
               .line = EF__BUF_INIT(EF__BUS_LINE_MAX),
               .id = EF__BUF_INIT(4096),
               .id_before = EF__BUF_INIT(4096),
+              .usual = EF__BUF_INIT(EF__NATS_REPLY_BYTES),
               .answer = EF__ARENA_INIT(ANSWER_ARENA)};
     ef_status st = begin_call(&c, err);
 
