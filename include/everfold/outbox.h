@@ -38,7 +38,7 @@ typedef struct ef_lane {
     /* Publishers only: */
     ef_str settings;   /* what its owner has to know, as a JSON object or ""; see publisher.h */
     int64_t retain_us; /* what was published is kept for so long; 0: it is gone at once */
-    ef_str progress;   /* what a worker has noted down (ef_lane_note); setting a lane leaves it */
+    ef_str progress;   /* as ef_published_mark has noted it; setting a lane leaves it */
 } ef_lane;
 
 typedef struct ef_lane_list {
@@ -50,8 +50,6 @@ typedef struct ef_lane_list {
 ef_status ef_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err);
 ef_status ef_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
 void ef_lane_list_release(ef_lane_list *list);
-/* Note how far a publisher's lane is in its owner's own terms: a JSON object. */
-ef_status ef_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err);
 /*
  * End a publisher's lane: nothing more is queued for it, and its settings, its rows and what it has
  * published are gone. Setting it makes it anew. `out_rows` (may be NULL): the rows that were thrown
@@ -168,15 +166,25 @@ ef_status ef_outbox_file(ef_journal *journal, const ef_exception *exceptions,
                          size_t exception_count, ef_error *err);
 
 /*
+ * The same of a publisher's lane, and in the same transaction note how far it is in its owner's own
+ * terms: `progress` is a JSON object, and "" leaves what was noted before. So whoever takes over
+ * reads a note that is as old as the marks.
+ */
+ef_status ef_published_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
+                            size_t held_count, const ef_exception *exceptions,
+                            size_t exception_count, ef_str progress, ef_error *err);
+/*
  * What a publisher's lane is through with (its mark has passed it, or its exception is over, unless
  * it was skipped) is kept for the lane's retain_us. Purge removes what has been kept for long
  * enough, looking at up to `limit` rows; republish hands up to `limit` of them to the lane again,
- * lowest position first, as pending exceptions. `out_count`: how many it removed or handed back.
+ * lowest position first, as pending exceptions. Both of all partitions, under the lease of any one:
+ * a publisher's are one worker's. `out_count`: how many it removed or handed back.
+ * EF_LEASE_LOST  the token is old: nothing was changed
  */
-ef_status ef_published_purge(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
-                             ef_error *err);
-ef_status ef_published_again(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
-                             ef_error *err);
+ef_status ef_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
+                             int64_t *out_count, ef_error *err);
+ef_status ef_published_again(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
+                             int64_t *out_count, ef_error *err);
 /* How many are kept that were published at or after `since_us`. */
 ef_status ef_published_count(ef_journal *journal, ef_str lane, int64_t since_us, int64_t *out_count,
                              ef_error *err);

@@ -155,9 +155,7 @@ static ef_status deliver(pass *s, ef_error *err)
     s->down = st != EF_OK || bus->lost;
     if (st != EF_OK && !s->why.text[0])
         (void)ef_fail(&s->why, st, "%s", ef_status_words(st));
-    /* How far the sink is comes before the mark: where that says that a message was delivered,
-     * whoever compares the two, after any crash, knows that the sink has had it. */
-    return bus->lost ? EF_OK : ef__sink_note(s->p, err);
+    return EF_OK;
 }
 
 static bool is_blocked(const pass *s, const ef_event *event)
@@ -248,8 +246,7 @@ static ef_status settle_due(pass *s, ef_error *err)
         }
     }
     if (st == EF_OK && s->exception_count)
-        st = ef_outbox_mark(s->p->engine->journal, ef_str_from(s->p->name), s->held, s->held_count,
-                            s->exceptions, s->exception_count, err);
+        st = ef__sink_mark(s->p, s->held, s->held_count, s->exceptions, s->exception_count, err);
     return st;
 }
 
@@ -338,8 +335,7 @@ static ef_status settle_queued(pass *s, ef_error *err)
         }
     }
     if (st == EF_OK && any)
-        st = ef_outbox_mark(s->p->engine->journal, ef_str_from(s->p->name), s->held, s->held_count,
-                            s->exceptions, s->exception_count, err);
+        st = ef__sink_mark(s->p, s->held, s->held_count, s->exceptions, s->exception_count, err);
     for (size_t h = 0; h < s->held_count; h++)
         s->held[h].upto = 0;
     return st;
@@ -401,6 +397,8 @@ static ef_status take_over(ef__publishing *p, ef_error *err)
     int64_t token = token_of(p);
     ef_status st = EF_OK;
 
+    if (token != p->token)
+        ef__sink_forget_lost(p);
     if (token && token != p->token)
         st = get_ready(p, err);
     if (st == EF_OK && token && token != p->token && p->bus)
@@ -415,13 +413,15 @@ static ef_status take_over(ef__publishing *p, ef_error *err)
 static ef_status purge(ef__publishing *p, ef_error *err)
 {
     bool kept = p->definition.retain_ms > 0;
+    ef_holding held = ef__sink_holding(p);
     int64_t purged = 0;
     ef_status st = EF_OK;
 
     if (mono_us(p) < p->next_purge_us || !token_of(p) || !ef__sink_is_all_there(p, true))
         return EF_OK;
     for (size_t done = 0; st == EF_OK && done <= 2 * p->batch; done += PURGE_ROWS) {
-        st = ef_published_purge(p->engine->journal, ef_str_from(p->name), PURGE_ROWS, &purged, err);
+        st = ef_published_purge(p->engine->journal, ef_str_from(p->name), &held, PURGE_ROWS,
+                                &purged, err);
         if (purged < PURGE_ROWS)
             break;
     }

@@ -102,17 +102,34 @@ void ef__sink_close(ef__publishing *p)
     p->bus = NULL;
 }
 
-ef_status ef__sink_note(ef__publishing *p, ef_error *err)
+/* "": what is noted is right, or it must stay until what was lost is handed back. */
+static ef_str news_of(const ef__publishing *p, bool lost)
 {
-    ef_str at = p->bus && p->bus->ops->progress ? p->bus->ops->progress(p->bus) : EF_STR("");
-    ef_status st;
+    ef_str at = p->bus->ops->progress && !lost ? p->bus->ops->progress(p->bus) : EF_STR("");
 
-    if (!at.len || at.len >= sizeof p->noted || ef_str_equal(at, ef_str_from(p->noted)))
-        return EF_OK;
-    st = ef_lane_note(p->engine->journal, ef_str_from(p->name), at, err);
-    if (st == EF_OK)
-        (void)snprintf(p->noted, sizeof p->noted, "%.*s", EF_STR_ARG(at));
+    return at.len < sizeof p->noted && !ef_str_equal(at, ef_str_from(p->noted)) ? at : EF_STR("");
+}
+
+static ef_status mark(ef__publishing *p, ef_str news, const ef_holding *held, size_t held_count,
+                      const ef_exception *exceptions, size_t exception_count, ef_error *err)
+{
+    ef_status st = ef_published_mark(p->engine->journal, ef_str_from(p->name), held, held_count,
+                                     exceptions, exception_count, news, err);
+
+    if (st == EF_OK && news.len)
+        (void)snprintf(p->noted, sizeof p->noted, "%.*s", EF_STR_ARG(news));
     return st;
+}
+
+ef_status ef__sink_mark(ef__publishing *p, const ef_holding *held, size_t held_count,
+                        const ef_exception *exceptions, size_t exception_count, ef_error *err)
+{
+    return mark(p, news_of(p, p->bus->lost), held, held_count, exceptions, exception_count, err);
+}
+
+ef_holding ef__sink_holding(const ef__publishing *p)
+{
+    return (ef_holding){.partition = 0, .token = p->token};
 }
 
 bool ef__sink_is_all_there(ef__publishing *p, bool ask_now)
@@ -125,6 +142,15 @@ bool ef__sink_is_all_there(ef__publishing *p, bool ask_now)
     if (st != EF_OK && st != EF_NOT_FOUND)
         ef__sink_failed(p, &why);
     return st == EF_OK && !p->bus->lost;
+}
+
+void ef__sink_forget_lost(ef__publishing *p)
+{
+    if (p->bus) {
+        p->bus->lost = false;
+        p->bus->lost_count = 0;
+    }
+    p->handed = 0;
 }
 
 bool ef__sink_is_at_hand(const ef__publishing *p)
@@ -151,11 +177,13 @@ static void tell_lost(const ef__publishing *p)
 /* How far it is now is noted behind that: whoever takes over before finds the loss himself. */
 ef_status ef__sink_hand_back(ef__publishing *p, ef_tick *tick, ef_error *err)
 {
+    ef_holding held = ef__sink_holding(p);
     int64_t handed = AGAIN_ROWS, sum = 0;
     ef_status st = EF_OK;
 
     for (int i = 0; st == EF_OK && handed == AGAIN_ROWS && i < AGAIN_ROUNDS; i++) {
-        st = ef_published_again(p->engine->journal, ef_str_from(p->name), AGAIN_ROWS, &handed, err);
+        st = ef_published_again(p->engine->journal, ef_str_from(p->name), &held, AGAIN_ROWS,
+                                &handed, err);
         sum += st == EF_OK ? handed : 0;
     }
     tick->more = true;
@@ -164,11 +192,10 @@ ef_status ef__sink_hand_back(ef__publishing *p, ef_tick *tick, ef_error *err)
     p->is.republished += sum;
     pthread_mutex_unlock(&p->engine->lock);
     if (st == EF_OK && handed < AGAIN_ROWS)
-        st = ef__sink_note(p, err);
+        st = mark(p, news_of(p, false), &held, 1, NULL, 0, err);
     if (st != EF_OK || handed == AGAIN_ROWS)
         return st;
     tell_lost(p);
-    p->bus->lost = false;
-    p->bus->lost_count = p->handed = 0;
+    ef__sink_forget_lost(p);
     return EF_OK;
 }

@@ -54,12 +54,16 @@ static ef_status settle(const pass *p, void *connection, const ef_exception *exc
                         size_t count, ef_error *err)
 {
     ef_holding *held = malloc((p->held_count + 1) * sizeof *held);
+    ef__marking mark = {.lane = EF_STR(EF_LANE_APPLY),
+                        .held = held,
+                        .exceptions = exceptions,
+                        .exception_count = count};
     ef_status st;
 
     if (!held)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out");
-    st = ef__outbox_mark_with(p->engine->journal, connection, EF_STR(EF_LANE_APPLY), held,
-                              taken_from(p, held), exceptions, count, err);
+    mark.held_count = taken_from(p, held);
+    st = ef__outbox_mark_with(p->engine->journal, connection, &mark, err);
     free(held);
     return st;
 }

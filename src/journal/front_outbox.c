@@ -59,17 +59,6 @@ ef_status ef_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
     return st == EF_OK ? journal->ops->lane_set(journal, lane, err) : st;
 }
 
-ef_status ef_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err)
-{
-    ef_status st = ef__need_writable(journal, "ef_lane_note", err);
-
-    if (st == EF_OK)
-        st = ef__name_take("lane", lane, 1, false, err);
-    if (st == EF_OK)
-        st = check_object("progress", progress, err);
-    return st == EF_OK ? journal->ops->lane_note(journal, lane, progress, err) : st;
-}
-
 ef_status ef_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
                        ef_error *err)
 {
@@ -102,58 +91,6 @@ ef_status ef_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
 void ef_lane_list_release(ef_lane_list *list)
 {
     EF__LIST_RELEASE(list);
-}
-
-/* --- what was published ------------------------------------------------------------------------
- */
-
-typedef ef_status published_fn(ef_journal *journal, ef_str lane, size_t limit, int64_t *out,
-                               ef_error *err);
-
-static ef_status change_published(ef_journal *journal, const char *call, bool again, ef_str lane,
-                                  size_t limit, int64_t *out_count, ef_error *err)
-{
-    ef_status st = ef__need_writable(journal, call, err);
-    published_fn *change;
-
-    if (st == EF_OK)
-        st = ef__need(out_count, "out_count", err);
-    if (st == EF_OK)
-        st = ef__name_take("lane", lane, 1, false, err);
-    if (st == EF_OK)
-        st = ef__limit_take(&limit, err);
-    if (st != EF_OK)
-        return st;
-    *out_count = 0;
-    change = again ? journal->ops->published_again : journal->ops->published_purge;
-    return change(journal, lane, limit, out_count, err);
-}
-
-ef_status ef_published_purge(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
-                             ef_error *err)
-{
-    return change_published(journal, "ef_published_purge", false, lane, limit, out_count, err);
-}
-
-ef_status ef_published_again(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
-                             ef_error *err)
-{
-    return change_published(journal, "ef_published_again", true, lane, limit, out_count, err);
-}
-
-ef_status ef_published_count(ef_journal *journal, ef_str lane, int64_t since_us, int64_t *out_count,
-                             ef_error *err)
-{
-    ef_status st = ef__need_journal(journal, err);
-
-    if (st == EF_OK)
-        st = ef__need(out_count, "out_count", err);
-    if (st == EF_OK)
-        st = ef__name_take("lane", lane, 1, false, err);
-    if (st != EF_OK)
-        return st;
-    *out_count = 0;
-    return journal->ops->published_count(journal, lane, since_us, out_count, err);
 }
 
 /* --- taking ----------------------------------------------------------------------------------- */
@@ -289,32 +226,32 @@ static ef_str error_cut(ef_str error, char room[EF_LIMIT_ERROR_BYTES])
 }
 
 /* On a connection of another store's, or by the journal itself. */
-static ef_status mark(ef_journal *journal, void *connection, ef_str lane, const ef_holding *held,
-                      size_t held_count, const ef_exception *exceptions, size_t exception_count,
-                      ef_error *err)
+static ef_status mark_fit(ef_journal *journal, void *connection, const ef__marking *mark,
+                          ef_error *err)
 {
     if (connection)
-        return journal->ops->mark_with(journal, connection, lane, held, held_count, exceptions,
-                                       exception_count, err);
-    return journal->ops->mark(journal, lane, held, held_count, exceptions, exception_count, err);
+        return journal->ops->mark_with(journal, connection, mark, err);
+    return journal->ops->mark(journal, mark, err);
 }
 
-static ef_status mark_cut(ef_journal *journal, void *connection, ef_str lane,
-                          const ef_holding *held, size_t held_count, const ef_exception *exceptions,
-                          size_t exception_count, ef_error *err)
+static ef_status mark_cut(ef_journal *journal, void *connection, const ef__marking *mark,
+                          ef_error *err)
 {
-    ef_exception *cut = malloc(exception_count * sizeof *cut);
-    char(*rooms)[EF_LIMIT_ERROR_BYTES] = malloc(exception_count * sizeof *rooms);
+    size_t count = mark->exception_count;
+    ef_exception *cut = malloc(count * sizeof *cut);
+    char(*rooms)[EF_LIMIT_ERROR_BYTES] = malloc(count * sizeof *rooms);
+    ef__marking fit = *mark;
     ef_status st;
 
     if (cut && rooms) {
-        for (size_t i = 0; i < exception_count; i++) {
-            cut[i] = exceptions[i];
-            cut[i].error = error_cut(exceptions[i].error, rooms[i]);
+        for (size_t i = 0; i < count; i++) {
+            cut[i] = mark->exceptions[i];
+            cut[i].error = error_cut(mark->exceptions[i].error, rooms[i]);
         }
-        st = mark(journal, connection, lane, held, held_count, cut, exception_count, err);
+        fit.exceptions = cut;
+        st = mark_fit(journal, connection, &fit, err);
     } else {
-        st = ef_fail(err, EF_NO_MEMORY, "no memory to mark %zu exceptions", exception_count);
+        st = ef_fail(err, EF_NO_MEMORY, "no memory to mark %zu exceptions", count);
     }
     free(rooms);
     free(cut);
@@ -337,42 +274,50 @@ static ef_status check_exceptions(const ef_exception *exceptions, size_t count, 
     return st;
 }
 
-ef_status ef__outbox_mark_with(ef_journal *journal, void *connection, ef_str lane,
-                               const ef_holding *held, size_t held_count,
-                               const ef_exception *exceptions, size_t exception_count,
+ef_status ef__outbox_mark_with(ef_journal *journal, void *connection, const ef__marking *mark,
                                ef_error *err)
 {
     bool fit;
     ef_status st = ef__need_writable(journal, "ef_outbox_mark", err);
 
     if (st == EF_OK)
-        st = ef__name_take("lane", lane, 1, false, err);
+        st = ef__name_take("lane", mark->lane, 1, false, err);
     if (st == EF_OK)
-        st = check_held(held, held_count, err);
+        st = check_held(mark->held, mark->held_count, err);
     if (st == EF_OK)
-        st = check_exceptions(exceptions, exception_count, &fit, err);
-    if (st != EF_OK || (held_count == 0 && exception_count == 0))
+        st = check_exceptions(mark->exceptions, mark->exception_count, &fit, err);
+    if (st == EF_OK)
+        st = check_object("progress", mark->progress, err);
+    if (st != EF_OK || (mark->held_count == 0 && !mark->exception_count && !mark->progress.len))
         return st;
-    if (held_count == 0)
-        return ef_fail(err, EF_BAD_INPUT, "exceptions are marked under a lease, and none is given");
-    if (!fit)
-        return mark_cut(journal, connection, lane, held, held_count, exceptions, exception_count,
-                        err);
-    return mark(journal, connection, lane, held, held_count, exceptions, exception_count, err);
+    if (mark->held_count == 0)
+        return ef_fail(err, EF_BAD_INPUT, "a lane is marked under a lease, and none is given");
+    return (fit ? mark_fit : mark_cut)(journal, connection, mark, err);
+}
+
+ef_status ef_published_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
+                            size_t held_count, const ef_exception *exceptions,
+                            size_t exception_count, ef_str progress, ef_error *err)
+{
+    ef__marking mark = {lane, held, held_count, exceptions, exception_count, progress};
+
+    return ef__outbox_mark_with(journal, NULL, &mark, err);
 }
 
 ef_status ef_outbox_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
                          size_t held_count, const ef_exception *exceptions, size_t exception_count,
                          ef_error *err)
 {
-    return ef__outbox_mark_with(journal, NULL, lane, held, held_count, exceptions, exception_count,
-                                err);
+    return ef_published_mark(journal, lane, held, held_count, exceptions, exception_count,
+                             EF_STR(""), err);
 }
 
 ef_status ef_outbox_file(ef_journal *journal, const ef_exception *exceptions,
                          size_t exception_count, ef_error *err)
 {
-    ef_str lane = EF_STR(EF_LANE_APPLY);
+    ef__marking mark = {.lane = EF_STR(EF_LANE_APPLY),
+                        .exceptions = exceptions,
+                        .exception_count = exception_count};
     bool fit;
     ef_status st = ef__need_writable(journal, "ef_outbox_file", err);
 
@@ -383,9 +328,63 @@ ef_status ef_outbox_file(ef_journal *journal, const ef_exception *exceptions,
             st = ef_fail(err, EF_BAD_INPUT, "what is done is marked, not filed");
     if (st != EF_OK || exception_count == 0)
         return st;
-    if (!fit)
-        return mark_cut(journal, NULL, lane, NULL, 0, exceptions, exception_count, err);
-    return journal->ops->mark(journal, lane, NULL, 0, exceptions, exception_count, err);
+    return (fit ? mark_fit : mark_cut)(journal, NULL, &mark, err);
+}
+
+/* --- what was published ----------------------------------------------------------------------- */
+
+static ef_status check_published(ef_journal *journal, const char *call, ef_str lane,
+                                 const ef_holding *held, size_t *limit, int64_t *out_count,
+                                 ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, call, err);
+
+    if (st == EF_OK)
+        st = ef__need(out_count, "out_count", err);
+    if (st == EF_OK)
+        st = ef__name_take("lane", lane, 1, false, err);
+    if (st == EF_OK)
+        st = check_held(held, 1, err);
+    if (st == EF_OK)
+        st = ef__limit_take(limit, err);
+    if (st == EF_OK)
+        *out_count = 0;
+    return st;
+}
+
+ef_status ef_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
+                             int64_t *out_count, ef_error *err)
+{
+    ef_status st =
+        check_published(journal, "ef_published_purge", lane, held, &limit, out_count, err);
+
+    return st == EF_OK ? journal->ops->published_purge(journal, lane, held, limit, out_count, err)
+                       : st;
+}
+
+ef_status ef_published_again(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
+                             int64_t *out_count, ef_error *err)
+{
+    ef_status st =
+        check_published(journal, "ef_published_again", lane, held, &limit, out_count, err);
+
+    return st == EF_OK ? journal->ops->published_again(journal, lane, held, limit, out_count, err)
+                       : st;
+}
+
+ef_status ef_published_count(ef_journal *journal, ef_str lane, int64_t since_us, int64_t *out_count,
+                             ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__need(out_count, "out_count", err);
+    if (st == EF_OK)
+        st = ef__name_take("lane", lane, 1, false, err);
+    if (st != EF_OK)
+        return st;
+    *out_count = 0;
+    return journal->ops->published_count(journal, lane, since_us, out_count, err);
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */

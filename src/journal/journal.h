@@ -74,6 +74,16 @@ static inline bool ef__query_published(const ef_outbox_query *query)
     return query->status && *query->status == EF_ROW_PUBLISHED;
 }
 
+/* A batch that is to be settled. */
+typedef struct ef__marking {
+    ef_str lane;
+    const ef_holding *held; /* none: file the exceptions that have no row, leave those that do */
+    size_t held_count;
+    const ef_exception *exceptions;
+    size_t exception_count;
+    ef_str progress; /* publishers' lanes only; "" leaves what is noted */
+} ef__marking;
+
 struct ef__journal_ops {
     const char *name;
     unsigned caps;
@@ -120,26 +130,22 @@ struct ef__journal_ops {
     /* --- outbox ---------------------------------------------------------------------------- */
     ef_status (*lane_set)(ef_journal *journal, const ef_lane *lane, ef_error *err);
     ef_status (*lane_ls)(ef_journal *journal, ef_lane_list *out, ef_error *err);
-    ef_status (*lane_note)(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err);
     ef_status (*lane_drop)(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
                            ef_error *err);
-    /* What a publisher's lane has published: each one transaction. */
-    ef_status (*published_purge)(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
-                                 ef_error *err);
-    ef_status (*published_again)(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
-                                 ef_error *err);
+    /* What a publisher's lane has published: each one transaction, that compares the token. */
+    ef_status (*published_purge)(ef_journal *journal, ef_str lane, const ef_holding *held,
+                                 size_t limit, int64_t *out_count, ef_error *err);
+    ef_status (*published_again)(ef_journal *journal, ef_str lane, const ef_holding *held,
+                                 size_t limit, int64_t *out_count, ef_error *err);
     ef_status (*published_count)(ef_journal *journal, ef_str lane, int64_t since_us,
                                  int64_t *out_count, ef_error *err);
     ef_status (*take)(ef_journal *journal, ef_str lane, bool due_exceptions, const ef_holding *held,
                       size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
-    /* held_count 0: file the exceptions that have no row, leave those that have one */
-    ef_status (*mark)(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
-                      const ef_exception *exceptions, size_t exception_count, ef_error *err);
+    ef_status (*mark)(ef_journal *journal, const ef__marking *mark, ef_error *err);
     /* The same, within a transaction of another store that is in the same database, on its
      * connection. NULL where there is no such thing. */
-    ef_status (*mark_with)(ef_journal *journal, void *connection, ef_str lane,
-                           const ef_holding *held, size_t held_count,
-                           const ef_exception *exceptions, size_t exception_count, ef_error *err);
+    ef_status (*mark_with)(ef_journal *journal, void *connection, const ef__marking *mark,
+                           ef_error *err);
     /* Which database it is in, in all the world; "" when it is not known. NULL as mark_with. */
     ef_status (*database)(ef_journal *journal, char out[EF__JOURNAL_DATABASE_MAX], ef_error *err);
     ef_status (*outbox_ls)(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
@@ -217,9 +223,7 @@ ef_status ef__journal_partition_count(ef_journal *journal, int32_t *out, ef_erro
  * this looks at a few. */
 ef_status ef__outbox_waits(ef_journal *journal, bool *out, ef_error *err);
 /* As ef_outbox_mark, on the connection of a store that shares the database. */
-ef_status ef__outbox_mark_with(ef_journal *journal, void *connection, ef_str lane,
-                               const ef_holding *held, size_t held_count,
-                               const ef_exception *exceptions, size_t exception_count,
+ef_status ef__outbox_mark_with(ef_journal *journal, void *connection, const ef__marking *mark,
                                ef_error *err);
 
 /* Back ends: open behind the front. `journal->options` is filled in by the front afterwards. */

@@ -42,20 +42,25 @@ static int64_t published(contract *t)
     return count;
 }
 
-static int64_t purge(contract *t, size_t limit)
+static int64_t purge(contract *t, const ef_holding *held, size_t limit)
 {
     int64_t count = -1;
 
-    OK(ef_published_purge(t->journal, str(LANE), limit, &count, &t->err));
+    OK(ef_published_purge(t->journal, str(LANE), held, limit, &count, &t->err));
     return count;
 }
 
-static int64_t again(contract *t, size_t limit)
+static int64_t again(contract *t, const ef_holding *held, size_t limit)
 {
     int64_t count = -1;
 
-    OK(ef_published_again(t->journal, str(LANE), limit, &count, &t->err));
+    OK(ef_published_again(t->journal, str(LANE), held, limit, &count, &t->err));
     return count;
+}
+
+static void note(contract *t, const ef_holding *held, const char *progress)
+{
+    OK(ef_published_mark(t->journal, str(LANE), held, 1, NULL, 0, str(progress), &t->err));
 }
 
 /* Take what is queued and pass it, with the event at `position` as an exception (0: none). */
@@ -151,10 +156,12 @@ CONTRACT(settings_are_kept_and_notes_outlive_a_change_of_them)
 {
     contract *t = *state;
     ef_lane lane = lane_of(7 * SECOND);
+    ef_holding held[PARTITIONS];
     ef_lane_list list = {0};
 
-    OK(ef_lane_set(t->journal, &lane, &t->err));
-    OK(ef_lane_note(t->journal, str(LANE), str("{\"seq\":5}"), &t->err));
+    start(t, 7 * SECOND, held);
+    note(t, held, "{\"seq\":5}");
+    note(t, held, ""); /* leaves it */
     lane.settings = str("{\"url\":\"file:y\"}");
     OK(ef_lane_set(t->journal, &lane, &t->err));
     if (survives(t))
@@ -170,6 +177,7 @@ CONTRACT(what_is_no_publishers_is_refused)
 {
     contract *t = *state;
     ef_lane bad = {.name = str("view"), .kind = EF_LANE_KIND_PROJECTION, .settings = str("{}")};
+    ef_holding held = {0, acquire(t, 0, "w"), 0};
     int64_t count;
 
     REFUSED(EF_BAD_INPUT, ef_lane_set(t->journal, &bad, &t->err));
@@ -180,12 +188,19 @@ CONTRACT(what_is_no_publishers_is_refused)
     REFUSED(EF_BAD_INPUT, ef_lane_set(t->journal, &bad, &t->err));
     bad.settings = str("{");
     REFUSED(EF_BAD_JSON, ef_lane_set(t->journal, &bad, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_lane_note(t->journal, str("*"), str("{}"), &t->err));
-    REFUSED(EF_NOT_FOUND, ef_lane_note(t->journal, str(LANE), str("{}"), &t->err));
+    REFUSED(EF_BAD_INPUT,
+            ef_published_mark(t->journal, str("*"), &held, 1, NULL, 0, str("{}"), &t->err));
+    REFUSED(EF_BAD_INPUT,
+            ef_published_mark(t->journal, str("*"), NULL, 0, NULL, 0, str("{}"), &t->err));
+    REFUSED(EF_BAD_INPUT,
+            ef_published_mark(t->journal, str(LANE), &held, 1, NULL, 0, str("[]"), &t->err));
+    REFUSED(EF_NOT_FOUND,
+            ef_published_mark(t->journal, str(LANE), &held, 1, NULL, 0, str("{}"), &t->err));
     REFUSED(EF_BAD_INPUT, ef_lane_drop(t->journal, str("*"), true, NULL, &t->err));
     REFUSED(EF_NOT_FOUND, ef_lane_drop(t->journal, str(LANE), true, NULL, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_published_purge(t->journal, str("*"), 1, &count, &t->err));
-    REFUSED(EF_NOT_FOUND, ef_published_again(t->journal, str(LANE), 1, &count, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_published_purge(t->journal, str("*"), &held, 1, &count, &t->err));
+    REFUSED(EF_NOT_FOUND, ef_published_again(t->journal, str(LANE), &held, 1, &count, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_published_again(t->journal, str(LANE), NULL, 1, &count, &t->err));
     REFUSED(EF_NOT_FOUND, ef_published_count(t->journal, str(LANE), 0, &count, &t->err));
 }
 
@@ -270,11 +285,11 @@ CONTRACT(it_is_purged_when_its_time_is_over_in_steps)
     pass_time(t, 2 * SECOND);
     append(t, "a", "sent");
     pass_all(t, held, 0, EF_ROW_FAILED);
-    CHECK_INT(0, purge(t, 100));
+    CHECK_INT(0, purge(t, held, 100));
     pass_time(t, 3 * SECOND + 1);
-    CHECK_INT(2, purge(t, 2));
-    CHECK_INT(1, purge(t, 100));
-    CHECK_INT(0, purge(t, 100));
+    CHECK_INT(2, purge(t, held, 2));
+    CHECK_INT(1, purge(t, held, 100));
+    CHECK_INT(0, purge(t, held, 100));
     CHECK_INT(1, published(t));
 }
 
@@ -288,15 +303,85 @@ CONTRACT(it_is_handed_back_in_order_and_what_is_new_waits_behind_it)
     append(t, "b", "sent"); /* 2 */
     append(t, "a", "sent"); /* 3 */
     pass_all(t, held, 0, EF_ROW_FAILED);
-    CHECK_INT(2, again(t, 2));
-    CHECK_INT(1, again(t, 100));
-    CHECK_INT(0, again(t, 100));
+    CHECK_INT(2, again(t, held, 2));
+    CHECK_INT(1, again(t, held, 100));
+    CHECK_INT(0, again(t, held, 100));
     CHECK_INT(0, published(t));
     append(t, "a", "sent"); /* 4 */
     CHECK_INT(4, waiting(t, held));
     CHECK_INT(132, finish_due(t, held)); /* a stream at a time */
     CHECK_INT(3, published(t));
     CHECK_INT(0, waiting(t, held));
+}
+
+static void check_note(contract *t, const char *progress)
+{
+    ef_lane_list list = {0};
+
+    OK(ef_lane_ls(t->journal, &list, &t->err));
+    CHECK_STR(progress, find_lane(&list)->progress);
+    ef_lane_list_release(&list);
+}
+
+/* Somebody who slept past his lease, and the one who has it now. */
+CONTRACT(whoever_has_lost_the_lease_notes_purges_and_hands_back_nothing)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS], late;
+    int64_t count = -1;
+
+    start(t, SECOND, held);
+    append(t, "a", "sent");
+    pass_all(t, held, 0, EF_ROW_FAILED);
+    note(t, held, "{\"seq\":5}");
+    late = held[0];
+    pass_time(t, 11 * SECOND);
+    for (int taken = 0; taken < 2; taken++) { /* it has run out; somebody else has it */
+        REFUSED(EF_LEASE_LOST, ef_published_mark(t->journal, str(LANE), &late, 1, NULL, 0,
+                                                 str("{\"seq\":4}"), &t->err));
+        REFUSED(EF_LEASE_LOST,
+                ef_published_purge(t->journal, str(LANE), &late, 10, &count, &t->err));
+        CHECK_INT(0, count);
+        REFUSED(EF_LEASE_LOST,
+                ef_published_again(t->journal, str(LANE), &late, 10, &count, &t->err));
+        CHECK_INT(0, count);
+        if (!taken)
+            held[0].token = acquire_publisher(t, LANE, 0, "another");
+    }
+    check_note(t, "{\"seq\":5}");
+    CHECK_INT(1, published(t));
+    note(t, held, "{\"seq\":6}");
+    check_note(t, "{\"seq\":6}");
+    CHECK_INT(1, purge(t, held, 10));
+}
+
+/* A mark that is refused leaves the note, and a note that is no object the mark. */
+CONTRACT(marks_and_their_note_are_written_together_or_not_at_all)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS], one;
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_exception other = {.lane = str("*"), .position = 1, .status = EF_ROW_FAILED};
+
+    start(t, 60 * SECOND, held);
+    append(t, "a", "sent");
+    note(t, held, "{\"seq\":1}");
+    one = held[partition_of("a")];
+    OK(ef_outbox_take(t->journal, str(LANE), held, PARTITIONS, 10, &batch, &t->err));
+    one.upto = 2; /* more than was taken */
+    REFUSED(EF_BAD_INPUT, ef_published_mark(t->journal, str(LANE), &one, 1, NULL, 0,
+                                            str("{\"seq\":2}"), &t->err));
+    one.upto = 1;
+    REFUSED(EF_BAD_INPUT, ef_published_mark(t->journal, str(LANE), &one, 1, &other, 1,
+                                            str("{\"seq\":2}"), &t->err));
+    check_note(t, "{\"seq\":1}");
+    REFUSED(EF_BAD_JSON,
+            ef_published_mark(t->journal, str(LANE), &one, 1, NULL, 0, str("{"), &t->err));
+    CHECK_INT(0, published(t));
+    OK(ef_published_mark(t->journal, str(LANE), &one, 1, NULL, 0, str("{\"seq\":2}"), &t->err));
+    check_note(t, "{\"seq\":2}");
+    CHECK_INT(1, published(t));
+    ef_taken_batch_release(&batch);
 }
 
 /* --- listing ---------------------------------------------------------------------------------- */
@@ -373,10 +458,10 @@ CONTRACT(published_rows_go_when_they_are_purged_or_handed_back)
     append(t, "a", "sent");
     append(t, "b", "sent");
     pass_all(t, held, 0, EF_ROW_FAILED);
-    CHECK_INT(1, again(t, 1));
+    CHECK_INT(1, again(t, held, 1));
     CHECK_INT(2, listed(t, query));
     pass_time(t, 5 * SECOND + 1);
-    CHECK_INT(1, purge(t, 10));
+    CHECK_INT(1, purge(t, held, 10));
     CHECK_INT(0, listed(t, query));
 }
 
@@ -542,6 +627,8 @@ CONTRACT_MAIN(CASE(settings_are_kept_and_notes_outlive_a_change_of_them),
               CASE(what_was_skipped_was_not_published),
               CASE(it_is_purged_when_its_time_is_over_in_steps),
               CASE(it_is_handed_back_in_order_and_what_is_new_waits_behind_it),
+              CASE(whoever_has_lost_the_lease_notes_purges_and_hands_back_nothing),
+              CASE(marks_and_their_note_are_written_together_or_not_at_all),
               CASE(what_was_published_is_listed_with_its_time_the_last_first),
               CASE(published_rows_are_none_of_those_that_wait),
               CASE(published_rows_go_when_they_are_purged_or_handed_back),

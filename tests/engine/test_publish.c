@@ -29,6 +29,7 @@ typedef struct fake {
     int looks;         /* that asked it */
     char noted[64];    /* what the last of them was told */
     const char *says;  /* its progress */
+    ef_engine *other;  /* works while the next call lasts, and the sink forgets what it had */
     int calls;
     bool *closed;
 } fake;
@@ -46,6 +47,19 @@ static void remember(char *text, const char *format, ef_str name, int64_t seq)
     size_t len = strlen(text);
 
     (void)snprintf(text + len, DELIVERED_MAX - len, format, EF_STR_ARG(name), seq);
+}
+
+/* Another worker has the publisher by the time that the call is over. */
+static void overtake(fake *s)
+{
+    fixture *f = s->f;
+    ef_tick t;
+
+    for (int i = 0; i < 4; i++)
+        OK(ef_engine_work(s->other, NULL, &t, &f->err));
+    s->other = NULL;
+    s->takes_us = 0;
+    s->base.lost = true;
 }
 
 static ef_status fake_deliver(ef__bus *bus, const ef__bus_message *messages, size_t count,
@@ -77,6 +91,8 @@ static ef_status fake_deliver(ef__bus *bus, const ef__bus_message *messages, siz
         }
     }
     pass_time(s->f, s->takes_us);
+    if (s->other)
+        overtake(s);
     return EF_OK;
 }
 
@@ -527,6 +543,45 @@ static void check_noted(fixture *f, const char *expected)
     ef_lane_list_release(&lanes);
 }
 
+static void whoever_comes_late_notes_nothing_and_hands_nothing_back(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.says = "{\"at\":3}"}, other = {.says = "{\"at\":3}"};
+    fake *late, *now;
+    ef_publisher p;
+    ef_engine *second;
+
+    (void)state;
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    if (!fixture_has_files(f)) {
+        fixture_close(f);
+        return;
+    }
+    publish_type(f, "sent");
+    p = to_file(f);
+    p.retain_ms = 36000000;
+    set(f, p);
+    use_fake(f, f->engine, &s);
+    second = second_worker(f, &other);
+    send_many(f, second, 0, 3);
+    late = s.got[0] ? &s : &other;
+    now = s.got[0] ? &other : &s;
+    check_noted(f, "{\"at\":3}");
+    late->says = "{\"at\":4}";
+    now->says = "{\"at\":9}";
+    late->takes_us = 3600 * SECOND;
+    late->other = s.got[0] ? second : f->engine;
+    send_many(f, second, 3, 4);
+    CHECK(!late->other && !late->base.lost); /* it is not his any more */
+    CHECK_TEXT("s3-1 ", now->got);
+    check_noted(f, "{\"at\":9}");
+    send_many(f, second, 4, 5);
+    CHECK_TEXT("s3-1 s4-1 ", now->got);
+    CHECK_INT(0, publishing(f->engine)->is.republished + publishing(second)->is.republished);
+    ef_engine_close(second);
+    fixture_close(f);
+}
+
 static void how_far_a_sink_is_is_noted_with_every_batch(void **state)
 {
     fixture fx, *f = &fx;
@@ -670,6 +725,19 @@ static void what_a_sink_has_lost_and_nobody_keeps_is_an_error(void **state)
     fixture_close(f);
 }
 
+/* The run goes to its end, over two events, and nothing goes out again. */
+static void check_silent(fixture *f, const fake *s, ef_run_list *run)
+{
+    char id[64];
+
+    (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(run->items[0].id));
+    drain(f);
+    OK(ef_run_get(f->journal, ef_str_from(id), run, &f->err));
+    CHECK_INT(EF_RUN_COMPLETED, run->items[0].state);
+    CHECK_INT(2, run->items[0].processed);
+    CHECK_TEXT("a2 ", s->got);
+}
+
 static void runs_publish_nothing(void **state)
 {
     fixture fx, *f = &fx;
@@ -683,10 +751,13 @@ static void runs_publish_nothing(void **state)
     send(f, "a");
     drain(f);
     CHECK_TEXT("a2 ", s.got);
-    OK(ef_run_request(f->journal, &(ef_run){.mode = EF_RUN_REBUILD, .projection = EF_STR("sums")},
-                      &run, &f->err));
-    drain(f);
-    CHECK_TEXT("a2 ", s.got);
+    OK(ef_replay_request(f->engine, &(ef_replay){.any_tenant = true}, &run, &f->err));
+    check_silent(f, &s, &run);
+    OK(ef_projection_rebuild(f->engine, &(ef_rebuild){.projection = EF_STR("sums")}, &run,
+                             &f->err));
+    check_silent(f, &s, &run);
+    OK(ef_projection_verify(f->engine, EF_STR("sums"), EF_STR("ana"), EF_STR(""), &run, &f->err));
+    check_silent(f, &s, &run);
     ef_run_list_release(&run);
     fixture_close(f);
 }
@@ -841,6 +912,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_paused_one_queues_and_goes_on_where_it_was),
         cmocka_unit_test(one_that_is_removed_leaves_no_lease),
         cmocka_unit_test(what_a_sink_has_forgotten_is_sent_again_before_anything_new),
+        cmocka_unit_test(whoever_comes_late_notes_nothing_and_hands_nothing_back),
         cmocka_unit_test(how_far_a_sink_is_is_noted_with_every_batch),
         cmocka_unit_test(what_is_purged_keeps_up_with_what_is_published),
         cmocka_unit_test(a_sink_is_looked_at_before_what_it_had_is_purged),

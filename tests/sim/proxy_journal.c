@@ -167,27 +167,22 @@ static ef_status proxy_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error 
     PASS_ON(lane_ls, false, out, err);
 }
 
-static ef_status proxy_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err)
-{
-    PASS_ON(lane_note, true, lane, progress, err);
-}
-
 static ef_status proxy_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
                                  ef_error *err)
 {
     PASS_ON(lane_drop, true, lane, discard, out_rows, err);
 }
 
-static ef_status proxy_published_purge(ef_journal *journal, ef_str lane, size_t limit,
-                                       int64_t *out_count, ef_error *err)
+static ef_status proxy_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held,
+                                       size_t limit, int64_t *out_count, ef_error *err)
 {
-    PASS_ON(published_purge, true, lane, limit, out_count, err);
+    PASS_ON(published_purge, true, lane, held, limit, out_count, err);
 }
 
-static ef_status proxy_published_again(ef_journal *journal, ef_str lane, size_t limit,
-                                       int64_t *out_count, ef_error *err)
+static ef_status proxy_published_again(ef_journal *journal, ef_str lane, const ef_holding *held,
+                                       size_t limit, int64_t *out_count, ef_error *err)
 {
-    PASS_ON(published_again, true, lane, limit, out_count, err);
+    PASS_ON(published_again, true, lane, held, limit, out_count, err);
 }
 
 static ef_status proxy_published_count(ef_journal *journal, ef_str lane, int64_t since_us,
@@ -217,66 +212,62 @@ static sim_deed mark_act(const hand *h, const ef_holding *held, size_t held_coun
 }
 
 /* The same mark with tokens that are live. */
-static ef_status forge_mark(sim *s, ef_str lane, const ef_holding *held, size_t held_count,
-                            const ef_exception *exceptions, size_t exception_count, ef_error *err)
+static ef_status forge_mark(sim *s, const ef__marking *mark, ef_error *err)
 {
-    ef_holding forged[8];
+    ef_holding held[8];
+    ef__marking forged = *mark;
     ef_taken_batch taken = EF_TAKEN_BATCH_INIT;
     ef_status st;
 
-    for (size_t i = 0; i < held_count; i++) {
-        forged[i] = held[i];
+    for (size_t i = 0; i < mark->held_count; i++) {
+        held[i] = mark->held[i];
         for (int l = 0; l < s->oracle.leases.count; l++)
             if (s->oracle.leases.items[l].partition == held[i].partition)
-                forged[i].token = s->oracle.leases.items[l].token;
+                held[i].token = s->oracle.leases.items[l].token;
     }
-    st = ef_outbox_take(s->journal, lane, forged, held_count, 100, &taken, err);
+    forged.held = held;
+    st = ef_outbox_take(s->journal, mark->lane, held, mark->held_count, 100, &taken, err);
     ef_taken_batch_release(&taken);
-    return st == EF_OK ? s->journal->ops->mark(s->journal, lane, forged, held_count, exceptions,
-                                               exception_count, err)
-                       : st;
+    return st == EF_OK ? s->journal->ops->mark(s->journal, &forged, err) : st;
 }
 
-static ef_status do_mark(sim *s, ef_str lane, const ef_holding *held, size_t held_count,
-                         const ef_exception *exceptions, size_t exception_count, ef_error *err)
+static ef_status do_mark(sim *s, const ef__marking *mark, ef_error *err)
 {
-    ef_exception done[SIM_EVENTS];
+    ef__marking forged = *mark;
+    ef_exception done;
     ef_status st;
 
     if (s->cheat == CHEAT_DROP_EXCEPTIONS)
-        exception_count = 0;
-    if (s->cheat == CHEAT_DONE_EXCEPTIONS && held_count == 1 && exception_count == 1) {
-        done[0] = exceptions[0];
-        done[0].status = EF_ROW_DONE;
-        exceptions = done;
+        forged.exception_count = 0;
+    if (s->cheat == CHEAT_DONE_EXCEPTIONS && mark->held_count == 1 && mark->exception_count == 1) {
+        done = mark->exceptions[0];
+        done.status = EF_ROW_DONE;
+        forged.exceptions = &done;
     }
-    st =
-        s->journal->ops->mark(s->journal, lane, held, held_count, exceptions, exception_count, err);
+    st = s->journal->ops->mark(s->journal, &forged, err);
     if (st == EF_LEASE_LOST && s->cheat == CHEAT_FORGE_MARK)
-        st = forge_mark(s, lane, held, held_count, exceptions, exception_count, err);
+        st = forge_mark(s, mark, err);
     return st;
 }
 
-static ef_status proxy_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
-                            size_t held_count, const ef_exception *exceptions,
-                            size_t exception_count, ef_error *err)
+static ef_status proxy_mark(ef_journal *journal, const ef__marking *mark, ef_error *err)
 {
     hand *h = hand_of(journal);
-    sim_deed a = mark_act(h, held, held_count);
+    sim_deed a = mark_act(h, mark->held, mark->held_count);
     ef_status st = gate_before(h, "mark", true, err);
 
     if (st != EF_OK)
         return st;
-    st = do_mark(h->sim, lane, held, held_count, exceptions, exception_count, err);
+    st = do_mark(h->sim, mark, err);
     a.refused = st != EF_OK;
-    sim_note(h->sim, "  %s mark of lane %.*s, %zu exceptions: %s", h->name, EF_STR_ARG(lane),
-             exception_count, ef_status_name(st));
-    if (st == EF_OK && mail_is_of(lane))
-        mail_marked(h->sim, h->name, held, held_count);
+    sim_note(h->sim, "  %s mark of lane %.*s, %zu exceptions: %s", h->name, EF_STR_ARG(mark->lane),
+             mark->exception_count, ef_status_name(st));
+    if (st == EF_OK && mail_is_of(mark->lane))
+        mail_marked(h->sim, h->name, mark->held, mark->held_count);
     else if (st == EF_OK)
         oracle_marked(&h->sim->oracle, &a, h->sim->wall_us);
-    if (st == EF_OK && held_count == 0)
-        look_at_filed(h->sim, exceptions, exception_count, h->turn);
+    if (st == EF_OK && mark->held_count == 0)
+        look_at_filed(h->sim, mark->exceptions, mark->exception_count, h->turn);
     look_at_rows(h->sim, &a, false);
     return gate_after(h, "mark", true, st, err);
 }
@@ -476,7 +467,6 @@ const ef__journal_ops proxy_journal_ops = {
     .partition_count = proxy_partition_count,
     .lane_set = proxy_lane_set,
     .lane_ls = proxy_lane_ls,
-    .lane_note = proxy_lane_note,
     .lane_drop = proxy_lane_drop,
     .published_purge = proxy_published_purge,
     .published_again = proxy_published_again,

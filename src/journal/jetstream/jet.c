@@ -23,16 +23,16 @@
 PASS(type_set, (ef_journal * journal, const ef_type *type, ef_error *err), type, err)
 PASS(type_ls, (ef_journal * journal, ef_str only, ef_type_list *out, ef_error *err), only, out, err)
 PASS(lane_ls, (ef_journal * journal, ef_lane_list *out, ef_error *err), out, err)
-PASS(lane_note, (ef_journal * journal, ef_str lane, ef_str progress, ef_error *err), lane, progress,
-     err)
 PASS(lane_drop, (ef_journal * journal, ef_str lane, bool discard, int64_t *out_rows, ef_error *err),
      lane, discard, out_rows, err)
 PASS(published_purge,
-     (ef_journal * journal, ef_str lane, size_t limit, int64_t *out_count, ef_error *err), lane,
-     limit, out_count, err)
+     (ef_journal * journal, ef_str lane, const ef_holding *held, size_t limit, int64_t *out_count,
+      ef_error *err),
+     lane, held, limit, out_count, err)
 PASS(published_again,
-     (ef_journal * journal, ef_str lane, size_t limit, int64_t *out_count, ef_error *err), lane,
-     limit, out_count, err)
+     (ef_journal * journal, ef_str lane, const ef_holding *held, size_t limit, int64_t *out_count,
+      ef_error *err),
+     lane, held, limit, out_count, err)
 PASS(published_count,
      (ef_journal * journal, ef_str lane, int64_t since_us, int64_t *out_count, ef_error *err), lane,
      since_us, out_count, err)
@@ -96,16 +96,14 @@ static ef_status pass_nudge(ef_journal *journal, ef_error *err)
 /* --- refused ---------------------------------------------------------------------------------- */
 
 /* Events come without a row, so a row of an event would have none to point to. */
-static ef_status jet_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
-                          size_t held_count, const ef_exception *exceptions, size_t exception_count,
-                          ef_error *err)
+static ef_status jet_mark(ef_journal *journal, const ef__marking *mark, ef_error *err)
 {
     ef_journal *control = jet_store_of(journal)->control;
 
-    if (exception_count)
+    if (mark->exception_count)
         return ef_fail(err, EF_UNSUPPORTED,
                        "a journal on JetStream has no rows: what fails stops its tenant");
-    return control->ops->mark(control, lane, held, held_count, exceptions, 0, err);
+    return control->ops->mark(control, mark, err);
 }
 
 static ef_status jet_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
@@ -232,7 +230,6 @@ static const ef__journal_ops jet_ops = {
     .partition_count = jet_partition_count,
     .lane_set = jet_lane_set,
     .lane_ls = pass_lane_ls,
-    .lane_note = pass_lane_note,
     .lane_drop = pass_lane_drop,
     .published_purge = pass_published_purge,
     .published_again = pass_published_again,

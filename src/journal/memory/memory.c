@@ -289,7 +289,6 @@ static const ef__journal_ops memory_ops = {
     .partition_count = memory_partition_count,
     .lane_set = ef__mem_lane_set,
     .lane_ls = ef__mem_lane_ls,
-    .lane_note = ef__mem_lane_note,
     .lane_drop = ef__mem_lane_drop,
     .published_purge = ef__mem_published_purge,
     .published_again = ef__mem_published_again,

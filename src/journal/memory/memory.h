@@ -223,20 +223,18 @@ ef_status ef__mem_no_lane(ef_str name, ef_error *err);
 /* Room for `count` more, so that noting them cannot fail. */
 ef_status ef__mem_published_reserve(mem_journal *m, size_t count, ef_error *err);
 void ef__mem_published_note(mem_journal *m, size_t lane, int64_t position, int64_t now_us);
-ef_status ef__mem_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err);
 ef_status ef__mem_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
                             ef_error *err);
-ef_status ef__mem_published_purge(ef_journal *journal, ef_str lane, size_t limit,
-                                  int64_t *out_count, ef_error *err);
-ef_status ef__mem_published_again(ef_journal *journal, ef_str lane, size_t limit,
-                                  int64_t *out_count, ef_error *err);
+ef_status ef__mem_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held,
+                                  size_t limit, int64_t *out_count, ef_error *err);
+ef_status ef__mem_published_again(ef_journal *journal, ef_str lane, const ef_holding *held,
+                                  size_t limit, int64_t *out_count, ef_error *err);
 ef_status ef__mem_published_count(ef_journal *journal, ef_str lane, int64_t since_us,
                                   int64_t *out_count, ef_error *err);
 ef_status ef__mem_take(ef_journal *journal, ef_str lane, bool due_exceptions,
                        const ef_holding *held, size_t held_count, size_t limit, ef_taken_batch *out,
                        ef_error *err);
-ef_status ef__mem_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
-                       const ef_exception *exceptions, size_t exception_count, ef_error *err);
+ef_status ef__mem_mark(ef_journal *journal, const ef__marking *mark, ef_error *err);
 ef_status ef__mem_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
                             ef_error *err);
 ef_status ef__mem_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,

@@ -491,13 +491,13 @@ static ef_status exception_lane(mem_journal *m, size_t marked, const ef_exceptio
 }
 
 /* Does this call move the mark past the queued row? Then it may become an exception. */
-static bool passes(const mem_lane *lane, const ef_holding *held, size_t held_count,
-                   const mem_event *event)
+static bool passes(const mem_lane *lane, const ef__marking *mark, const mem_event *event)
 {
     const mem_part *part = &lane->parts[event->partition];
 
-    for (size_t i = 0; i < held_count; i++)
-        if (held[i].partition == event->partition && event->event.position <= held[i].upto)
+    for (size_t i = 0; i < mark->held_count; i++)
+        if (mark->held[i].partition == event->partition &&
+            event->event.position <= mark->held[i].upto)
             for (size_t r = part->first; r < part->count; r++)
                 if (part->rows[r] == event->event.position)
                     return true;
@@ -512,7 +512,7 @@ typedef struct mem_change {
     bool filed;
 } mem_change;
 
-static ef_status plan_change(mem_journal *m, size_t lane, const ef_holding *held, size_t held_count,
+static ef_status plan_change(mem_journal *m, size_t lane, const ef__marking *mark,
                              const ef_exception *x, mem_change *out, ef_error *err)
 {
     const mem_event *event;
@@ -522,7 +522,7 @@ static ef_status plan_change(mem_journal *m, size_t lane, const ef_holding *held
     if (x->position > (int64_t)m->event_count)
         return ef_fail(err, EF_BAD_INPUT, "there is no event at position %" PRId64, x->position);
     event = m->events[x->position - 1];
-    if (held_count && !is_held(held, held_count, event->partition))
+    if (mark->held_count && !is_held(mark->held, mark->held_count, event->partition))
         return ef_fail(err, EF_BAD_INPUT,
                        "position %" PRId64 " is in partition %" PRId32 ", which is not held",
                        x->position, event->partition);
@@ -531,8 +531,8 @@ static ef_status plan_change(mem_journal *m, size_t lane, const ef_holding *held
     (void)ef__mem_exception_at(m, x->position, out->lane, &found);
     /* One whose row is gone stays gone, unless this call moves the mark past the queued event; and
      * then one that was filed before stays as it is, with the attempts that it has had. */
-    out->filed = held_count == 0;
-    out->wanted = held_count ? found != passes(&m->lanes[lane], held, held_count, event) : !found;
+    out->filed = mark->held_count == 0;
+    out->wanted = out->filed ? !found : found != passes(&m->lanes[lane], mark, event);
     return ef__mem_text_set(&out->error, x->error) ? EF_OK : ef__mem_no_memory(err);
 }
 
@@ -612,77 +612,81 @@ static void move_mark(mem_journal *m, size_t lane, const ef_holding *held, int64
 }
 
 /* Room for whatever a call may publish. */
-static ef_status reserve_published(mem_journal *m, size_t lane, const ef_holding *held,
-                                   size_t held_count, size_t exception_count, ef_error *err)
+static ef_status reserve_published(mem_journal *m, size_t lane, const ef__marking *mark,
+                                   ef_error *err)
 {
-    size_t most = exception_count;
+    size_t most = mark->exception_count;
 
     if (!m->lanes[lane].retain_us)
         return EF_OK;
-    for (size_t i = 0; i < held_count; i++) {
-        const mem_part *part = &m->lanes[lane].parts[held[i].partition];
+    for (size_t i = 0; i < mark->held_count; i++) {
+        const mem_part *part = &m->lanes[lane].parts[mark->held[i].partition];
         most += part->count - part->first;
     }
     return ef__mem_published_reserve(m, most, err);
 }
 
-static ef_status apply_all(mem_journal *m, size_t lane, const ef_holding *held, size_t held_count,
-                           const ef_exception *xs, size_t count, mem_change *changes, ef_error *err)
+/* The note comes first: it is all that can fail of what is left then. */
+static ef_status apply_all(mem_journal *m, size_t lane, const ef__marking *mark,
+                           mem_change *changes, ef_error *err)
 {
     int64_t now_us = ef__mem_now(m);
-    size_t lanes_before = m->lane_count;
+    size_t lanes_before = m->lane_count, count = mark->exception_count;
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < count; i++)
-        st = plan_change(m, lane, held, held_count, &xs[i], &changes[i], err);
+        st = plan_change(m, lane, mark, &mark->exceptions[i], &changes[i], err);
     while (st == EF_OK && m->exception_cap < m->exception_count + count)
         if (!ef__mem_grow((void **)&m->exceptions, &m->exception_cap, m->exception_cap,
                           sizeof *m->exceptions))
             st = ef__mem_no_memory(err);
     if (st == EF_OK)
-        st = reserve_published(m, lane, held, held_count, count, err);
+        st = reserve_published(m, lane, mark, err);
+    if (st == EF_OK && mark->progress.len &&
+        !ef__mem_text_set(&m->lanes[lane].progress, mark->progress))
+        st = ef__mem_no_memory(err);
     if (st != EF_OK) {
         while (m->lane_count > lanes_before)
             ef__mem_lane_free(&m->lanes[--m->lane_count]);
         return st;
     }
     for (size_t i = 0; i < count; i++)
-        apply_change(m, &xs[i], &changes[i], now_us);
-    for (size_t i = 0; i < held_count; i++)
-        move_mark(m, lane, &held[i], now_us);
+        apply_change(m, &mark->exceptions[i], &changes[i], now_us);
+    for (size_t i = 0; i < mark->held_count; i++)
+        move_mark(m, lane, &mark->held[i], now_us);
     m->commits++;
     return EF_OK;
 }
 
-static ef_status mark(mem_journal *m, ef_str name, const ef_holding *held, size_t held_count,
-                      const ef_exception *xs, size_t count, ef_error *err)
+static ef_status settle(mem_journal *m, const ef__marking *mark, ef_error *err)
 {
-    int64_t lane = ef__mem_lane_find(m, name);
+    int64_t lane = ef__mem_lane_find(m, mark->lane);
     mem_change *changes;
     ef_status st;
 
     if (lane < 0)
-        return ef__mem_no_lane(name, err);
-    st = check_holdings(m, &m->lanes[lane], held, held_count, err);
-    for (size_t i = 0; st == EF_OK && i < held_count; i++)
-        st = check_upto(&m->lanes[lane], &held[i], err);
+        return ef__mem_no_lane(mark->lane, err);
+    st = check_holdings(m, &m->lanes[lane], mark->held, mark->held_count, err);
+    if (st == EF_OK && mark->progress.len)
+        st = ef__lane_publishes(mark->lane, m->lanes[lane].kind, err);
+    for (size_t i = 0; st == EF_OK && i < mark->held_count; i++)
+        st = check_upto(&m->lanes[lane], &mark->held[i], err);
     if (st != EF_OK)
         return st;
-    changes = calloc(count + 1, sizeof *changes);
+    changes = calloc(mark->exception_count + 1, sizeof *changes);
     if (!changes)
         return ef__mem_no_memory(err);
-    st = apply_all(m, (size_t)lane, held, held_count, xs, count, changes, err);
-    for (size_t i = 0; i < count; i++)
+    st = apply_all(m, (size_t)lane, mark, changes, err);
+    for (size_t i = 0; i < mark->exception_count; i++)
         ef__mem_text_free(&changes[i].error);
     free(changes);
     return st;
 }
 
-ef_status ef__mem_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
-                       const ef_exception *exceptions, size_t exception_count, ef_error *err)
+ef_status ef__mem_mark(ef_journal *journal, const ef__marking *mark, ef_error *err)
 {
     mem_journal *m = ef__mem_lock(journal);
-    ef_status st = mark(m, lane, held, held_count, exceptions, exception_count, err);
+    ef_status st = settle(m, mark, err);
 
     ef__mem_unlock(m);
     return st;

@@ -1,5 +1,5 @@
 /*
- * published.c - publishers' lanes in memory: what was published, notes, and the end of a lane.
+ * published.c - publishers' lanes in memory: what was published, and the end of a lane.
  */
 #include "memory.h"
 
@@ -27,19 +27,7 @@ static ef_status publisher_find(mem_journal *m, ef_str name, size_t *out, ef_err
     return ef__lane_publishes(name, m->lanes[found].kind, err);
 }
 
-/* --- notes and the end ------------------------------------------------------------------------ */
-
-ef_status ef__mem_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err)
-{
-    mem_journal *m = ef__mem_lock(journal);
-    size_t at;
-    ef_status st = publisher_find(m, lane, &at, err);
-
-    if (st == EF_OK && !ef__mem_text_set(&m->lanes[at].progress, progress))
-        st = ef__mem_no_memory(err);
-    ef__mem_unlock(m);
-    return st;
-}
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static int64_t count_rows(const mem_journal *m, size_t lane)
 {
@@ -108,12 +96,20 @@ static void remove_published(mem_journal *m, size_t at)
             (m->published_count - at) * sizeof *m->published);
 }
 
-ef_status ef__mem_published_purge(ef_journal *journal, ef_str lane, size_t limit,
-                                  int64_t *out_count, ef_error *err)
+static ef_status find_held(mem_journal *m, ef_str name, const ef_holding *held, size_t *out,
+                           ef_error *err)
+{
+    ef_status st = publisher_find(m, name, out, err);
+
+    return st == EF_OK ? ef__mem_holding_check(m, &m->lanes[*out], held, err) : st;
+}
+
+ef_status ef__mem_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held,
+                                  size_t limit, int64_t *out_count, ef_error *err)
 {
     mem_journal *m = ef__mem_lock(journal);
     size_t of, looked = 0;
-    ef_status st = publisher_find(m, lane, &of, err);
+    ef_status st = find_held(m, lane, held, &of, err);
     int64_t before_us = st == EF_OK ? ef__mem_now(m) - m->lanes[of].retain_us : 0;
 
     for (size_t i = 0; st == EF_OK && i < m->published_count && looked < limit;) {
@@ -166,12 +162,12 @@ static ef_status hand_back(mem_journal *m, size_t lane, int64_t position, ef_err
     return EF_OK;
 }
 
-ef_status ef__mem_published_again(ef_journal *journal, ef_str lane, size_t limit,
-                                  int64_t *out_count, ef_error *err)
+ef_status ef__mem_published_again(ef_journal *journal, ef_str lane, const ef_holding *held,
+                                  size_t limit, int64_t *out_count, ef_error *err)
 {
     mem_journal *m = ef__mem_lock(journal);
     size_t of, at = 0;
-    ef_status st = publisher_find(m, lane, &of, err);
+    ef_status st = find_held(m, lane, held, &of, err);
 
     for (size_t n = 0; st == EF_OK && n < limit && lowest_published(m, of, &at); n++) {
         st = hand_back(m, of, m->published[at].position, err);

@@ -26,12 +26,8 @@ typedef struct entry {
 
 typedef struct marking {
     pg_store *store;
-    ef_str lane_name;
-    const ef_holding *held;
-    size_t held_count;
+    const ef__marking *is;
     pg_held_map map;
-    const ef_exception *exceptions;
-    size_t exception_count;
     ef__arena arena; /* of one try */
     pg_lane lane;
     pg_mark_row *marks, *notes;
@@ -49,7 +45,7 @@ static ef_status exception_lane(marking *m, ef__pg_conn *conn, const ef_exceptio
                                 ef_error *err)
 {
     pg_lane lane = m->lane;
-    bool fits = ef_str_equal(x->lane, m->lane_name);
+    bool fits = ef_str_equal(x->lane, m->is->lane);
     ef_status st;
 
     if (m->lane.kind != EF_LANE_KIND_PUBLISHER) {
@@ -62,7 +58,7 @@ static ef_status exception_lane(marking *m, ef__pg_conn *conn, const ef_exceptio
     return fits ? EF_OK
                 : ef_fail(err, EF_BAD_INPUT,
                           "an exception of lane \"%.*s\" cannot be marked in lane \"%.*s\"",
-                          EF_STR_ARG(x->lane), EF_STR_ARG(m->lane_name));
+                          EF_STR_ARG(x->lane), EF_STR_ARG(m->is->lane));
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -79,7 +75,7 @@ static int compare_entries(const void *a, const void *b)
 /* An entry for each exception; a second one of the same lane and position gets the first's. */
 static ef_status make_entries(marking *m, ef__pg_conn *conn, ef_error *err)
 {
-    size_t n = m->exception_count;
+    size_t n = m->is->exception_count;
     entry **sorted = ef__arena_zalloc(&m->arena, n + 1, sizeof *sorted);
     ef_status st = EF_OK;
 
@@ -88,13 +84,13 @@ static ef_status make_entries(marking *m, ef__pg_conn *conn, ef_error *err)
     if (!sorted || !m->all || !m->entries)
         return ef__room_full(err);
     for (size_t i = 0; st == EF_OK && i < n; i++) {
-        m->all[i].position = m->exceptions[i].position;
+        m->all[i].position = m->is->exceptions[i].position;
         sorted[i] = &m->all[i];
         /* Lanes come in runs: asking again for the one before would cost a look each. */
-        if (i > 0 && ef_str_equal(m->exceptions[i].lane, m->exceptions[i - 1].lane))
+        if (i > 0 && ef_str_equal(m->is->exceptions[i].lane, m->is->exceptions[i - 1].lane))
             m->all[i].lane = m->all[i - 1].lane;
         else
-            st = exception_lane(m, conn, &m->exceptions[i], &m->all[i].lane, err);
+            st = exception_lane(m, conn, &m->is->exceptions[i], &m->all[i].lane, err);
     }
     if (st != EF_OK)
         return st;
@@ -140,7 +136,7 @@ static ef_status load_entries(marking *m, ef__pg_conn *conn, ef_error *err)
 
     ef__pg_array_init(&positions, EF__PG_INT);
     ef__pg_array_init(&lanes, EF__PG_INT);
-    for (size_t i = 0; st == EF_OK && i < m->exception_count; i++) {
+    for (size_t i = 0; st == EF_OK && i < m->is->exception_count; i++) {
         ef__pg_array_int(&positions, m->all[i].position);
         ef__pg_array_int(&lanes, m->all[i].lane);
     }
@@ -149,7 +145,7 @@ static ef_status load_entries(marking *m, ef__pg_conn *conn, ef_error *err)
     ef__pg_add_int(&params, m->lane.id);
     if (st == EF_OK)
         st = ef__pg_query(conn, PJ_EXCEPTION_LOOK, &params, &m->found, err);
-    for (size_t i = 0; st == EF_OK && i < m->exception_count; i++)
+    for (size_t i = 0; st == EF_OK && i < m->is->exception_count; i++)
         st = read_entry(m, (int)i, &m->all[i], err);
     ef__pg_array_release(&positions);
     ef__pg_array_release(&lanes);
@@ -195,11 +191,11 @@ static ef_status settle(const marking *m, entry *e, const ef_exception *x, ef_er
 {
     int h = pg_held_find(&m->map, e->partition);
 
-    if (h < 0 && m->held_count)
+    if (h < 0 && m->is->held_count)
         return ef_fail(err, EF_BAD_INPUT,
                        "position %" PRId64 " is in partition %" PRId32 ", which is not held",
                        x->position, e->partition);
-    if (m->held_count == 0) { /* filed: one that is there stays as it is */
+    if (m->is->held_count == 0) { /* filed: one that is there stays as it is */
         if (e->is) {
             e->filed++;
             e->changed = true;
@@ -212,7 +208,7 @@ static ef_status settle(const marking *m, entry *e, const ef_exception *x, ef_er
         finish_entry(m, e, x);
     /* One whose row is gone stays gone, unless this call moves the mark past the queued event; and
      * then one that was filed before stays as it is, with the attempts that it has had. */
-    else if (e->is != (e->queued && x->position <= m->held[h].upto))
+    else if (e->is != (e->queued && x->position <= m->is->held[h].upto))
         write_entry(m, e, x);
     return EF_OK;
 }
@@ -259,7 +255,7 @@ static ef_status send_published(const marking *m, ef__pg_conn *conn, ef_error *e
     if (m->lane.kind != EF_LANE_KIND_PUBLISHER)
         return EF_OK;
     ef__pg_array_init(&positions, EF__PG_INT);
-    for (size_t i = 0; i < m->exception_count; i++)
+    for (size_t i = 0; i < m->is->exception_count; i++)
         if (m->all[i].changed && m->all[i].was && !m->all[i].is && !m->all[i].skip)
             ef__pg_array_int(&positions, m->all[i].position);
     ef__pg_add_int(&params, m->lane.id);
@@ -282,7 +278,7 @@ static ef_status send_entries(marking *m, ef__pg_conn *conn, ef_error *err)
         ef__pg_array_init(&gone[c], EF__PG_INT);
         ef__pg_array_init(&touched[c], EF__PG_INT);
     }
-    for (size_t i = 0; i < m->exception_count; i++) {
+    for (size_t i = 0; i < m->is->exception_count; i++) {
         const entry *e = &m->all[i];
         if (!e->changed)
             continue;
@@ -316,8 +312,8 @@ static void array_of_marks(const marking *m, ef__pg_array *out)
 {
     int32_t last = 0;
 
-    for (size_t i = 0; i < m->held_count; i++)
-        last = m->held[i].partition > last ? m->held[i].partition : last;
+    for (size_t i = 0; i < m->is->held_count; i++)
+        last = m->is->held[i].partition > last ? m->is->held[i].partition : last;
     ef__pg_array_init(out, EF__PG_INT);
     for (int32_t p = 0; p <= last; p++) {
         int h = pg_held_find(&m->map, p);
@@ -358,8 +354,8 @@ static ef_status send_marks(marking *m, ef__pg_conn *conn, ef_error *err)
     int64_t lowest = INT64_MAX, highest = 0;
     ef_status st;
 
-    for (size_t i = 0; i < m->held_count; i++) {
-        int64_t upto = m->held[i].upto;
+    for (size_t i = 0; i < m->is->held_count; i++) {
+        int64_t upto = m->is->held[i].upto;
         pg_mark_row *note = &m->notes[i];
         *note = m->marks[i];
         if (upto <= note->position)
@@ -370,14 +366,15 @@ static ef_status send_marks(marking *m, ef__pg_conn *conn, ef_error *err)
         note->hand = note->hand > upto ? note->hand : 0;
         note->suspect = note->suspect > upto ? note->suspect : 0;
     }
-    st = pg_marks_put(m->store, conn, m->lane.id, m->held, m->held_count, m->marks, m->notes, err);
+    st = pg_marks_put(m->store, conn, m->lane.id, m->is->held, m->is->held_count, m->marks,
+                      m->notes, err);
     return st == EF_OK && highest ? send_drop(m, conn, lowest, highest, err) : st;
 }
 
 /* Nobody marks what was not given out under the token. */
 static ef_status check_upto(const marking *m, size_t i, ef_error *err)
 {
-    const ef_holding *held = &m->held[i];
+    const ef_holding *held = &m->is->held[i];
     const pg_mark_row *mark = &m->marks[i];
     int64_t most = mark->position;
 
@@ -388,7 +385,7 @@ static ef_status check_upto(const marking *m, size_t i, ef_error *err)
     return ef_fail_numbers(err, EF_BAD_INPUT, held->upto, most,
                            "lane \"%.*s\", partition %" PRId32 ": upto is %" PRId64
                            ", the mark is at %" PRId64 " and %" PRId64 " was taken",
-                           EF_STR_ARG(m->lane_name), held->partition, held->upto, mark->position,
+                           EF_STR_ARG(m->is->lane), held->partition, held->upto, mark->position,
                            most);
 }
 
@@ -396,17 +393,18 @@ static ef_status begin(marking *m, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_params clock = {0};
     PGresult *now = NULL;
-    ef_status st = pg_lane_need(m->store, conn, m->lane_name, &m->lane, err);
+    ef_status st = pg_lane_need(m->store, conn, m->is->lane, &m->lane, err);
 
     pg_add_clock(m->store, &clock);
     if (st == EF_OK)
-        st = pg_hold_send(m->store, conn, &m->lane, m->lane_name, m->held, m->held_count, err);
+        st = pg_hold_send(m->store, conn, &m->lane, m->is->lane, m->is->held, m->is->held_count,
+                          err);
     if (st == EF_OK)
-        st = pg_marks_send(conn, m->lane.id, m->held, m->held_count, err);
+        st = pg_marks_send(conn, m->lane.id, m->is->held, m->is->held_count, err);
     if (st == EF_OK)
         st = ef__pg_send(conn, PJ_CLOCK, &clock, err);
     if (st == EF_OK)
-        st = pg_hold_take(conn, &m->lane, m->lane_name, m->held, m->held_count, err);
+        st = pg_hold_take(conn, &m->lane, m->is->lane, m->is->held, m->is->held_count, err);
     if (st == EF_OK)
         st = pg_marks_take(conn, &m->map, m->marks, err);
     if (st == EF_OK)
@@ -424,9 +422,9 @@ static ef_status lock_exceptions(const marking *m, ef__pg_conn *conn, ef_error *
     ef__pg_array partitions;
     ef_status st;
 
-    if (m->held_count == 0)
+    if (m->is->held_count == 0)
         return ef__pg_send(conn, PJ_EXCEPTION_LOCK, NULL, err);
-    pg_array_of_partitions(&partitions, m->held, m->held_count);
+    pg_array_of_partitions(&partitions, m->is->held, m->is->held_count);
     ef__pg_add_int(&params, m->lane.kind == EF_LANE_KIND_PUBLISHER ? m->lane.id : 0);
     ef__pg_add_array(&params, &partitions);
     st = ef__pg_send(conn, PJ_EXCEPTION_SHARE, NULL, err);
@@ -434,6 +432,17 @@ static ef_status lock_exceptions(const marking *m, ef__pg_conn *conn, ef_error *
         st = ef__pg_send(conn, PJ_EXCEPTION_LOCK_HELD, &params, err);
     ef__pg_array_release(&partitions);
     return st;
+}
+
+/* How far a publisher's lane is, in its owner's own terms. */
+static ef_status note_progress(const marking *m, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef_status st = ef__lane_publishes(m->is->lane, m->lane.kind, err);
+
+    ef__pg_add_int(&params, m->lane.id);
+    ef__pg_add_str(&params, m->is->progress);
+    return st == EF_OK ? ef__pg_send(conn, PJ_LANE_NOTE, &params, err) : st;
 }
 
 static ef_status mark_work(void *context, ef__pg_conn *conn, ef_error *err)
@@ -444,37 +453,32 @@ static ef_status mark_work(void *context, ef__pg_conn *conn, ef_error *err)
     PQclear(m->found);
     m->found = NULL;
     ef__arena_reset(&m->arena);
-    m->marks = ef__arena_zalloc(&m->arena, m->held_count + 1, sizeof *m->marks);
-    m->notes = ef__arena_zalloc(&m->arena, m->held_count + 1, sizeof *m->notes);
+    m->marks = ef__arena_zalloc(&m->arena, m->is->held_count + 1, sizeof *m->marks);
+    m->notes = ef__arena_zalloc(&m->arena, m->is->held_count + 1, sizeof *m->notes);
     st = m->marks && m->notes ? begin(m, conn, err) : ef__room_full(err);
-    for (size_t i = 0; st == EF_OK && i < m->held_count; i++)
+    for (size_t i = 0; st == EF_OK && i < m->is->held_count; i++)
         st = check_upto(m, i, err);
-    if (st == EF_OK && m->exception_count) {
+    if (st == EF_OK && m->is->exception_count) {
         st = lock_exceptions(m, conn, err);
         if (st == EF_OK)
             st = load_entries(m, conn, err);
-        for (size_t i = 0; st == EF_OK && i < m->exception_count; i++)
-            st = settle(m, m->entries[i], &m->exceptions[i], err);
+        for (size_t i = 0; st == EF_OK && i < m->is->exception_count; i++)
+            st = settle(m, m->entries[i], &m->is->exceptions[i], err);
         if (st == EF_OK)
             st = send_entries(m, conn, err);
     }
+    if (st == EF_OK && m->is->progress.len)
+        st = note_progress(m, conn, err);
     return st == EF_OK ? send_marks(m, conn, err) : st;
 }
 
-static ef_status settle_batch(pg_store *store, ef__pg_conn *conn, ef_str lane,
-                              const ef_holding *held, size_t held_count,
-                              const ef_exception *exceptions, size_t exception_count, ef_error *err)
+static ef_status settle_batch(pg_store *store, ef__pg_conn *conn, const ef__marking *mark,
+                              ef_error *err)
 {
-    marking m = {.store = store,
-                 .lane_name = lane,
-                 .held = held,
-                 .held_count = held_count,
-                 .exceptions = exceptions,
-                 .exception_count = exception_count,
-                 .arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES)};
+    marking m = {.store = store, .is = mark, .arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES)};
     ef_status st;
 
-    pg_held_map_init(&m.map, held, held_count);
+    pg_held_map_init(&m.map, mark->held, mark->held_count);
     /* A mark that is there already is passed again, and an exception written as it is. */
     st = conn ? pg_write_with(store, conn, mark_work, &m, err)
               : pg_write_again(store, mark_work, &m, err);
@@ -483,17 +487,13 @@ static ef_status settle_batch(pg_store *store, ef__pg_conn *conn, ef_str lane,
     return st;
 }
 
-ef_status pg_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
-                  const ef_exception *exceptions, size_t exception_count, ef_error *err)
+ef_status pg_mark(ef_journal *journal, const ef__marking *mark, ef_error *err)
 {
-    return settle_batch(pg_store_of(journal), NULL, lane, held, held_count, exceptions,
-                        exception_count, err);
+    return settle_batch(pg_store_of(journal), NULL, mark, err);
 }
 
-ef_status pg_mark_with(ef_journal *journal, void *connection, ef_str lane, const ef_holding *held,
-                       size_t held_count, const ef_exception *exceptions, size_t exception_count,
+ef_status pg_mark_with(ef_journal *journal, void *connection, const ef__marking *mark,
                        ef_error *err)
 {
-    return settle_batch(pg_store_of(journal), connection, lane, held, held_count, exceptions,
-                        exception_count, err);
+    return settle_batch(pg_store_of(journal), connection, mark, err);
 }

@@ -1,5 +1,5 @@
 /*
- * published.c - publishers' lanes on PostgreSQL: what was published, notes, and the end of a lane.
+ * published.c - publishers' lanes on PostgreSQL: what was published, and the end of a lane.
  */
 #include "store.h"
 
@@ -8,8 +8,8 @@
 typedef struct lane_work {
     pg_store *store;
     ef_str lane;
-    ef_str progress;
     bool discard;
+    const ef_holding *held;
     size_t limit;
     int64_t *out;
 } lane_work;
@@ -21,26 +21,7 @@ static ef_status publisher_need(const lane_work *w, ef__pg_conn *conn, pg_lane *
     return st == EF_OK ? ef__lane_publishes(w->lane, out->kind, err) : st;
 }
 
-/* --- notes and the end ------------------------------------------------------------------------ */
-
-static ef_status note_work(void *context, ef__pg_conn *conn, ef_error *err)
-{
-    const lane_work *w = context;
-    ef__pg_params params = {0};
-    pg_lane lane;
-    ef_status st = publisher_need(w, conn, &lane, err);
-
-    ef__pg_add_int(&params, lane.id);
-    ef__pg_add_str(&params, w->progress);
-    return st == EF_OK ? ef__pg_send(conn, PJ_LANE_NOTE, &params, err) : st;
-}
-
-ef_status pg_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err)
-{
-    lane_work w = {.store = pg_store_of(journal), .lane = lane, .progress = progress};
-
-    return pg_write_again(w.store, note_work, &w, err);
-}
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static ef_status drop_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
@@ -77,13 +58,22 @@ ef_status pg_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *
 /* --- what was published ------------------------------------------------------------------------
  */
 
+static ef_status held_need(const lane_work *w, ef__pg_conn *conn, pg_lane *out, ef_error *err)
+{
+    ef_status st = publisher_need(w, conn, out, err);
+
+    if (st == EF_OK)
+        st = pg_hold_send(w->store, conn, out, w->lane, w->held, 1, err);
+    return st == EF_OK ? pg_hold_take(conn, out, w->lane, w->held, 1, err) : st;
+}
+
 static ef_status purge_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
     const lane_work *w = context;
     ef__pg_params params = {0};
     PGresult *result = NULL;
     pg_lane lane;
-    ef_status st = publisher_need(w, conn, &lane, err);
+    ef_status st = held_need(w, conn, &lane, err);
 
     ef__pg_add_int(&params, lane.id);
     ef__pg_add_int(&params, (int64_t)w->limit);
@@ -96,10 +86,14 @@ static ef_status purge_work(void *context, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-ef_status pg_published_purge(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
-                             ef_error *err)
+ef_status pg_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
+                             int64_t *out_count, ef_error *err)
 {
-    lane_work w = {.store = pg_store_of(journal), .lane = lane, .limit = limit, .out = out_count};
+    lane_work w = {.store = pg_store_of(journal),
+                   .lane = lane,
+                   .held = held,
+                   .limit = limit,
+                   .out = out_count};
 
     return pg_write_again(w.store, purge_work, &w, err);
 }
@@ -152,7 +146,7 @@ static ef_status again_work(void *context, ef__pg_conn *conn, ef_error *err)
     ef__pg_params take = {0}, clock = {0};
     PGresult *rows = NULL, *now = NULL;
     pg_lane lane;
-    ef_status st = publisher_need(w, conn, &lane, err);
+    ef_status st = held_need(w, conn, &lane, err);
 
     ef__pg_add_int(&take, lane.id);
     ef__pg_add_int(&take, (int64_t)w->limit);
@@ -170,10 +164,14 @@ static ef_status again_work(void *context, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-ef_status pg_published_again(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
-                             ef_error *err)
+ef_status pg_published_again(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
+                             int64_t *out_count, ef_error *err)
 {
-    lane_work w = {.store = pg_store_of(journal), .lane = lane, .limit = limit, .out = out_count};
+    lane_work w = {.store = pg_store_of(journal),
+                   .lane = lane,
+                   .held = held,
+                   .limit = limit,
+                   .out = out_count};
 
     return pg_write_again(w.store, again_work, &w, err); /* twice: more of them, none is lost */
 }

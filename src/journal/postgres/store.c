@@ -404,7 +404,6 @@ static const ef__journal_ops postgres_ops = {
     .partition_count = pg_partition_count,
     .lane_set = pg_lane_set,
     .lane_ls = pg_lane_ls,
-    .lane_note = pg_lane_note,
     .lane_drop = pg_lane_drop,
     .published_purge = pg_published_purge,
     .published_again = pg_published_again,

@@ -208,21 +208,18 @@ ef_status pg_verify(ef_journal *journal, int64_t from,
 ef_status pg_facts(ef_journal *journal, ef_store_facts *out, ef_error *err);
 ef_status pg_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err);
 ef_status pg_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
-ef_status pg_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err);
 ef_status pg_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
                        ef_error *err);
-ef_status pg_published_purge(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
-                             ef_error *err);
-ef_status pg_published_again(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
-                             ef_error *err);
+ef_status pg_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
+                             int64_t *out_count, ef_error *err);
+ef_status pg_published_again(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
+                             int64_t *out_count, ef_error *err);
 ef_status pg_published_count(ef_journal *journal, ef_str lane, int64_t since_us, int64_t *out_count,
                              ef_error *err);
 ef_status pg_take(ef_journal *journal, ef_str lane, bool due_exceptions, const ef_holding *held,
                   size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
-ef_status pg_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
-                  const ef_exception *exceptions, size_t exception_count, ef_error *err);
-ef_status pg_mark_with(ef_journal *journal, void *connection, ef_str lane, const ef_holding *held,
-                       size_t held_count, const ef_exception *exceptions, size_t exception_count,
+ef_status pg_mark(ef_journal *journal, const ef__marking *mark, ef_error *err);
+ef_status pg_mark_with(ef_journal *journal, void *connection, const ef__marking *mark,
                        ef_error *err);
 ef_status pg_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
                        ef_error *err);

@@ -11,13 +11,12 @@ ef_status sq_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err);
 ef_status sq_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
 
 /* published.c */
-ef_status sq_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err);
 ef_status sq_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
                        ef_error *err);
-ef_status sq_published_purge(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
-                             ef_error *err);
-ef_status sq_published_again(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
-                             ef_error *err);
+ef_status sq_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
+                             int64_t *out_count, ef_error *err);
+ef_status sq_published_again(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
+                             int64_t *out_count, ef_error *err);
 ef_status sq_published_count(ef_journal *journal, ef_str lane, int64_t since_us, int64_t *out_count,
                              ef_error *err);
 
@@ -25,8 +24,7 @@ ef_status sq_published_count(ef_journal *journal, ef_str lane, int64_t since_us,
 ef_status sq_take(ef_journal *journal, ef_str lane, bool due_exceptions, const ef_holding *held,
                   size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
 /* outbox_mark.c */
-ef_status sq_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
-                  const ef_exception *exceptions, size_t exception_count, ef_error *err);
+ef_status sq_mark(ef_journal *journal, const ef__marking *mark, ef_error *err);
 
 /* outbox_ls.c */
 ef_status sq_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,

@@ -67,12 +67,8 @@ ef_status sq_mark_put(ef__sq_conn *conn, int64_t lane, int32_t partition, const 
 
 typedef struct mark_job {
     sq_job base;
-    ef_str lane;
-    const ef_holding *held;
-    size_t held_count;
+    const ef__marking *is;
     sq_held_map map;
-    const ef_exception *exceptions;
-    size_t exception_count;
 } mark_job;
 
 /* The event that an exception is for, and what there is of it in the outbox. */
@@ -143,8 +139,8 @@ static ef_status move_marks(ef__sq_conn *conn, const sq_lane *lane, const mark_j
     sq_mark_row mark;
     ef_status st = EF_OK;
 
-    for (size_t i = 0; st == EF_OK && i < job->held_count; i++) {
-        const ef_holding *held = &job->held[i];
+    for (size_t i = 0; st == EF_OK && i < job->is->held_count; i++) {
+        const ef_holding *held = &job->is->held[i];
         st = sq_mark_get(conn, lane->id, held->partition, &mark, err);
         if (st != EF_OK || held->upto <= mark.position)
             continue;
@@ -349,18 +345,18 @@ static ef_status settle_exception(sq_store *store, const sq_lane *marked, const 
     if (event.is.found && !event.queued)
         event.partition = event.is.partition;
     h = sq_held_find(&job->map, event.partition);
-    if (h < 0 && job->held_count)
+    if (h < 0 && job->is->held_count)
         return ef_fail(err, EF_BAD_INPUT,
                        "position %" PRId64 " is in partition %" PRId32 ", which is not held",
                        x->position, event.partition);
-    if (!job->held_count)
+    if (!job->is->held_count)
         return event.is.found ? file_again(conn, lane.id, x->position, err)
                               : write_exception(conn, lane.id, x, &event, now_us, err);
     if (x->status == EF_ROW_DONE)
         return finish_exception(conn, &lane, x, &event, now_us, err);
     /* One whose row is gone stays gone, unless this call moves the mark past the queued event; and
      * then one that was filed before stays as it is, with the attempts that it has had. */
-    if (event.is.found == (event.queued && x->position <= job->held[h].upto))
+    if (event.is.found == (event.queued && x->position <= job->is->held[h].upto))
         return EF_OK;
     return write_exception(conn, lane.id, x, &event, now_us, err);
 }
@@ -379,25 +375,42 @@ ef_status sq_exception_again(sq_store *store, const sq_lane *lane, int64_t posit
     return write_exception(conn, lane->id, &pending, &event, sq_now_us(store), err);
 }
 
+/* How far a publisher's lane is, in its owner's own terms. */
+static ef_status note_progress(ef__sq_conn *conn, const sq_lane *lane, ef_str progress,
+                               ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__lane_publishes(lane->name, lane->kind, err);
+
+    if (st == EF_OK)
+        st = ef__sq_stmt(conn, SQ_LANE_NOTE, &stmt, err);
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane->id);
+    ef__sq_bind_str(stmt, 2, progress);
+    return ef__sq_done(conn, stmt, err);
+}
+
 static ef_status run_mark(sq_store *store, sq_job *base, ef_error *err)
 {
     mark_job *job = (mark_job *)base;
     ef__sq_conn *conn = &store->writer.conn;
     int64_t now_us = sq_now_us(store);
     sq_lane lane;
-    ef_status st = sq_lane_need(conn, job->lane, &lane, err);
+    ef_status st = sq_lane_need(conn, job->is->lane, &lane, err);
 
     if (st == EF_OK)
-        st = sq_held_check(store, conn, &lane, job->held, job->held_count, err);
-    for (size_t i = 0; st == EF_OK && i < job->held_count; i++)
-        st = check_upto(conn, &lane, &job->held[i], err);
-    for (size_t i = 0; st == EF_OK && i < job->exception_count; i++)
-        st = settle_exception(store, &lane, job, &job->exceptions[i], now_us, err);
+        st = sq_held_check(store, conn, &lane, job->is->held, job->is->held_count, err);
+    if (st == EF_OK && job->is->progress.len)
+        st = note_progress(conn, &lane, job->is->progress, err);
+    for (size_t i = 0; st == EF_OK && i < job->is->held_count; i++)
+        st = check_upto(conn, &lane, &job->is->held[i], err);
+    for (size_t i = 0; st == EF_OK && i < job->is->exception_count; i++)
+        st = settle_exception(store, &lane, job, &job->is->exceptions[i], now_us, err);
     return st == EF_OK ? move_marks(conn, &lane, job, now_us, err) : st;
 }
 
-ef_status sq_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size_t held_count,
-                  const ef_exception *exceptions, size_t exception_count, ef_error *err)
+ef_status sq_mark(ef_journal *journal, const ef__marking *mark, ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
     /* A mark of "*" that files nothing need not be on the disk when we return. A power cut takes
@@ -406,14 +419,10 @@ ef_status sq_mark(ef_journal *journal, ef_str lane, const ef_holding *held, size
      * watermarks decide: what comes again is a duplicate. So nothing goes from the outbox whose
      * views are not safe, and nothing counts twice. An acknowledged append syncs what was committed
      * before it, too. A publisher has no such witness, and of an exception the attempts count. */
-    bool may_be_lost = exception_count == 0 && ef_str_equal(lane, EF_STR(EF_LANE_APPLY));
-    mark_job job = {.base = {.run = run_mark, .may_be_lost = may_be_lost},
-                    .lane = lane,
-                    .held = held,
-                    .held_count = held_count,
-                    .exceptions = exceptions,
-                    .exception_count = exception_count};
+    bool may_be_lost =
+        mark->exception_count == 0 && ef_str_equal(mark->lane, EF_STR(EF_LANE_APPLY));
+    mark_job job = {.base = {.run = run_mark, .may_be_lost = may_be_lost}, .is = mark};
 
-    sq_held_map_init(&job.map, held, held_count);
+    sq_held_map_init(&job.map, mark->held, mark->held_count);
     return sq_refused(store, sq_submit(store, &job.base, err));
 }

@@ -1,13 +1,13 @@
 /*
- * published.c - publishers' lanes on SQLite: what was published, notes, and the end of a lane.
+ * published.c - publishers' lanes on SQLite: what was published, and the end of a lane.
  */
 #include "outbox.h"
 
 typedef struct lane_job {
     sq_job base;
     ef_str lane;
-    ef_str progress;
     bool discard;
+    const ef_holding *held;
     size_t limit;
     int64_t *out;
 } lane_job;
@@ -19,31 +19,7 @@ static ef_status publisher_need(ef__sq_conn *conn, ef_str name, sq_lane *out, ef
     return st == EF_OK ? ef__lane_publishes(name, out->kind, err) : st;
 }
 
-/* --- notes and the end ------------------------------------------------------------------------ */
-
-static ef_status run_note(sq_store *store, sq_job *base, ef_error *err)
-{
-    const lane_job *job = (lane_job *)base;
-    ef__sq_conn *conn = &store->writer.conn;
-    sqlite3_stmt *stmt;
-    sq_lane lane;
-    ef_status st = publisher_need(conn, job->lane, &lane, err);
-
-    if (st == EF_OK)
-        st = ef__sq_stmt(conn, SQ_LANE_NOTE, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane.id);
-    ef__sq_bind_str(stmt, 2, job->progress);
-    return ef__sq_done(conn, stmt, err);
-}
-
-ef_status sq_lane_note(ef_journal *journal, ef_str lane, ef_str progress, ef_error *err)
-{
-    lane_job job = {.base = {.run = run_note}, .lane = lane, .progress = progress};
-
-    return sq_submit(sq_store_of(journal), &job.base, err);
-}
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static ef_status run_on_lane(ef__sq_conn *conn, int which, int64_t lane, ef_error *err)
 {
@@ -98,13 +74,21 @@ ef_status sq_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *
 /* --- what was published ------------------------------------------------------------------------
  */
 
+static ef_status held_need(sq_store *store, const lane_job *job, sq_lane *out, ef_error *err)
+{
+    ef__sq_conn *conn = &store->writer.conn;
+    ef_status st = publisher_need(conn, job->lane, out, err);
+
+    return st == EF_OK ? sq_held_check(store, conn, out, job->held, 1, err) : st;
+}
+
 static ef_status run_purge(sq_store *store, sq_job *base, ef_error *err)
 {
     const lane_job *job = (lane_job *)base;
     ef__sq_conn *conn = &store->writer.conn;
     sqlite3_stmt *stmt;
     sq_lane lane;
-    ef_status st = publisher_need(conn, job->lane, &lane, err);
+    ef_status st = held_need(store, job, &lane, err);
 
     if (st == EF_OK)
         st = ef__sq_stmt(conn, SQ_PUBLISHED_PURGE, &stmt, err);
@@ -119,12 +103,14 @@ static ef_status run_purge(sq_store *store, sq_job *base, ef_error *err)
     return st;
 }
 
-ef_status sq_published_purge(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
-                             ef_error *err)
+ef_status sq_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
+                             int64_t *out_count, ef_error *err)
 {
-    lane_job job = {.base = {.run = run_purge}, .lane = lane, .limit = limit, .out = out_count};
+    sq_store *store = sq_store_of(journal);
+    lane_job job = {
+        .base = {.run = run_purge}, .lane = lane, .held = held, .limit = limit, .out = out_count};
 
-    return sq_submit(sq_store_of(journal), &job.base, err);
+    return sq_refused(store, sq_submit(store, &job.base, err));
 }
 
 /* The lowest position that was published; 0 when there is none. */
@@ -160,7 +146,7 @@ static ef_status run_again(sq_store *store, sq_job *base, ef_error *err)
     ef__sq_conn *conn = &store->writer.conn;
     int64_t position = 0;
     sq_lane lane;
-    ef_status st = publisher_need(conn, job->lane, &lane, err);
+    ef_status st = held_need(store, job, &lane, err);
 
     *job->out = 0;
     for (size_t n = 0; st == EF_OK && n < job->limit; n++) {
@@ -175,12 +161,14 @@ static ef_status run_again(sq_store *store, sq_job *base, ef_error *err)
     return st;
 }
 
-ef_status sq_published_again(ef_journal *journal, ef_str lane, size_t limit, int64_t *out_count,
-                             ef_error *err)
+ef_status sq_published_again(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
+                             int64_t *out_count, ef_error *err)
 {
-    lane_job job = {.base = {.run = run_again}, .lane = lane, .limit = limit, .out = out_count};
+    sq_store *store = sq_store_of(journal);
+    lane_job job = {
+        .base = {.run = run_again}, .lane = lane, .held = held, .limit = limit, .out = out_count};
 
-    return sq_submit(sq_store_of(journal), &job.base, err);
+    return sq_refused(store, sq_submit(store, &job.base, err));
 }
 
 static ef_status count_published(ef__sq_conn *conn, ef_str name, int64_t since_us, int64_t *out,

@@ -428,7 +428,6 @@ static const ef__journal_ops ops = {
     .partition_count = sq_partition_count,
     .lane_set = sq_lane_set,
     .lane_ls = sq_lane_ls,
-    .lane_note = sq_lane_note,
     .lane_drop = sq_lane_drop,
     .published_purge = sq_published_purge,
     .published_again = sq_published_again,
