@@ -122,6 +122,14 @@ void ef_taken_batch_release(ef_taken_batch *batch);
  */
 ef_status ef_outbox_take(ef_journal *journal, ef_str lane, const ef_holding *held,
                          size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
+/*
+ * Of a publisher's lane, take what follows on what is in hand: `after` is the last position that
+ * was taken before under these tokens. It stays in hand until it is marked, and so does what this
+ * takes. 0: as ef_outbox_take.
+ */
+ef_status ef_outbox_take_after(ef_journal *journal, ef_str lane, const ef_holding *held,
+                               size_t held_count, int64_t after, size_t limit, ef_taken_batch *out,
+                               ef_error *err);
 
 /*
  * Take exceptions that are due: the first of each stream in its lane, if it is pending or failed

@@ -134,22 +134,25 @@ static ef_status taken_ready(ef_taken_batch *out, ef_error *err)
     return ef__room_ready(&out->events.room, err);
 }
 
-static ef_status take(ef_journal *journal, ef_str lane, bool due, const ef_holding *held,
-                      size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err)
+static ef_status take(ef_journal *journal, const ef__taking *take, ef_taken_batch *out,
+                      ef_error *err)
 {
-    ef_status st = ef__need_writable(journal, due ? "ef_outbox_take_due" : "ef_outbox_take", err);
+    ef_status st =
+        ef__need_writable(journal, take->due ? "ef_outbox_take_due" : "ef_outbox_take", err);
 
     if (st == EF_OK)
         st = taken_ready(out, err);
     if (st == EF_OK)
-        st = ef__name_take("lane", lane, due ? 0 : 1, false, err);
+        st = ef__name_take("lane", take->lane, take->due ? 0 : 1, false, err);
     if (st == EF_OK)
-        st = check_held(held, held_count, err);
+        st = check_held(take->held, take->held_count, err);
     if (st == EF_OK)
-        st = ef__range_check("limit", (int64_t)limit, 0, EF_LIMIT_TAKE_ROWS, err);
-    if (st != EF_OK || limit == 0 || held_count == 0)
+        st = ef__range_check("after", take->after, 0, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__range_check("limit", (int64_t)take->limit, 0, EF_LIMIT_TAKE_ROWS, err);
+    if (st != EF_OK || take->limit == 0 || take->held_count == 0)
         return st;
-    st = journal->ops->take(journal, lane, due, held, held_count, limit, out, err);
+    st = journal->ops->take(journal, take, out, err);
     if (st != EF_OK) {
         out->items = NULL;
         out->count = 0;
@@ -158,16 +161,23 @@ static ef_status take(ef_journal *journal, ef_str lane, bool due, const ef_holdi
     return st;
 }
 
+ef_status ef_outbox_take_after(ef_journal *journal, ef_str lane, const ef_holding *held,
+                               size_t held_count, int64_t after, size_t limit, ef_taken_batch *out,
+                               ef_error *err)
+{
+    return take(journal, &(ef__taking){lane, false, held, held_count, after, limit}, out, err);
+}
+
 ef_status ef_outbox_take(ef_journal *journal, ef_str lane, const ef_holding *held,
                          size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err)
 {
-    return take(journal, lane, false, held, held_count, limit, out, err);
+    return take(journal, &(ef__taking){lane, false, held, held_count, 0, limit}, out, err);
 }
 
 ef_status ef_outbox_take_due(ef_journal *journal, ef_str lane, const ef_holding *held,
                              size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err)
 {
-    return take(journal, lane, true, held, held_count, limit, out, err);
+    return take(journal, &(ef__taking){lane, true, held, held_count, 0, limit}, out, err);
 }
 
 void ef_taken_batch_release(ef_taken_batch *batch)

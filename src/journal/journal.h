@@ -74,6 +74,16 @@ static inline bool ef__query_published(const ef_outbox_query *query)
     return query->status && *query->status == EF_ROW_PUBLISHED;
 }
 
+/* What is to be taken of a lane. */
+typedef struct ef__taking {
+    ef_str lane;
+    bool due; /* exceptions that are, and not what is queued */
+    const ef_holding *held;
+    size_t held_count;
+    int64_t after; /* publishers' lanes only: what is up to there is in hand, and stays so */
+    size_t limit;
+} ef__taking;
+
 /* A batch that is to be settled. */
 typedef struct ef__marking {
     ef_str lane;
@@ -139,8 +149,8 @@ struct ef__journal_ops {
                                  size_t limit, int64_t *out_count, ef_error *err);
     ef_status (*published_count)(ef_journal *journal, ef_str lane, int64_t since_us,
                                  int64_t *out_count, ef_error *err);
-    ef_status (*take)(ef_journal *journal, ef_str lane, bool due_exceptions, const ef_holding *held,
-                      size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
+    ef_status (*take)(ef_journal *journal, const ef__taking *take, ef_taken_batch *out,
+                      ef_error *err);
     ef_status (*mark)(ef_journal *journal, const ef__marking *mark, ef_error *err);
     /* The same, within a transaction of another store that is in the same database, on its
      * connection. NULL where there is no such thing. */

@@ -384,6 +384,104 @@ CONTRACT(marks_and_their_note_are_written_together_or_not_at_all)
     ef_taken_batch_release(&batch);
 }
 
+/* Positions of a batch, as digits. */
+static int64_t positions_of(const ef_taken_batch *batch)
+{
+    int64_t digits = 0;
+
+    for (size_t i = 0; i < batch->count; i++)
+        digits = digits * 10 + batch->items[i].event->position;
+    return digits;
+}
+
+static int64_t take_after(contract *t, const ef_holding *held, int64_t after, size_t limit,
+                          bool *more)
+{
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    int64_t digits;
+
+    OK(ef_outbox_take_after(t->journal, str(LANE), held, PARTITIONS, after, limit, &batch,
+                            &t->err));
+    digits = positions_of(&batch);
+    *more = batch.more;
+    ef_taken_batch_release(&batch);
+    return digits;
+}
+
+static void mark_upto(contract *t, ef_holding *held, int64_t upto)
+{
+    for (int32_t p = 0; p < PARTITIONS; p++)
+        held[p].upto = 0;
+    for (int64_t position = 1; position <= upto; position++) {
+        char name[8];
+        (void)snprintf(name, sizeof name, "s%d", (int)position);
+        held[partition_of(name)].upto = position;
+    }
+    OK(ef_outbox_mark(t->journal, str(LANE), held, PARTITIONS, NULL, 0, &t->err));
+    for (int32_t p = 0; p < PARTITIONS; p++)
+        held[p].upto = 0;
+}
+
+/* Two batches in hand, marked one after the other; a third that is taken in between. */
+CONTRACT(what_follows_on_what_is_in_hand_is_taken_without_a_mark_between)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    bool more;
+
+    start(t, 60 * SECOND, held);
+    for (int i = 1; i <= 8; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof name, "s%d", i);
+        append(t, name, "sent");
+    }
+    CHECK_INT(123, take_after(t, held, 0, 3, &more));
+    CHECK(more);
+    CHECK_INT(456, take_after(t, held, 3, 3, &more));
+    CHECK(more);
+    mark_upto(t, held, 3);
+    CHECK_INT(78, take_after(t, held, 6, 3, &more));
+    CHECK(!more);
+    CHECK_INT(0, take_after(t, held, 8, 3, &more));
+    mark_upto(t, held, 8); /* it was all in hand */
+    CHECK_INT(8, published(t));
+    CHECK_INT(0, take_after(t, held, 8, 3, &more));
+    REFUSED(EF_BAD_INPUT,
+            ef_outbox_take_after(t->journal, str(LANE), held, 1, -1, 3, &batch, &t->err));
+    held[0].token = acquire(t, 0, "w");
+    REFUSED(EF_BAD_INPUT,
+            ef_outbox_take_after(t->journal, str("*"), held, 1, 1, 3, &batch, &t->err));
+    ef_taken_batch_release(&batch);
+}
+
+/* What was taken is taken again from the marks on, in the order of positions. */
+CONTRACT(what_was_taken_ahead_and_not_marked_comes_again)
+{
+    contract *t = *state;
+    ef_holding held[PARTITIONS];
+    bool more;
+
+    start(t, 60 * SECOND, held);
+    for (int i = 1; i <= 6; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof name, "s%d", i);
+        append(t, name, "sent");
+    }
+    CHECK_INT(12, take_after(t, held, 0, 2, &more));
+    CHECK_INT(34, take_after(t, held, 2, 2, &more));
+    mark_upto(t, held, 2);
+    CHECK_INT(3456, take_after(t, held, 0, 9, &more));
+    CHECK_INT(34, take_after(t, held, 0, 2, &more));
+    CHECK_INT(56, take_after(t, held, 4, 9, &more));
+    pass_time(t, 11 * SECOND);
+    for (int32_t p = 0; p < PARTITIONS; p++)
+        held[p].token = acquire_publisher(t, LANE, p, "another");
+    CHECK_INT(3456, take_after(t, held, 0, 9, &more));
+    mark_upto(t, held, 6);
+    CHECK_INT(6, published(t));
+}
+
 /* --- listing ---------------------------------------------------------------------------------- */
 
 CONTRACT(what_was_published_is_listed_with_its_time_the_last_first)
@@ -629,6 +727,8 @@ CONTRACT_MAIN(CASE(settings_are_kept_and_notes_outlive_a_change_of_them),
               CASE(it_is_handed_back_in_order_and_what_is_new_waits_behind_it),
               CASE(whoever_has_lost_the_lease_notes_purges_and_hands_back_nothing),
               CASE(marks_and_their_note_are_written_together_or_not_at_all),
+              CASE(what_follows_on_what_is_in_hand_is_taken_without_a_mark_between),
+              CASE(what_was_taken_ahead_and_not_marked_comes_again),
               CASE(what_was_published_is_listed_with_its_time_the_last_first),
               CASE(published_rows_are_none_of_those_that_wait),
               CASE(published_rows_go_when_they_are_purged_or_handed_back),

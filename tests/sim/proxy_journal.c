@@ -191,11 +191,10 @@ static ef_status proxy_published_count(ef_journal *journal, ef_str lane, int64_t
     PASS_ON(published_count, false, lane, since_us, out_count, err);
 }
 
-static ef_status proxy_take(ef_journal *journal, ef_str lane, bool due_exceptions,
-                            const ef_holding *held, size_t held_count, size_t limit,
-                            ef_taken_batch *out, ef_error *err)
+static ef_status proxy_take(ef_journal *journal, const ef__taking *take, ef_taken_batch *out,
+                            ef_error *err)
 {
-    PASS_ON(take, true, lane, due_exceptions, held, held_count, limit, out, err);
+    PASS_ON(take, true, take, out, err);
 }
 
 static sim_deed mark_act(const hand *h, const ef_holding *held, size_t held_count)

@@ -36,10 +36,8 @@ PASS(published_again,
 PASS(published_count,
      (ef_journal * journal, ef_str lane, int64_t since_us, int64_t *out_count, ef_error *err), lane,
      since_us, out_count, err)
-PASS(take,
-     (ef_journal * journal, ef_str lane, bool due, const ef_holding *held, size_t held_count,
-      size_t limit, ef_taken_batch *out, ef_error *err),
-     lane, due, held, held_count, limit, out, err)
+PASS(take, (ef_journal * journal, const ef__taking *take, ef_taken_batch *out, ef_error *err), take,
+     out, err)
 PASS(outbox_ls,
      (ef_journal * journal, const ef_outbox_query *query, ef_row_list *out, ef_error *err), query,
      out, err)

@@ -157,6 +157,7 @@ typedef struct mem_taking {
     mem_journal *m;
     const ef_holding *held;
     size_t held_count;
+    int64_t after;
     size_t limit;
     ef_taken *items;
     ef_event *events;
@@ -220,13 +221,24 @@ static bool take_row(mem_taking *t, size_t lane, int64_t position, bool suspect)
 }
 
 /* A new owner finds what the last one left in hand: nobody can say what became of it. What is in
- * hand from now on is the batch that is being taken. */
-static void pass_hand(mem_part *part, int64_t token)
+ * hand from now on is the batch that is being taken, and what it follows on. */
+static void pass_hand(mem_part *part, int64_t token, int64_t after)
 {
-    if (part->hand_token != token && part->hand > part->mark)
+    bool own = part->hand_token == token;
+
+    if (!own && part->hand > part->mark)
         part->suspect = part->hand;
     part->hand_token = token;
-    part->hand = 0;
+    part->hand = own && after ? part->hand : 0;
+}
+
+static size_t first_behind(const mem_part *part, int64_t after)
+{
+    size_t r = part->first;
+
+    while (r < part->count && part->rows[r] <= after)
+        r++;
+    return r;
 }
 
 /* The held partition whose next row has the lowest position; -1 when all are empty. */
@@ -290,9 +302,9 @@ static ef_status take_queued(mem_taking *t, size_t lane_index, ef_error *err)
         return ef__room_full(err);
     for (size_t i = 0; i < t->held_count; i++) {
         mem_part *part = &lane->parts[t->held[i].partition];
-        pass_hand(part, t->held[i].token);
-        next[i] = part->first;
-        rows += part->count - part->first;
+        pass_hand(part, t->held[i].token, t->after);
+        next[i] = first_behind(part, t->after);
+        rows += part->count - next[i];
     }
     st = taking_ready(t, rows, err);
     if (st == EF_OK && lane->kind != EF_LANE_KIND_PUBLISHER)
@@ -423,7 +435,7 @@ static ef_status check_holdings(mem_journal *m, const mem_lane *lane, const ef_h
     return st;
 }
 
-static ef_status take(mem_taking *t, ef_str lane, bool due_exceptions, ef_error *err)
+static ef_status take_from(mem_taking *t, ef_str lane, bool due, ef_error *err)
 {
     bool all = lane.len == 0;
     int64_t found = all ? 0 : ef__mem_lane_find(t->m, lane); /* "*" stands for all projections */
@@ -432,20 +444,25 @@ static ef_status take(mem_taking *t, ef_str lane, bool due_exceptions, ef_error 
     if (found < 0)
         return ef__mem_no_lane(lane, err);
     st = check_holdings(t->m, &t->m->lanes[found], t->held, t->held_count, err);
+    if (st == EF_OK && t->after)
+        st = ef__lane_publishes(lane, t->m->lanes[found].kind, err);
     if (st != EF_OK)
         return st;
-    return due_exceptions ? take_due(t, all ? -1 : found, err) : take_queued(t, (size_t)found, err);
+    return due ? take_due(t, all ? -1 : found, err) : take_queued(t, (size_t)found, err);
 }
 
-ef_status ef__mem_take(ef_journal *journal, ef_str lane, bool due_exceptions,
-                       const ef_holding *held, size_t held_count, size_t limit, ef_taken_batch *out,
+ef_status ef__mem_take(ef_journal *journal, const ef__taking *take, ef_taken_batch *out,
                        ef_error *err)
 {
-    mem_taking t = {.held = held, .held_count = held_count, .limit = limit, .out = out};
+    mem_taking t = {.held = take->held,
+                    .held_count = take->held_count,
+                    .after = take->after,
+                    .limit = take->limit,
+                    .out = out};
     ef_status st;
 
     t.m = ef__mem_lock(journal);
-    st = take(&t, lane, due_exceptions, err);
+    st = take_from(&t, take->lane, take->due, err);
     ef__mem_unlock(t.m);
     return st;
 }

@@ -132,13 +132,13 @@ SELECT u.position FROM unnest($2) AS u(position) JOIN everfold.event e ON e.posi
 -- What a lane has queued in some partitions, in order, with the events. Rows lie above the marks, so
 -- the lowest mark is only where to begin. An event that is too large for this comes without its data.
 -- An event's names are looked up in one piece: the server remembers those it has looked up before.
--- binds: 1 lane, 2 partitions, 3 limit, 4 bytes that one event may have
+-- binds: 1 lane, 2 partitions, 3 limit, 4 bytes that one event may have, 5 after
 SELECT e.position, n.tenant, n.stream, e.seq, e.id, n.stored_type, n.type, e.schema, e.time,
        e.recorded, CASE WHEN octet_length(e.data) + octet_length(e.meta) <= $4 THEN e.data END,
        e.meta, e.sum, e.hash, o.partition
   FROM (SELECT q.position, q.partition FROM everfold.outbox q
          WHERE q.lane = $1 AND q.partition = ANY ($2)
-           AND q.position > (SELECT min(coalesce(m.position, 0))
+           AND q.position > (SELECT greatest(min(coalesce(m.position, 0)), $5)
                                FROM unnest($2) AS h(partition)
                                LEFT JOIN everfold.outbox_mark m
                                       ON m.lane = $1 AND m.partition = h.partition)
@@ -155,7 +155,7 @@ SELECT e.position, n.tenant, n.stream, e.seq, e.id, n.stored_type, n.type, e.sch
 -- name: outbox_take_bounded
 -- The same where events are large: what is too much for one batch comes without its data. Adding up
 -- their bytes costs half as much again.
--- binds: 1 lane, 2 partitions, 3 limit, 4 bytes that are enough
+-- binds: 1 lane, 2 partitions, 3 limit, 4 bytes that are enough, 5 after
 SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
        e.recorded, CASE WHEN e.bytes <= $4 THEN e.data END, e.meta, e.sum, e.hash, e.partition
   FROM (SELECT l.*, o.partition, coalesce(sum(octet_length(l.data) + octet_length(l.meta))
@@ -163,7 +163,7 @@ SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.sch
                AS bytes
           FROM (SELECT q.position, q.partition FROM everfold.outbox q
                  WHERE q.lane = $1 AND q.partition = ANY ($2)
-                   AND q.position > (SELECT min(coalesce(m.position, 0))
+                   AND q.position > (SELECT greatest(min(coalesce(m.position, 0)), $5)
                                        FROM unnest($2) AS h(partition)
                                        LEFT JOIN everfold.outbox_mark m
                                               ON m.lane = $1 AND m.partition = h.partition)

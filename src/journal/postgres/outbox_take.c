@@ -95,6 +95,7 @@ typedef struct taking {
     bool due;
     const ef_holding *held;
     size_t held_count;
+    int64_t after;
     size_t limit;
     pg_held_map map;
     ef_taken_batch *out;
@@ -186,12 +187,12 @@ static ef_status take_suspects(taking *t, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-/* What the marks are to say: what is in hand is this batch, not more. */
+/* What the marks are to say: what is in hand is this batch, and what it follows on, not more. */
 static void plan_notes(taking *t)
 {
     for (size_t h = 0; h < t->held_count; h++) {
         t->notes[h] = t->marks[h];
-        if (t->notes[h].hand_token == t->held[h].token)
+        if (t->notes[h].hand_token == t->held[h].token && t->after == 0)
             t->notes[h].hand = 0;
     }
     for (size_t i = 0; i < t->out->count; i++) {
@@ -229,6 +230,7 @@ static ef_status send_take(const taking *t, ef__pg_conn *conn, bool bounded, ef_
     ef__pg_add_array(&params, &partitions);
     ef__pg_add_int(&params, (int64_t)t->limit + 1);
     ef__pg_add_int(&params, bounded ? PG_TAKE_BYTES_ENOUGH : small_bytes(t));
+    ef__pg_add_int(&params, t->after);
     st = ef__pg_send(conn, bounded ? PJ_OUTBOX_TAKE_BOUNDED : PJ_OUTBOX_TAKE, &params, err);
     ef__pg_array_release(&partitions);
     return st;
@@ -398,6 +400,8 @@ static ef_status take_work(void *context, ef__pg_conn *conn, ef_error *err)
     /* "" is the own lanes of all projections, which are held as "*" is. */
     if (st == EF_OK && t->lane_name.len)
         st = pg_lane_need(t->store, conn, t->lane_name, &t->lane, err);
+    if (st == EF_OK && t->after)
+        st = ef__lane_publishes(t->lane_name, t->lane.kind, err);
     if (st == EF_OK)
         st = pg_hold_send(t->store, conn, &t->lane, t->lane_name, t->held, t->held_count, err);
     if (st != EF_OK)
@@ -405,19 +409,19 @@ static ef_status take_work(void *context, ef__pg_conn *conn, ef_error *err)
     return t->due ? take_due(t, conn, err) : take_queued(t, conn, err);
 }
 
-ef_status pg_take(ef_journal *journal, ef_str lane, bool due_exceptions, const ef_holding *held,
-                  size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err)
+ef_status pg_take(ef_journal *journal, const ef__taking *take, ef_taken_batch *out, ef_error *err)
 {
     taking t = {.store = pg_store_of(journal),
-                .lane_name = lane,
-                .due = due_exceptions,
-                .held = held,
-                .held_count = held_count,
-                .limit = limit,
+                .lane_name = take->lane,
+                .due = take->due,
+                .held = take->held,
+                .held_count = take->held_count,
+                .after = take->after,
+                .limit = take->limit,
                 .out = out};
-    ef_status st = due_exceptions ? EF_OK : pg_settle(t.store, err);
+    ef_status st = take->due ? EF_OK : pg_settle(t.store, err);
 
-    pg_held_map_init(&t.map, held, held_count);
+    pg_held_map_init(&t.map, take->held, take->held_count);
     if (st == EF_OK)
         st = pg_write_again(t.store, take_work, &t, err); /* gives the same rows again */
     return st;

@@ -21,8 +21,7 @@ ef_status sq_published_count(ef_journal *journal, ef_str lane, int64_t since_us,
                              ef_error *err);
 
 /* outbox.c */
-ef_status sq_take(ef_journal *journal, ef_str lane, bool due_exceptions, const ef_holding *held,
-                  size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
+ef_status sq_take(ef_journal *journal, const ef__taking *take, ef_taken_batch *out, ef_error *err);
 /* outbox_mark.c */
 ef_status sq_mark(ef_journal *journal, const ef__marking *mark, ef_error *err);
 

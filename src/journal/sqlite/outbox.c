@@ -38,6 +38,7 @@ typedef struct taking {
     sq_lane lane;
     const ef_holding *held;
     size_t held_count;
+    int64_t after;
     size_t asked, limit; /* the limit of the caller, and of this batch */
     sq_held_map map;
     ef_taken_batch *out;
@@ -234,7 +235,8 @@ static ef_status find_queued(taking *t, ef_str lane, ef_error *err)
         st = find_suspects(t, lane, err);
     if (st != EF_OK || t->pick_count)
         return st;
-    return pick_queued(t, lane, lowest, -1, INT64_MAX, t->limit, err);
+    return pick_queued(t, lane, lowest > t->after ? lowest : t->after, -1, INT64_MAX, t->limit,
+                       err);
 }
 
 /* The pending ones of its stream that wait behind an exception that was picked, up to one that is
@@ -338,6 +340,8 @@ static ef_status read_batch(taking *t, ef_str lane, bool due, ef_error *err)
         st = sq_lane_need(t->conn, lane, &t->lane, err);
     if (st == EF_OK)
         st = sq_held_check(t->store, t->conn, &t->lane, t->held, t->held_count, err);
+    if (st == EF_OK && t->after)
+        st = ef__lane_publishes(lane, t->lane.kind, err);
     if (st == EF_OK && !(name = ef__arena_copy(t->arena, lane)).ptr)
         st = ef__room_full(err);
     if (st == EF_OK)
@@ -355,10 +359,11 @@ static bool plan_notes(taking *t)
 {
     bool any = false;
 
-    /* What is in hand is this batch, not more: of a second process that ends over it, less is
-     * suspect than of the first. A partition of which nothing was taken is left as it is, unless
-     * something of it was in hand: an engine that finds nothing writes nothing. */
-    for (size_t h = 0; h < t->held_count; h++) {
+    /* What is in hand is this batch, and what it follows on, not more: of a second process that
+     * ends over it, less is suspect than of the first. A partition of which nothing was taken is
+     * left as it is, unless something of it was in hand: an engine that finds nothing writes
+     * nothing. */
+    for (size_t h = 0; t->after == 0 && h < t->held_count; h++) {
         sq_mark_row *note = &t->notes[h];
         if (note->hand_token == t->held[h].token)
             note->hand = 0;
@@ -416,25 +421,25 @@ static ef_status take_once(taking *t, ef_str lane, bool due, ef_error *err)
     return sq_submit(t->store, &t->base, err);
 }
 
-ef_status sq_take(ef_journal *journal, ef_str lane, bool due_exceptions, const ef_holding *held,
-                  size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err)
+ef_status sq_take(ef_journal *journal, const ef__taking *take, ef_taken_batch *out, ef_error *err)
 {
     /* The note tells the next owner what a process had in hand when it ended, and for that it need
      * only outlive the process. With a power cut all processes end, which is not the fault of what
      * any of them had in hand: then nothing is suspect, and rows are taken as they are queued. */
     taking t = {.base = {.run = run_note, .may_be_lost = true},
                 .store = sq_store_of(journal),
-                .held = held,
-                .held_count = held_count,
-                .asked = limit,
+                .held = take->held,
+                .held_count = take->held_count,
+                .after = take->after,
+                .asked = take->limit,
                 .out = out};
     ef_status st;
 
-    sq_held_map_init(&t.map, held, held_count);
+    sq_held_map_init(&t.map, take->held, take->held_count);
     /* Only another thread under the same tokens can have moved the marks between reading and
      * noting: every round but the last means that it got on. */
     do
-        st = take_once(&t, lane, due_exceptions, err);
+        st = take_once(&t, take->lane, take->due, err);
     while (st == EF_OK && t.changed);
     return sq_refused(t.store, st);
 }
