@@ -118,6 +118,15 @@ void ef__bus_release(ef__bus *bus)
     free((char *)bus->options.progress.ptr);
 }
 
+bool ef__bus_meanwhile(ef__bus *bus)
+{
+    if (!bus->meanwhile)
+        return false;
+    if (!bus->meanwhile(bus->meanwhile_context))
+        bus->meanwhile = NULL;
+    return true;
+}
+
 bool ef__bus_stopping(const ef__bus *bus)
 {
     return bus->options.stop && atomic_load(bus->options.stop);

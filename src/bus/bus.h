@@ -61,16 +61,19 @@ typedef struct ef__bus_outcome {
 /* Every sink's struct begins with this one. */
 struct ef__bus {
     const ef__bus_ops *ops;
-    ef__bus_options options; /* texts are the sink's own */
-    bool lost;               /* the sink has forgotten what it had acknowledged: nothing is
-                              * delivered until the caller has handed it back and cleared this */
-    int64_t lost_count;      /* how many messages, whoever's; 0: nobody can say */
+    ef__bus_options options;          /* texts are the sink's own */
+    bool lost;                        /* the sink has forgotten what it had acknowledged: nothing is
+                                       * delivered until the caller has handed it back and cleared this */
+    int64_t lost_count;               /* how many messages, whoever's; 0: nobody can say */
+    bool (*meanwhile)(void *context); /* the caller's: see `overlaps`; true: there is more to do */
+    void *meanwhile_context;
 };
 
 struct ef__bus_ops {
     const char *name;
     size_t batch_max; /* messages of one call */
     bool grouped;     /* it looks at the groups */
+    bool overlaps;    /* it calls ef__bus_meanwhile while messages are on their way */
     /*
      * Deliver messages; `outcomes` begin as WAITING. Anything but EF_OK: the sink is not at hand,
      * and the call may be made again after a while; outcomes hold all the same. `now_us` is the
@@ -103,6 +106,9 @@ void ef__bus_close(ef__bus *bus); /* NULL is fine */
 ef_status ef__bus_init(ef__bus *bus, const ef__bus_ops *ops, const ef__bus_options *options,
                        ef_error *err);
 void ef__bus_release(ef__bus *bus);
+/* Instead of waiting, let the caller of `deliver` do a piece of what it has to do meanwhile: some
+ * ten milliseconds. False: there is nothing, and never will be in this call. */
+bool ef__bus_meanwhile(ef__bus *bus);
 bool ef__bus_stopping(const ef__bus *bus);
 int64_t ef__bus_mono_us(const ef__bus *bus);
 /* The message as one line of JSON, without a line break at its end. */

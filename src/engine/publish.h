@@ -66,6 +66,25 @@ ef_status ef__publish_refresh(ef_engine *engine, ef_error *err);
 /* What was done since the last time, for a tick. */
 void ef__publish_tell(ef_engine *engine, ef_tick *tick);
 
+static inline int64_t ef__publish_mono_us(const ef__publishing *p)
+{
+    return p->engine->options.clock->mono_us(p->engine->options.clock->context);
+}
+
+/* The token of a publisher that is ours; 0: it is not. */
+static inline int64_t ef__publish_token(const ef__publishing *p)
+{
+    const ef__hold *first = p->crew.holds;
+
+    return first && first->token && ef__publish_mono_us(p) < first->until_us ? first->token : 0;
+}
+
+static inline void ef__publish_note_due(ef_tick *tick, int64_t due_us)
+{
+    if (due_us && (!tick->due_us || due_us < tick->due_us))
+        tick->due_us = due_us;
+}
+
 /* --- definitions (publisher.c) ---------------------------------------------------------------- */
 
 bool ef__lane_is_publisher(const ef_lane *lane);

@@ -15,22 +15,17 @@
 #define AGAIN_ROUNDS 20 /* then it is somebody else's turn */
 #define SECRET_BYTES 4096
 
-static int64_t mono_us(const ef__publishing *p)
-{
-    return p->engine->options.clock->mono_us(p->engine->options.clock->context);
-}
-
 void ef__sink_failed(ef__publishing *p, const ef_error *why)
 {
     ef__retry_step step;
 
     pthread_mutex_lock(&p->engine->lock);
     step = ef__retry_decide(&ef__retry_store, p->is.failures_in_a_row++, EF__ERROR_TRANSIENT,
-                            (uint64_t)mono_us(p));
+                            (uint64_t)ef__publish_mono_us(p));
     p->is.last_error = *why;
     p->is.state = EF_PUBLISHER_RETRYING;
     pthread_mutex_unlock(&p->engine->lock);
-    p->next_try_us = mono_us(p) + step.delay_ms * 1000;
+    p->next_try_us = ef__publish_mono_us(p) + step.delay_ms * 1000;
     ef__log(p->engine->options.log, EF_LOG_WARN, "a publisher's sink is not at hand",
             EF_LOG_TEXT_FIELD("publisher", ef_str_from(p->name)),
             EF_LOG_TEXT_FIELD("error", ef_str_from(why->text)),
@@ -155,7 +150,7 @@ void ef__sink_forget_lost(ef__publishing *p)
 
 bool ef__sink_is_at_hand(const ef__publishing *p)
 {
-    return mono_us(p) >= p->next_try_us;
+    return ef__publish_mono_us(p) >= p->next_try_us;
 }
 
 /* --- what it has lost ------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@ typedef struct fake {
     char noted[64];    /* what the last of them was told */
     const char *says;  /* its progress */
     ef_engine *other;  /* works while the next call lasts, and the sink forgets what it had */
+    char queued[256];  /* overlapping: rows that were there while messages were on their way */
     int calls;
     bool *closed;
 } fake;
@@ -62,6 +63,23 @@ static void overtake(fake *s)
     s->base.lost = true;
 }
 
+/* Rows of the lane, in hand or not. */
+static int64_t queued_of(fixture *f)
+{
+    ef_outbox_summary summary = summary_of(f, "mail");
+
+    return summary.pending + summary.processing;
+}
+
+static void let_overlap(fake *s)
+{
+    size_t len = strlen(s->queued);
+
+    while (ef__bus_meanwhile(&s->base))
+        ;
+    (void)snprintf(s->queued + len, sizeof s->queued - len, "%" PRId64 " ", queued_of(s->f));
+}
+
 static ef_status fake_deliver(ef__bus *bus, const ef__bus_message *messages, size_t count,
                               int64_t now_us, ef__bus_outcome *outcomes, ef__arena *arena,
                               ef_error *err)
@@ -70,6 +88,8 @@ static ef_status fake_deliver(ef__bus *bus, const ef__bus_message *messages, siz
 
     (void)now_us;
     s->calls++;
+    if (bus->ops->overlaps)
+        let_overlap(s);
     if (s->down)
         return ef_fail(err, EF_IO, "it is down");
     for (size_t i = 0; i < count; i++) {
@@ -134,6 +154,15 @@ static const ef__bus_ops fake_ops = {.name = "fake",
                                      .progress = fake_progress,
                                      .close = fake_close};
 
+static const ef__bus_ops overlapping_ops = {.name = "fake",
+                                            .batch_max = 3,
+                                            .grouped = true,
+                                            .overlaps = true,
+                                            .deliver = fake_deliver,
+                                            .look = fake_look,
+                                            .progress = fake_progress,
+                                            .close = fake_close};
+
 static void publish_type(fixture *f, const char *type)
 {
     OK(ef_type_set(f->journal, &(ef_type){.name = ef_str_from(type), .publish = true}, &f->err));
@@ -185,6 +214,12 @@ static void start(fixture *f, fake *s, ef_publisher more)
     p.types = more.types;
     set(f, p);
     use_fake(f, f->engine, s);
+}
+
+static void start_overlapping(fixture *f, fake *s)
+{
+    start(f, s, (ef_publisher){.retain_ms = 60000});
+    s->base.ops = &overlapping_ops;
 }
 
 static void send(fixture *f, const char *stream)
@@ -342,6 +377,94 @@ static void what_was_not_tried_in_time_stays_queued(void **state)
     drain(f);
     CHECK_TEXT("a1 a2 a3 a4 a5 ", s.got);
     CHECK_INT(0, summary_of(f, "mail").failed);
+    fixture_close(f);
+}
+
+/* --- batches that overlap --------------------------------------------------------------------- */
+
+static void while_a_batch_is_on_its_way_the_one_before_it_is_marked(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.says = "{\"at\":1}"};
+
+    (void)state;
+    start_overlapping(f, &s);
+    for (int i = 0; i < 4; i++) {
+        send(f, "a");
+        send(f, "b");
+    }
+    tick(f);
+    CHECK_TEXT("a1 b1 a2 b2 a3 b3 a4 b4 ", s.got);
+    CHECK_TEXT("8 5 2 ", s.queued);
+    CHECK_INT(0, queued_of(f));
+    CHECK_INT(8, health(f).published);
+    drain(f);
+    CHECK_INT(3, s.calls);
+    fixture_close(f);
+}
+
+/* What was taken behind it was taken too early: it is taken again, and waits for its stream. */
+static void behind_a_failure_what_was_taken_ahead_waits(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.fails = {1}};
+
+    (void)state;
+    start_overlapping(f, &s);
+    for (int i = 0; i < 4; i++) {
+        send(f, "a");
+        send(f, "b");
+    }
+    drain(f);
+    CHECK_TEXT("b1 b2 b3 b4 ", s.got);
+    s.fails[0] = 0;
+    pass_time(f, 61 * SECOND);
+    drain(f);
+    CHECK_TEXT("b1 b2 b3 b4 a1 a2 a3 a4 ", s.got);
+    CHECK_INT(8, health(f).published);
+    fixture_close(f);
+}
+
+static void a_sink_that_goes_down_between_batches_loses_nothing(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.at_most = 2};
+
+    (void)state;
+    start_overlapping(f, &s);
+    for (int i = 0; i < 7; i++)
+        send(f, "a");
+    tick(f); /* the third is not tried in time: it ends there */
+    CHECK_TEXT("a1 a2 ", s.got);
+    CHECK_INT(5, queued_of(f));
+    s.at_most = 0;
+    s.down = true;
+    tick(f);
+    CHECK_INT(5, queued_of(f));
+    s.down = false;
+    pass_time(f, 31 * SECOND);
+    drain(f);
+    CHECK_TEXT("a1 a2 a3 a4 a5 a6 a7 ", s.got);
+    CHECK_INT(0, queued_of(f));
+    fixture_close(f);
+}
+
+/* Both batches that it had in doubt come again, in order. */
+static void a_lease_that_is_lost_between_batches_delivers_them_again(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.takes_us = 0};
+
+    (void)state;
+    start_overlapping(f, &s);
+    for (int i = 0; i < 7; i++)
+        send(f, "a");
+    s.takes_us = 3600 * SECOND;
+    tick(f);
+    s.takes_us = 0;
+    drain(f);
+    CHECK_TEXT("a1 a2 a3 a1 a2 a3 a4 a5 a6 a7 ", s.got);
+    CHECK_INT(0, queued_of(f));
     fixture_close(f);
 }
 
@@ -906,6 +1029,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_the_sink_refuses_for_good_is_dead_at_once_and_can_be_skipped),
         cmocka_unit_test(a_sink_that_is_down_costs_no_attempts_and_nothing_is_lost),
         cmocka_unit_test(what_was_not_tried_in_time_stays_queued),
+        cmocka_unit_test(while_a_batch_is_on_its_way_the_one_before_it_is_marked),
+        cmocka_unit_test(behind_a_failure_what_was_taken_ahead_waits),
+        cmocka_unit_test(a_sink_that_goes_down_between_batches_loses_nothing),
+        cmocka_unit_test(a_lease_that_is_lost_between_batches_delivers_them_again),
         cmocka_unit_test(a_lease_that_is_lost_before_the_mark_delivers_again_and_skips_nothing),
         cmocka_unit_test(one_worker_at_a_time_has_a_publisher_and_another_takes_over),
         cmocka_unit_test(a_stream_that_moves_to_another_partition_keeps_its_order),

@@ -76,6 +76,8 @@ static ef_status mail_deliver(ef__bus *bus, const ef__bus_message *messages, siz
         if (!forgets)
             deliver_one(s, messages[i].event->position);
         outcomes[i].verdict = EF__BUS_DELIVERED;
+        if (bus->ops->overlaps && random_chance(&s->random, 400))
+            (void)ef__bus_meanwhile(bus);
     }
     if (st != EF_OK)
         return st;
@@ -94,10 +96,20 @@ static void mail_close(ef__bus *bus)
 static const ef__bus_ops mail_ops = {
     .name = "mail", .batch_max = 6, .grouped = true, .deliver = mail_deliver, .close = mail_close};
 
+/* In some worlds batches overlap, and are small enough for that. */
+static const ef__bus_ops overlapping_ops = {.name = "mail",
+                                            .batch_max = 2,
+                                            .grouped = true,
+                                            .overlaps = true,
+                                            .deliver = mail_deliver,
+                                            .close = mail_close};
+
 ef_status mail_open(const ef__bus_options *options, ef__bus **out, ef_error *err)
 {
     ef__bus *bus = calloc(1, sizeof *bus);
-    ef_status st = bus ? ef__bus_init(bus, &mail_ops, options, err) : EF_NO_MEMORY;
+    const hand *h = options->clock->context;
+    const ef__bus_ops *ops = h->sim->seed % 3 ? &mail_ops : &overlapping_ops;
+    ef_status st = bus ? ef__bus_init(bus, ops, options, err) : EF_NO_MEMORY;
 
     if (st == EF_OK)
         *out = bus;

@@ -346,6 +346,8 @@ static ef_status publish_ready(call *c, int64_t until_us, ef_error *err)
     c->first = n->published;
     c->begun = c->nobody = 0;
     while (st == EF_OK && !ef__bus_stopping(&n->base) && !(c->chained && c->refused)) {
+        if (c->waiting >= WINDOW)
+            (void)ef__bus_meanwhile(&n->base);
         if (c->begun == c->ready || c->waiting >= WINDOW)
             st = make_room(c, until_us, err);
         if (c->begun == c->ready || c->waiting >= WINDOW ||
@@ -355,6 +357,8 @@ static ef_status publish_ready(call *c, int64_t until_us, ef_error *err)
             st = publish_one(c, err);
     }
     n->published += c->begun;
+    while (c->waiting && ef__bus_meanwhile(&n->base))
+        ;
     if (st == EF_OK)
         st = take_answers(c, 0, ef__bus_mono_us(&n->base) + n->base.options.timeout_ms * 1000, err);
     if (st == EF_OK && c->waiting)

@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define BATCH_MAX 16000 /* the fewer, the less often a broker has nothing to do */
+#define BATCH_MAX                                                                                  \
+    8000 /* two windows: while one is on its way there is time for a mark or a take                \
+          */
 #define LOOK_ARENA (4u * EF__NATS_REPLY_BYTES)
 
 /* --- connecting ------------------------------------------------------------------------------- */
@@ -326,6 +328,7 @@ static const ef__bus_ops nats_ops = {
     .name = "nats",
     .batch_max = BATCH_MAX,
     .grouped = true,
+    .overlaps = true,
     .deliver = nats_deliver,
     .look = nats_look,
     .progress = nats_progress,
