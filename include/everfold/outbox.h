@@ -193,8 +193,9 @@ ef_status ef_published_purge(ef_journal *journal, ef_str lane, const ef_holding 
                              int64_t *out_count, ef_error *err);
 ef_status ef_published_again(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
                              int64_t *out_count, ef_error *err);
-/* How many are kept that were published at or after `since_us`. */
-ef_status ef_published_count(ef_journal *journal, ef_str lane, int64_t since_us, int64_t *out_count,
+/* How many are kept. There may be millions: `most` stands for that many or more. */
+#define EF_PUBLISHED_COUNTED 100000 /* what people are shown */
+ef_status ef_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
                              ef_error *err);
 
 typedef struct ef_row {

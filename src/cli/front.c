@@ -335,7 +335,7 @@ ef_status cli_publisher_remove(cli *c, ef_str name, bool discard, ef_str reason,
 ef_status cli_published_count(cli *c, ef_str name, int64_t *out, ef_error *err)
 {
     return c->client ? ef_client_published_count(c->client, name, out, err)
-                     : ef_published_count(c->journal, name, 0, out, err);
+                     : ef_published_count(c->journal, name, EF_PUBLISHED_COUNTED, out, err);
 }
 
 /* --- where the two are not alike

@@ -6,6 +6,9 @@
 #include "crew.h"
 #include "front.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 static ef_status count_rows(cli *c, ef_str name, ef_outbox_summary *out, int64_t *published,
                             ef_error *err)
 {
@@ -40,6 +43,8 @@ static void print_json(cli *c, cli_list *list, bool one, const ef_publisher *p,
 static void add_row(cli_table *table, const ef_publisher *p, const ef_outbox_summary *rows,
                     int64_t published)
 {
+    char kept[32];
+
     cli_table_text(table, p->name);
     cli_table_text(table, p->url);
     cli_table_text(table, p->types.len ? p->types : EF_STR("*"));
@@ -48,7 +53,9 @@ static void add_row(cli_table *table, const ef_publisher *p, const ef_outbox_sum
     cli_table_int(table, rows->pending + rows->processing);
     cli_table_int(table, rows->failed);
     cli_table_int(table, rows->dead);
-    cli_table_int(table, published);
+    (void)snprintf(kept, sizeof kept, "%" PRId64 "%s", published,
+                   published < EF_PUBLISHED_COUNTED ? "" : "+");
+    cli_table_text(table, ef_str_from(kept));
 }
 
 int cli_show_publishers(cli *c, const ef_publisher_list *publishers, bool one)

@@ -382,7 +382,7 @@ ef_status ef_published_again(ef_journal *journal, ef_str lane, const ef_holding 
                        : st;
 }
 
-ef_status ef_published_count(ef_journal *journal, ef_str lane, int64_t since_us, int64_t *out_count,
+ef_status ef_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
                              ef_error *err)
 {
     ef_status st = ef__need_journal(journal, err);
@@ -394,7 +394,7 @@ ef_status ef_published_count(ef_journal *journal, ef_str lane, int64_t since_us,
     if (st != EF_OK)
         return st;
     *out_count = 0;
-    return journal->ops->published_count(journal, lane, since_us, out_count, err);
+    return journal->ops->published_count(journal, lane, most, out_count, err);
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */

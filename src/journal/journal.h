@@ -147,8 +147,8 @@ struct ef__journal_ops {
                                  size_t limit, int64_t *out_count, ef_error *err);
     ef_status (*published_again)(ef_journal *journal, ef_str lane, const ef_holding *held,
                                  size_t limit, int64_t *out_count, ef_error *err);
-    ef_status (*published_count)(ef_journal *journal, ef_str lane, int64_t since_us,
-                                 int64_t *out_count, ef_error *err);
+    ef_status (*published_count)(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
+                                 ef_error *err);
     ef_status (*take)(ef_journal *journal, const ef__taking *take, ef_taken_batch *out,
                       ef_error *err);
     ef_status (*mark)(ef_journal *journal, const ef__marking *mark, ef_error *err);

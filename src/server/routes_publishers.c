@@ -47,7 +47,7 @@ static ef_status write_publisher(ef__request *r, ef__json_writer *w, const ef_pu
     ef_status st = ef_outbox_summarise(journal, &query, &rows, err);
 
     if (st == EF_OK)
-        st = ef_published_count(journal, p->name, 0, &kept, err);
+        st = ef_published_count(journal, p->name, EF_PUBLISHED_COUNTED, &kept, err);
     if (st == EF_OK) {
         ef__json_open(w, '{');
         ef__shape_members(w, &ef__shape_publisher, p);

@@ -217,6 +217,22 @@ class Nats(Case):
         self.wait_until_published()
         self.check(4, 150)
 
+    def test_batches_that_overlap_are_exact_while_worker_and_broker_are_killed(self):
+        """Each time some thousand messages are under way, in batches of 1,000, 2,000 and so on."""
+        self.broker.make_stream()
+        self.add()
+        self.send(8, 600)
+        for n in range(4):
+            worker = self.start("work", "--no-leasing", "--silent")
+            self.wait_for_messages(min(4800, self.broker.last() + 1100))
+            if n % 2:
+                self.broker.kill()
+                self.broker.start()
+            worker.send_signal(signal.SIGKILL)
+            worker.communicate()
+        self.wait_until_published()
+        self.check(8, 600)
+
     def test_what_an_older_copy_of_the_broker_lacks_is_published_again(self):
         self.broker.make_stream()
         self.add()

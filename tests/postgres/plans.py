@@ -45,8 +45,8 @@ ANALYZE;
 # A slice of 100 of 40,000 rows: nothing is read that is not asked for.
 TAKE = "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE {}({})"
 PARTITIONS = "'{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}'"
-SLICED = {'outbox_take': f'1, {PARTITIONS}, 100, 1000000',
-          'outbox_take_bounded': f'1, {PARTITIONS}, 100, 1000000',
+SLICED = {'outbox_take': f'1, {PARTITIONS}, 100, 1000000, 0',
+          'outbox_take_bounded': f'1, {PARTITIONS}, 100, 1000000, 0',
           'outbox_drop': "1, '{100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100}', 0, 100",
           'published_before': "'', 0, 30000, 4, 100",
           'event_after': "39000, 100, true, '', '', 1000000",

@@ -185,10 +185,10 @@ static ef_status proxy_published_again(ef_journal *journal, ef_str lane, const e
     PASS_ON(published_again, true, lane, held, limit, out_count, err);
 }
 
-static ef_status proxy_published_count(ef_journal *journal, ef_str lane, int64_t since_us,
+static ef_status proxy_published_count(ef_journal *journal, ef_str lane, size_t most,
                                        int64_t *out_count, ef_error *err)
 {
-    PASS_ON(published_count, false, lane, since_us, out_count, err);
+    PASS_ON(published_count, false, lane, most, out_count, err);
 }
 
 static ef_status proxy_take(ef_journal *journal, const ef__taking *take, ef_taken_batch *out,

@@ -34,8 +34,8 @@ PASS(published_again,
       ef_error *err),
      lane, held, limit, out_count, err)
 PASS(published_count,
-     (ef_journal * journal, ef_str lane, int64_t since_us, int64_t *out_count, ef_error *err), lane,
-     since_us, out_count, err)
+     (ef_journal * journal, ef_str lane, size_t most, int64_t *out_count, ef_error *err), lane,
+     most, out_count, err)
 PASS(take, (ef_journal * journal, const ef__taking *take, ef_taken_batch *out, ef_error *err), take,
      out, err)
 PASS(outbox_ls,

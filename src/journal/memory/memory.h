@@ -229,8 +229,8 @@ ef_status ef__mem_published_purge(ef_journal *journal, ef_str lane, const ef_hol
                                   size_t limit, int64_t *out_count, ef_error *err);
 ef_status ef__mem_published_again(ef_journal *journal, ef_str lane, const ef_holding *held,
                                   size_t limit, int64_t *out_count, ef_error *err);
-ef_status ef__mem_published_count(ef_journal *journal, ef_str lane, int64_t since_us,
-                                  int64_t *out_count, ef_error *err);
+ef_status ef__mem_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
+                                  ef_error *err);
 ef_status ef__mem_take(ef_journal *journal, const ef__taking *take, ef_taken_batch *out,
                        ef_error *err);
 ef_status ef__mem_mark(ef_journal *journal, const ef__marking *mark, ef_error *err);

@@ -180,15 +180,15 @@ ef_status ef__mem_published_again(ef_journal *journal, ef_str lane, const ef_hol
     return st;
 }
 
-ef_status ef__mem_published_count(ef_journal *journal, ef_str lane, int64_t since_us,
-                                  int64_t *out_count, ef_error *err)
+ef_status ef__mem_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
+                                  ef_error *err)
 {
     mem_journal *m = ef__mem_lock(journal);
     size_t of;
     ef_status st = publisher_find(m, lane, &of, err);
 
-    for (size_t i = 0; st == EF_OK && i < m->published_count; i++)
-        *out_count += m->published[i].lane == of && m->published[i].at_us >= since_us;
+    for (size_t i = 0; st == EF_OK && i < m->published_count && *out_count < (int64_t)most; i++)
+        *out_count += m->published[i].lane == of;
     ef__mem_unlock(m);
     return st;
 }

@@ -116,9 +116,9 @@ SELECT r.name, e.tenant, e.stream, e.seq, r.position, e.type, 5 AS status, false
  ORDER BY r.position DESC, r.name DESC;
 
 -- name: published_count
--- binds: 1 lane name, 2 since
-SELECT l.kind, (SELECT count(*) FROM everfold.outbox_published p
-                 WHERE p.lane = l.id AND p.published >= $2)
+-- binds: 1 lane name, 2 at most
+SELECT l.kind, (SELECT count(*) FROM (SELECT FROM everfold.outbox_published p
+                                       WHERE p.lane = l.id LIMIT $2) c)
   FROM everfold.lane l WHERE l.name = $1;
 
 -- name: exception_before

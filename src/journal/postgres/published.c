@@ -176,7 +176,7 @@ ef_status pg_published_again(ef_journal *journal, ef_str lane, const ef_holding 
     return pg_write_again(w.store, again_work, &w, err); /* twice: more of them, none is lost */
 }
 
-ef_status pg_published_count(ef_journal *journal, ef_str lane, int64_t since_us, int64_t *out_count,
+ef_status pg_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
                              ef_error *err)
 {
     ef__pg_params params = {0};
@@ -184,7 +184,7 @@ ef_status pg_published_count(ef_journal *journal, ef_str lane, int64_t since_us,
     ef_status st;
 
     ef__pg_add_str(&params, lane);
-    ef__pg_add_int(&params, since_us);
+    ef__pg_add_int(&params, (int64_t)most);
     st = ef__pg_read(pg_store_of(journal)->pool, PJ_PUBLISHED_COUNT, &params, &result, err);
     if (st == EF_OK && PQntuples(result) == 0)
         st = ef_fail(err, EF_NOT_FOUND, "there is no lane \"%.*s\"", EF_STR_ARG(lane));

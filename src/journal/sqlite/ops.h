@@ -17,7 +17,7 @@ ef_status sq_published_purge(ef_journal *journal, ef_str lane, const ef_holding 
                              int64_t *out_count, ef_error *err);
 ef_status sq_published_again(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
                              int64_t *out_count, ef_error *err);
-ef_status sq_published_count(ef_journal *journal, ef_str lane, int64_t since_us, int64_t *out_count,
+ef_status sq_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
                              ef_error *err);
 
 /* outbox.c */

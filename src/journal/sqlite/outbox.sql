@@ -122,9 +122,9 @@ SELECT id & 0xffffffffffff, published FROM outbox_published
  WHERE id >= (?1 << 48) + ?3 AND id < (?1 << 48) + ?2 ORDER BY id DESC;
 
 -- name: published_count
--- binds: 1 lane, 2 since
-SELECT count(*) FROM outbox_published
- WHERE id > ?1 << 48 AND id < (?1 + 1) << 48 AND published >= ?2;
+-- binds: 1 lane, 2 at most
+SELECT count(*) FROM (SELECT 1 FROM outbox_published
+                       WHERE id > ?1 << 48 AND id < (?1 + 1) << 48 LIMIT ?2);
 
 -- name: outbox_count
 -- binds: 1 lane

@@ -171,7 +171,7 @@ ef_status sq_published_again(ef_journal *journal, ef_str lane, const ef_holding 
     return sq_refused(store, sq_submit(store, &job.base, err));
 }
 
-static ef_status count_published(ef__sq_conn *conn, ef_str name, int64_t since_us, int64_t *out,
+static ef_status count_published(ef__sq_conn *conn, ef_str name, size_t most, int64_t *out,
                                  ef_error *err)
 {
     sqlite3_stmt *stmt;
@@ -184,7 +184,7 @@ static ef_status count_published(ef__sq_conn *conn, ef_str name, int64_t since_u
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane.id);
-    sqlite3_bind_int64(stmt, 2, since_us);
+    sqlite3_bind_int64(stmt, 2, (int64_t)most);
     st = ef__sq_row(conn, stmt, &row, err);
     if (st == EF_OK && row) {
         *out = sqlite3_column_int64(stmt, 0);
@@ -193,7 +193,7 @@ static ef_status count_published(ef__sq_conn *conn, ef_str name, int64_t since_u
     return st;
 }
 
-ef_status sq_published_count(ef_journal *journal, ef_str lane, int64_t since_us, int64_t *out_count,
+ef_status sq_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
                              ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
@@ -202,7 +202,7 @@ ef_status sq_published_count(ef_journal *journal, ef_str lane, int64_t since_us,
 
     if (st != EF_OK)
         return st;
-    st = count_published(&reader->conn, lane, since_us, out_count, err);
+    st = count_published(&reader->conn, lane, most, out_count, err);
     sq_read_end(store, reader);
     return st;
 }

@@ -3,7 +3,7 @@
 import { post, query } from "./api.js";
 import { h } from "./dom.js";
 import { actButton, asked, badge, commandLine, empty, heading, href, link, notice, pager, tabs, table, when } from "./parts.js";
-import { command, count, forTenant, num, plural } from "./words.js";
+import { command, count, forTenant, kept, num, plural } from "./words.js";
 
 const PAGE = 50;
 const TABS = [["", "All"], ["pending", "Pending"], ["processing", "Processing"], ["failed", "Failed", "warn"],
@@ -92,7 +92,7 @@ function taken(projections, publishers) {
       { name: "Publisher", cell: (p) => p.name },
       { name: "To", cell: (p) => p.url, kind: "grow" },
       { name: "Still waiting", cell: (p) => count(num(p.pending) + num(p.processing)), kind: "number" },
-      { name: "Kept", cell: (p) => num(p.retain_ms) > 0 ? count(p.kept) : "not kept", kind: "number" },
+      { name: "Kept", cell: (p) => num(p.retain_ms) > 0 ? kept(p) : "not kept", kind: "number" },
     ], publishers, { to: (p) => href("publishers", p.name), key: (p) => p.name }),
     h("p", {}, link("#/events", "The events themselves"))];
 }

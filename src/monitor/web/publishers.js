@@ -3,7 +3,7 @@
 import { ask, path, post, query } from "./api.js";
 import { h } from "./dom.js";
 import { actButton, badge, code, commandLine, empty, facts, heading, href, link, notice, table } from "./parts.js";
-import { because, bytes, command, count, num, plural, seconds } from "./words.js";
+import { because, bytes, command, count, kept, num, plural, seconds } from "./words.js";
 
 // How it is, from what waits in its lane: [badge, tone].
 function health(p) {
@@ -91,7 +91,7 @@ function one(p, ctx) {
       ["Processing", lane(p, "processing", p.processing)], ["Failed", lane(p, "failed", p.failed)],
       ["Dead", lane(p, "dead", p.dead)], ["Blocked", lane(p, "blocked", p.blocked)],
       p.sink && ["Published by this server", count(p.sink.published)],
-      num(p.retain_ms) > 0 && ["Published, and kept", lane(p, "published", p.kept)]),
+      num(p.retain_ms) > 0 && ["Published, and kept", link(href("outbox", { lane: p.name, status: "published" }), kept(p))]),
     commandLine(command("outbox", "report", "--lane", p.name))),
     h("section", { class: "panel" }, h("h2", {}, "What it is told"), facts(["To", code(p.url)], ["Types", p.types || "all that are published"],
       ["Key", `by ${p.partition_by}`], ["Tries again after", ms(p.retry_ms)],

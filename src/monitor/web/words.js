@@ -15,6 +15,11 @@ export function count(value) {
   return text.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
+// What a publisher keeps of what it has published: a server counts no further than this.
+export function kept(publisher) {
+  return num(publisher.kept) < 100000 ? count(publisher.kept) : `${count(publisher.kept)} or more`;
+}
+
 export function plural(value, one, many = `${one}s`) {
   return `${count(value)} ${String(value) === "1" ? one : many}`;
 }
