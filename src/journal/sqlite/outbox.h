@@ -50,6 +50,8 @@ ef_status sq_leases_load(sq_store *store, ef__sq_conn *conn, const ef_lease_kind
 int64_t sq_clock_us(const sq_store *store);
 /* The lease that allows work on a partition of a lane. */
 ef_lease_key sq_lane_lease(const sq_lane *lane, int32_t partition);
+/* Make is_passed known to the writer's connection: what outbox_mark.c is passing just now. */
+ef_status sq_passed_ready(sq_store *store, ef_error *err);
 /* EF_LEASE_LOST, with the tokens asked and found, unless it is live under this token. */
 ef_status sq_lease_check(sq_store *store, ef__sq_conn *conn, const ef_lease_key *key, int64_t token,
                          ef_error *err);

@@ -68,12 +68,12 @@ SELECT partition FROM outbox_queue WHERE id = (?1 << 48 | ?2);
 
 -- name: outbox_drop
 -- Drop what the marks have passed, in all partitions at once: rows are always above their mark, so
--- those at or below it are the ones that it has just gone over.
+-- those at or below it are the ones that it has just gone over. is_passed (outbox_mark.c) knows the
+-- marks of this moment: to look each up by its row costs more than the row.
 -- binds: 1 lane, 2 the lowest mark before, 3 the highest mark now
 DELETE FROM outbox_queue
  WHERE id > (?1 << 48 | ?2) AND id <= (?1 << 48 | ?3)
-   AND id & 0xffffffffffff <= (SELECT m.position FROM outbox_mark m
-                                WHERE m.lane = ?1 AND m.partition = outbox_queue.partition);
+   AND is_passed(partition, id & 0xffffffffffff);
 
 -- name: outbox_waits
 -- Is anything queued for "*", or first of its stream in a projection's own lane and not dead?
@@ -89,8 +89,7 @@ SELECT EXISTS (SELECT 1 FROM lane l CROSS JOIN outbox_queue o
 INSERT OR REPLACE INTO outbox_published(id, published)
 SELECT q.id, ?4 FROM outbox_queue q
  WHERE q.id > (?1 << 48 | ?2) AND q.id <= (?1 << 48 | ?3)
-   AND q.id & 0xffffffffffff <= (SELECT m.position FROM outbox_mark m
-                                  WHERE m.lane = ?1 AND m.partition = q.partition)
+   AND is_passed(q.partition, q.id & 0xffffffffffff)
    AND NOT EXISTS (SELECT 1 FROM outbox_exception x
                     WHERE x.lane = ?1 AND x.position = q.id & 0xffffffffffff);
 

@@ -131,19 +131,44 @@ static ef_status keep_one(ef__sq_conn *conn, int64_t lane, int64_t position, int
     return ef__sq_done(conn, stmt, err);
 }
 
-static ef_status move_marks(ef__sq_conn *conn, const sq_lane *lane, const mark_job *job,
+/* is_passed(partition, position), for outbox.sql. */
+static void is_passed(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    const int64_t *passed = sqlite3_user_data(context);
+    int64_t partition = sqlite3_value_int64(values[0]);
+
+    (void)count;
+    sqlite3_result_int(context, partition >= 0 && partition < EF_LIMIT_PARTITIONS &&
+                                    sqlite3_value_int64(values[1]) <= passed[partition]);
+}
+
+ef_status sq_passed_ready(sq_store *store, ef_error *err)
+{
+    ef__sq_conn *conn = &store->writer.conn;
+
+    return ef__sq_fail(conn,
+                       sqlite3_create_function_v2(conn->db, "is_passed", 2,
+                                                  SQLITE_UTF8 | SQLITE_DIRECTONLY, store->passed,
+                                                  is_passed, NULL, NULL, NULL),
+                       "opening the journal", err);
+}
+
+static ef_status move_marks(sq_store *store, const sq_lane *lane, const mark_job *job,
                             int64_t now_us, ef_error *err)
 {
+    ef__sq_conn *conn = &store->writer.conn;
     int64_t lowest = INT64_MAX, highest = 0;
     sqlite3_stmt *stmt;
     sq_mark_row mark;
     ef_status st = EF_OK;
 
+    memset(store->passed, 0, sizeof store->passed);
     for (size_t i = 0; st == EF_OK && i < job->is->held_count; i++) {
         const ef_holding *held = &job->is->held[i];
         st = sq_mark_get(conn, lane->id, held->partition, &mark, err);
         if (st != EF_OK || held->upto <= mark.position)
             continue;
+        store->passed[held->partition] = held->upto;
         lowest = mark.position < lowest ? mark.position : lowest;
         highest = held->upto > highest ? held->upto : highest;
         mark.position = held->upto;
@@ -407,7 +432,7 @@ static ef_status run_mark(sq_store *store, sq_job *base, ef_error *err)
         st = check_upto(conn, &lane, &job->is->held[i], err);
     for (size_t i = 0; st == EF_OK && i < job->is->exception_count; i++)
         st = settle_exception(store, &lane, job, &job->is->exceptions[i], now_us, err);
-    return st == EF_OK ? move_marks(conn, &lane, job, now_us, err) : st;
+    return st == EF_OK ? move_marks(store, &lane, job, now_us, err) : st;
 }
 
 ef_status sq_mark(ef_journal *journal, const ef__marking *mark, ef_error *err)

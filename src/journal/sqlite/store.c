@@ -4,6 +4,7 @@
 #include "store.h"
 
 #include "ops.h"
+#include "outbox.h"
 #include "read.h"
 #include "type.h"
 #include "verify.h"
@@ -123,6 +124,8 @@ static ef_status open_writer(sq_store *store, ef_error *err)
     ef__sq_options how = sq_options(options->read_only, options->busy_ms);
     ef_status st = ef__sq_open(conn, store->path, &how, err);
 
+    if (st == EF_OK)
+        st = sq_passed_ready(store, err);
     if (st == EF_OK && !options->read_only)
         sqlite3_wal_hook(conn->db, remember_log_length, &store->log_pages);
     return st;

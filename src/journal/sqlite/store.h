@@ -117,6 +117,7 @@ struct sq_store {
     bool broken; /* a commit's outcome is not known: reopen before writing again */
 
     sq_writer writer;
+    int64_t passed[EF_LIMIT_PARTITIONS]; /* by whoever marks: see sq_passed_ready */
     pthread_mutex_t writing;
     pthread_mutex_t queue_lock;
     pthread_cond_t turn; /* a group has ended */
