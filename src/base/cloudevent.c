@@ -8,10 +8,10 @@
 
 #include <everfold/clock.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <strings.h>
 
+#define POSITION_DIGITS 20
 #define META_ARENA (16u * EF_LIMIT_META_BYTES) /* a tree takes some times its text */
 
 bool ef__cloudevent_is_name(ef_str name)
@@ -79,12 +79,21 @@ static void write_place(ef__json_writer *w, const ef_event *event, ef_str key)
     ef__json_str(w, key);
 }
 
+/* In as many digits as any of them: so that they sort as texts, too. By hand, for there are many.
+ */
+static void write_position(int64_t position, char out[POSITION_DIGITS + 1])
+{
+    out[POSITION_DIGITS] = '\0';
+    for (int i = POSITION_DIGITS - 1; i >= 0; i--, position /= 10)
+        out[i] = (char)('0' + position % 10);
+}
+
 void ef__cloudevent_write(ef__json_writer *w, const ef_event *event, const ef_str *key)
 {
-    char sequence[24];
+    char sequence[POSITION_DIGITS + 1];
     bool source = false;
 
-    (void)snprintf(sequence, sizeof(sequence), "%020" PRId64, event->position);
+    write_position(event->position, sequence);
     ef__json_open(w, '{');
     ef__json_key(w, "specversion");
     ef__json_str(w, EF_STR("1.0"));

@@ -23,6 +23,36 @@ static inline bool is_plain(unsigned char c)
     return c >= 0x20 && c != '"' && c != '\\';
 }
 
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* Eight bytes at once. Taking the bound from a byte below it borrows and sets its highest bit,
+ * which ~ leaves only where it was not set before: so of UTF-8, too, nothing is taken for less than
+ * it is.
+ */
+static inline bool are_plain(const char *eight)
+{
+    uint64_t v, quote, backslash;
+
+    memcpy(&v, eight, sizeof v);
+    quote = v ^ EACH('"');
+    backslash = v ^ EACH('\\');
+    v = (v - EACH(0x20)) & ~v;
+    quote = (quote - EACH(1)) & ~quote;
+    backslash = (backslash - EACH(1)) & ~backslash;
+    return ((v | quote | backslash) & EACH(0x80)) == 0;
+}
+
+static size_t plain_length(ef_str text)
+{
+    size_t n = 0;
+
+    while (n + 8 <= text.len && are_plain(text.ptr + n))
+        n += 8;
+    while (n < text.len && is_plain((unsigned char)text.ptr[n]))
+        n++;
+    return n;
+}
+
 /* A text that needs no escapes, as nearly all are, with its quotes at once. */
 static bool add_plain(ef__buf *out, ef_str text)
 {
@@ -42,10 +72,8 @@ static bool add_plain(ef__buf *out, ef_str text)
 
 bool ef__json_write_string(ef__buf *out, ef_str text)
 {
-    size_t done = 0, plain = 0;
+    size_t done = 0, plain = plain_length(text);
 
-    while (plain < text.len && is_plain((unsigned char)text.ptr[plain]))
-        plain++;
     if (plain == text.len)
         return add_plain(out, text);
     ef__buf_add_char(out, '"');

@@ -640,6 +640,34 @@ TEST(a_written_string_reads_back_as_it_was)
     ef__buf_release(&buf);
 }
 
+/* Every byte at every place of a text that is looked at eight at a time: escaped, or as it was. */
+TEST(a_byte_is_escaped_wherever_it_stands_and_only_if_it_must_be)
+{
+    ef__buf buf = EF__BUF_INIT(10000);
+    char text[24], expected[64], escape[8];
+
+    for (int c = 1; c < 256; c++) {
+        bool two = c == '"' || c == '\\';
+        const char *name = c < 0x20 ? strchr("\bb\tt\nn\ff\rr", c) : NULL;
+
+        if (two || name)
+            (void)snprintf(escape, sizeof escape, "\\%c", two ? c : name[1]);
+        else
+            (void)snprintf(escape, sizeof escape, c < 0x20 ? "\\u%04x" : "%c", c);
+        for (size_t len = 1; len <= sizeof text; len++)
+            for (size_t at = 0; at < len; at++) {
+                memset(text, 0x7f, len);
+                text[at] = (char)c;
+                (void)snprintf(expected, sizeof expected, "\"%.*s%s%.*s\"", (int)at, text, escape,
+                               (int)(len - at - 1), text + at + 1);
+                ef__buf_reset(&buf);
+                CHECK(ef__json_write_string(&buf, (ef_str){text, len}));
+                CHECK_TEXT(expected, buf.ptr);
+            }
+    }
+    ef__buf_release(&buf);
+}
+
 TEST_MAIN(TEST_CASE(json_of_every_form_is_let_in), TEST_CASE(what_is_not_json_is_refused),
           TEST_CASE(strings_hold_only_valid_characters),
           TEST_CASE(an_odd_byte_is_seen_at_every_place_of_a_string),
@@ -657,4 +685,5 @@ TEST_MAIN(TEST_CASE(json_of_every_form_is_let_in), TEST_CASE(what_is_not_json_is
           TEST_CASE(canonical_text_of_many_keys_and_full_depth_is_written),
           TEST_CASE(canonical_text_that_does_not_fit_is_not_half_believed),
           TEST_CASE(the_writer_places_commas_and_colons),
-          TEST_CASE(a_written_string_reads_back_as_it_was))
+          TEST_CASE(a_written_string_reads_back_as_it_was),
+          TEST_CASE(a_byte_is_escaped_wherever_it_stands_and_only_if_it_must_be))
