@@ -138,6 +138,18 @@ static ef_status look_after(ef__publishing *p, ef_error *err)
     return st == EF_OK && is_ready(p) ? purge(p, err) : st;
 }
 
+/* What is held under the token that the sink was looked at under. A lease that ran out and was
+ * renewed since has another, and what others noted in between is not known: the next step asks. */
+static size_t hold(const ef__publishing *p, ef_holding *held, ef_tick *tick)
+{
+    size_t count = ef__crew_holdings(&p->crew, held);
+
+    if (!count || held->token == p->token)
+        return count;
+    tick->more = true;
+    return 0;
+}
+
 static ef_status make_passes(ef__publishing *p, const ef_work_options *options, ef_tick *tick,
                              ef_error *err)
 {
@@ -145,11 +157,11 @@ static ef_status make_passes(ef__publishing *p, const ef_work_options *options, 
     size_t usual = options->batch ? options->batch : BATCH_USUAL, count;
     ef_status st = held ? EF_OK : no_memory(err);
 
-    if (st == EF_OK && (count = ef__crew_holdings(&p->crew, held)))
+    if (st == EF_OK && (count = hold(p, held, tick)))
         st = ef__publish_due(p, held, count, tick, err);
     if (st == EF_OK && is_ready(p))
         st = ef__crew_keep(&p->crew, tick, err);
-    if (st == EF_OK && is_ready(p) && (count = ef__crew_holdings(&p->crew, held)))
+    if (st == EF_OK && is_ready(p) && (count = hold(p, held, tick)))
         st = ef__publish_queued(p, held, count, usual, tick, err);
     if (st == EF_OK && is_ready(p))
         st = ef__crew_keep(&p->crew, tick, err);

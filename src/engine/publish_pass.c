@@ -305,11 +305,14 @@ typedef struct flow {
     ef_error *err;
 } flow;
 
+/* While what a sink has lost is not handed back, what is noted of it must stay, or whoever takes
+ * over knows of no loss; and a mark without its note would outlive the message. So nothing is
+ * marked, and it comes again. */
 static ef_status settle_batch(pass *s, ef_tick *tick, ef_error *err)
 {
-    ef_status st = settle_queued(s, err);
+    ef_status st = s->p->bus->lost ? EF_OK : settle_queued(s, err);
 
-    if (st != EF_OK)
+    if (st != EF_OK || s->p->bus->lost)
         return st;
     if (s->published < (int64_t)s->message_count)
         s->taken.more = true; /* what was not tried */

@@ -128,7 +128,11 @@ typedef struct sim {
     bool publishes; /* there is a publisher (mail.c), … */
     struct {
         int fail_permille;
-        bool delivered[SIM_EVENTS + 1]; /* … which has delivered these positions at least once, … */
+        bool delivered[SIM_EVENTS + 1]; /* … whose sink has these positions, … */
+        int64_t log[SIM_EVENTS];        /* … in this order, … */
+        int log_count;                  /* … so many, … */
+        bool loses;                     /* … unless it is put back to where it was, … */
+        int restarts;                   /* … so often, … */
         int waiting;                    /* … and so many wait for it */
     } mail;
     oracle oracle;
