@@ -13,11 +13,6 @@
 #define PURGE_ROWS 1000
 #define PURGE_US 10000000
 
-static ef_status no_memory(ef_error *err)
-{
-    return ef_fail(err, EF_NO_MEMORY, "memory ran out while publishing");
-}
-
 static void show(ef__publishing *p, ef_publisher_state state)
 {
     pthread_mutex_lock(&p->engine->lock);
@@ -42,7 +37,7 @@ static ef_status take_definition(ef__publishing *p, const ef_lane *lane, ef_erro
     own.types = ef__arena_copy(&p->arena, lane->types);
     own.name = ef_str_from(p->name);
     if (!own.settings.ptr || !own.types.ptr)
-        st = no_memory(err);
+        st = ef__publish_no_memory(err);
     else
         st = ef__publisher_read(&own, &p->arena, &p->definition, err);
     if (st != EF_OK)
@@ -155,7 +150,7 @@ static ef_status make_passes(ef__publishing *p, const ef_work_options *options, 
 {
     ef_holding *held = malloc((size_t)p->crew.partitions * sizeof *held);
     size_t usual = options->batch ? options->batch : BATCH_USUAL, count;
-    ef_status st = held ? EF_OK : no_memory(err);
+    ef_status st = held ? EF_OK : ef__publish_no_memory(err);
 
     if (st == EF_OK && (count = hold(p, held, tick)))
         st = ef__publish_due(p, held, count, tick, err);

@@ -79,6 +79,11 @@ static inline int64_t ef__publish_token(const ef__publishing *p)
     return first && first->token && ef__publish_mono_us(p) < first->until_us ? first->token : 0;
 }
 
+static inline ef_status ef__publish_no_memory(ef_error *err)
+{
+    return ef_fail(err, EF_NO_MEMORY, "memory ran out while publishing");
+}
+
 static inline void ef__publish_note_due(ef_tick *tick, int64_t due_us)
 {
     if (due_us && (!tick->due_us || due_us < tick->due_us))

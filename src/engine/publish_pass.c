@@ -14,11 +14,6 @@
 #define BLOCKED_BYTES (16u * 1024 * 1024)
 #define STEP_US 1000000 /* behind batches that took so long none is begun in the same step */
 
-static ef_status no_memory(ef_error *err)
-{
-    return ef_fail(err, EF_NO_MEMORY, "memory ran out while publishing");
-}
-
 static void count(ef__publishing *p, int64_t published, int64_t failed, int64_t dead)
 {
     pthread_mutex_lock(&p->engine->lock);
@@ -59,7 +54,7 @@ static ef_status make_messages(pass *s, ef_error *err)
     s->message_of = ef__arena_zalloc(&s->arena, n, sizeof *s->message_of);
     s->exceptions = ef__arena_zalloc(&s->arena, n, sizeof *s->exceptions);
     if (!s->messages || !s->outcomes || !s->message_of || !s->exceptions)
-        return no_memory(err);
+        return ef__publish_no_memory(err);
     for (size_t i = 0; i < n; i++) {
         const ef_taken *item = &s->taken.items[i];
         s->message_of[i] = SIZE_MAX;
@@ -96,8 +91,9 @@ static ef_status block(pass *s, const ef_event *event, ef_error *err)
 {
     bool is_new;
 
-    return ef__pair_map_at(&s->blocked, event->tenant, event->stream, &is_new) ? EF_OK
-                                                                               : no_memory(err);
+    return ef__pair_map_at(&s->blocked, event->tenant, event->stream, &is_new)
+               ? EF_OK
+               : ef__publish_no_memory(err);
 }
 
 static void add_exception(pass *s, const ef_taken *item, ef_exception x)

@@ -415,6 +415,16 @@ static int64_t take_after(contract *t, const ef_holding *held, int64_t after, si
     return digits;
 }
 
+/* One event to each of so many streams: s1 at position 1, and so on. */
+static void append_to_each(contract *t, int streams)
+{
+    for (int i = 1; i <= streams; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof name, "s%d", i);
+        append(t, name, "sent");
+    }
+}
+
 static void mark_upto(contract *t, ef_holding *held, int64_t upto)
 {
     for (int32_t p = 0; p < PARTITIONS; p++)
@@ -438,11 +448,7 @@ CONTRACT(what_follows_on_what_is_in_hand_is_taken_without_a_mark_between)
     bool more;
 
     start(t, 60 * SECOND, held);
-    for (int i = 1; i <= 8; i++) {
-        char name[8];
-        (void)snprintf(name, sizeof name, "s%d", i);
-        append(t, name, "sent");
-    }
+    append_to_each(t, 8);
     CHECK_INT(123, take_after(t, held, 0, 3, &more));
     CHECK(more);
     CHECK_INT(456, take_after(t, held, 3, 3, &more));
@@ -470,11 +476,7 @@ CONTRACT(what_was_taken_ahead_and_not_marked_comes_again)
     bool more;
 
     start(t, 60 * SECOND, held);
-    for (int i = 1; i <= 6; i++) {
-        char name[8];
-        (void)snprintf(name, sizeof name, "s%d", i);
-        append(t, name, "sent");
-    }
+    append_to_each(t, 6);
     CHECK_INT(12, take_after(t, held, 0, 2, &more));
     CHECK_INT(34, take_after(t, held, 2, 2, &more));
     mark_upto(t, held, 2);

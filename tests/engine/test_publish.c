@@ -218,15 +218,22 @@ static void start(fixture *f, fake *s, ef_publisher more)
     use_fake(f, f->engine, s);
 }
 
-static void start_overlapping(fixture *f, fake *s)
-{
-    start(f, s, (ef_publisher){.retain_ms = 60000});
-    s->base.ops = &overlapping_ops;
-}
-
 static void send(fixture *f, const char *stream)
 {
     append(f, stream, "sent", "{\"of\":\"a\"}");
+}
+
+/* With a sink that overlaps, in batches of three, and events of two streams in turns. */
+static void start_overlapping(fixture *f, fake *s, int of_a, int of_b)
+{
+    start(f, s, (ef_publisher){.retain_ms = 60000});
+    s->base.ops = &overlapping_ops;
+    for (int i = 0; i < of_a || i < of_b; i++) {
+        if (i < of_a)
+            send(f, "a");
+        if (i < of_b)
+            send(f, "b");
+    }
 }
 
 static ef_publisher_health health(fixture *f)
@@ -402,11 +409,7 @@ static void while_a_batch_is_on_its_way_the_one_before_it_is_marked(void **state
     fake s = {.says = "{\"at\":1}"};
 
     (void)state;
-    start_overlapping(f, &s);
-    for (int i = 0; i < 4; i++) {
-        send(f, "a");
-        send(f, "b");
-    }
+    start_overlapping(f, &s, 4, 4);
     tick(f);
     CHECK_TEXT("a1 b1 a2 b2 a3 b3 a4 b4 ", s.got);
     CHECK_TEXT("8 5 2 ", s.queued);
@@ -424,11 +427,7 @@ static void behind_a_failure_what_was_taken_ahead_waits(void **state)
     fake s = {.fails = {1}};
 
     (void)state;
-    start_overlapping(f, &s);
-    for (int i = 0; i < 4; i++) {
-        send(f, "a");
-        send(f, "b");
-    }
+    start_overlapping(f, &s, 4, 4);
     drain(f);
     CHECK_TEXT("b1 b2 b3 b4 ", s.got);
     s.fails[0] = 0;
@@ -445,9 +444,7 @@ static void a_sink_that_goes_down_between_batches_loses_nothing(void **state)
     fake s = {.at_most = 2};
 
     (void)state;
-    start_overlapping(f, &s);
-    for (int i = 0; i < 7; i++)
-        send(f, "a");
+    start_overlapping(f, &s, 7, 0);
     tick(f); /* the third is not tried in time: it ends there */
     CHECK_TEXT("a1 a2 ", s.got);
     CHECK_INT(5, queued_of(f));
@@ -470,9 +467,7 @@ static void what_a_sink_has_lost_between_batches_is_not_marked(void **state)
     fake s = {.says = "{\"at\":3}", .loses_at = 2};
 
     (void)state;
-    start_overlapping(f, &s);
-    for (int i = 0; i < 7; i++)
-        send(f, "a");
+    start_overlapping(f, &s, 7, 0);
     tick(f);
     CHECK_TEXT("a1 a2 a3 ", s.got);
     CHECK_INT(7, queued_of(f));
@@ -491,9 +486,7 @@ static void a_lease_that_is_lost_between_batches_delivers_them_again(void **stat
     fake s = {.takes_us = 0};
 
     (void)state;
-    start_overlapping(f, &s);
-    for (int i = 0; i < 7; i++)
-        send(f, "a");
+    start_overlapping(f, &s, 7, 0);
     s.takes_us = 3600 * SECOND;
     tick(f);
     s.takes_us = 0;

@@ -67,6 +67,20 @@ static ef_status held_need(const lane_work *w, ef__pg_conn *conn, pg_lane *out, 
     return st == EF_OK ? pg_hold_take(conn, out, w->lane, w->held, 1, err) : st;
 }
 
+static ef_status change_held(ef_journal *journal,
+                             ef_status (*work)(void *context, ef__pg_conn *conn, ef_error *err),
+                             ef_str lane, const ef_holding *held, size_t limit, int64_t *out_count,
+                             ef_error *err)
+{
+    lane_work w = {.store = pg_store_of(journal),
+                   .lane = lane,
+                   .held = held,
+                   .limit = limit,
+                   .out = out_count};
+
+    return pg_write_again(w.store, work, &w, err);
+}
+
 static ef_status purge_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
     const lane_work *w = context;
@@ -89,13 +103,7 @@ static ef_status purge_work(void *context, ef__pg_conn *conn, ef_error *err)
 ef_status pg_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
                              int64_t *out_count, ef_error *err)
 {
-    lane_work w = {.store = pg_store_of(journal),
-                   .lane = lane,
-                   .held = held,
-                   .limit = limit,
-                   .out = out_count};
-
-    return pg_write_again(w.store, purge_work, &w, err);
+    return change_held(journal, purge_work, lane, held, limit, out_count, err);
 }
 
 enum { PUT_COLUMNS = 12, PUT_ERROR = 9 };
@@ -167,13 +175,8 @@ static ef_status again_work(void *context, ef__pg_conn *conn, ef_error *err)
 ef_status pg_published_again(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
                              int64_t *out_count, ef_error *err)
 {
-    lane_work w = {.store = pg_store_of(journal),
-                   .lane = lane,
-                   .held = held,
-                   .limit = limit,
-                   .out = out_count};
-
-    return pg_write_again(w.store, again_work, &w, err); /* twice: more of them, none is lost */
+    /* A second try hands back more of them, and none is lost. */
+    return change_held(journal, again_work, lane, held, limit, out_count, err);
 }
 
 ef_status pg_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,

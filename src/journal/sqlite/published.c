@@ -82,6 +82,18 @@ static ef_status held_need(sq_store *store, const lane_job *job, sq_lane *out, e
     return st == EF_OK ? sq_held_check(store, conn, out, job->held, 1, err) : st;
 }
 
+static ef_status change_held(ef_journal *journal,
+                             ef_status (*run)(sq_store *store, sq_job *base, ef_error *err),
+                             ef_str lane, const ef_holding *held, size_t limit, int64_t *out_count,
+                             ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    lane_job job = {
+        .base = {.run = run}, .lane = lane, .held = held, .limit = limit, .out = out_count};
+
+    return sq_refused(store, sq_submit(store, &job.base, err));
+}
+
 static ef_status run_purge(sq_store *store, sq_job *base, ef_error *err)
 {
     const lane_job *job = (lane_job *)base;
@@ -106,11 +118,7 @@ static ef_status run_purge(sq_store *store, sq_job *base, ef_error *err)
 ef_status sq_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
                              int64_t *out_count, ef_error *err)
 {
-    sq_store *store = sq_store_of(journal);
-    lane_job job = {
-        .base = {.run = run_purge}, .lane = lane, .held = held, .limit = limit, .out = out_count};
-
-    return sq_refused(store, sq_submit(store, &job.base, err));
+    return change_held(journal, run_purge, lane, held, limit, out_count, err);
 }
 
 /* The lowest position that was published; 0 when there is none. */
@@ -164,11 +172,7 @@ static ef_status run_again(sq_store *store, sq_job *base, ef_error *err)
 ef_status sq_published_again(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
                              int64_t *out_count, ef_error *err)
 {
-    sq_store *store = sq_store_of(journal);
-    lane_job job = {
-        .base = {.run = run_again}, .lane = lane, .held = held, .limit = limit, .out = out_count};
-
-    return sq_refused(store, sq_submit(store, &job.base, err));
+    return change_held(journal, run_again, lane, held, limit, out_count, err);
 }
 
 static ef_status count_published(ef__sq_conn *conn, ef_str name, size_t most, int64_t *out,
