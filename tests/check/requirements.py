@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every number of docs/requirements.md is there once, and every test that it names exists.
+"""Every number of tests/requirements.md is there once, and every test that it names exists.
 
 usage: requirements.py SOURCE_ROOT | --self-test
 
@@ -67,4 +67,4 @@ def self_test():
 
 
 if __name__ == "__main__":
-    sys.exit(main("docs/requirements.md", wrong, self_test))
+    sys.exit(main("tests/requirements.md", wrong, self_test))
