@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 EVERFOLD = None
-START_S = 30
+START_S = 60
 
 CUSTOMERS = """projection customers version 1
   view data.customer
@@ -101,7 +101,7 @@ class Server:
         return code
 
 
-def wait_until(condition, limit_s=20):
+def wait_until(condition, limit_s=60):
     until = time.monotonic() + limit_s
     while time.monotonic() < until:
         value = condition()
