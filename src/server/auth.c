@@ -87,30 +87,38 @@ bool ef__tokens_any(const ef__server *server)
     return any;
 }
 
-/* Somebody may have made or revoked one meanwhile. */
-static void look_again(ef__server *server, int64_t now_us)
+/* Reads the file if it has changed. */
+static bool reload_if_changed(ef__server *server)
 {
     struct ef__tokens *tokens = server->tokens;
-    int64_t before = __atomic_load_n(&tokens->looked_us, __ATOMIC_RELAXED);
-    file_mark mark;
-    bool same;
+    file_mark mark = mark_of(server->options.tokens);
     ef_error err = EF_ERROR_INIT;
+    bool same;
 
-    if (now_us - before < LOOK_AGAIN_US || !server->options.tokens ||
-        !__atomic_compare_exchange_n(&tokens->looked_us, &before, now_us, false, __ATOMIC_RELAXED,
-                                     __ATOMIC_RELAXED))
-        return;
-    mark = mark_of(server->options.tokens);
     pthread_rwlock_rdlock(&tokens->lock);
     same = same_mark(&mark, &tokens->mark);
     pthread_rwlock_unlock(&tokens->lock);
     if (!same && ef__tokens_reload(server, &err) != EF_OK)
         ef__log(server->options.log, EF_LOG_ERROR, "tokens not read",
                 EF_LOG_TEXT_FIELD("error", ef_str_from(err.text)));
+    return !same;
 }
 
-static ef_status check_token(const ef__server *server, ef_str text, ef__principal *out,
-                             ef_error *err)
+/* Tokens may have been revoked since the file was read. */
+static void look_again(ef__server *server, int64_t now_us)
+{
+    struct ef__tokens *tokens = server->tokens;
+    int64_t before = __atomic_load_n(&tokens->looked_us, __ATOMIC_RELAXED);
+
+    if (now_us - before < LOOK_AGAIN_US || !server->options.tokens ||
+        !__atomic_compare_exchange_n(&tokens->looked_us, &before, now_us, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED))
+        return;
+    (void)reload_if_changed(server);
+}
+
+static ef_status check_known_token(const ef__server *server, ef_str text, ef__principal *out,
+                                   ef_error *err)
 {
     const ef__token *token = ef__token_find(&server->tokens->list, text);
 
@@ -123,16 +131,33 @@ static ef_status check_token(const ef__server *server, ef_str text, ef__principa
     return EF_OK;
 }
 
+/* A token that is not known may have been made since the file was read. */
+static ef_status check_token(ef__server *server, ef_str text, ef__principal *out, ef_error *err)
+{
+    ef_status st;
+
+    pthread_rwlock_rdlock(&server->tokens->lock);
+    st = check_known_token(server, text, out, err);
+    pthread_rwlock_unlock(&server->tokens->lock);
+    if (st == EF_OK || !server->options.tokens || !reload_if_changed(server))
+        return st;
+    pthread_rwlock_rdlock(&server->tokens->lock);
+    st = check_known_token(server, text, out, err);
+    pthread_rwlock_unlock(&server->tokens->lock);
+    return st;
+}
+
 ef_status ef__token_check(ef__server *server, ef_str authorization, bool from_loopback,
                           int64_t now_us, ef__principal *out, ef_error *err)
 {
     ef_status st;
 
     look_again(server, now_us);
+    if (authorization.len > 7 && strncasecmp(authorization.ptr, "Bearer ", 7) == 0)
+        return check_token(server, (ef_str){authorization.ptr + 7, authorization.len - 7}, out,
+                           err);
     pthread_rwlock_rdlock(&server->tokens->lock);
-    if (authorization.len > 7 && strncasecmp(authorization.ptr, "Bearer ", 7) == 0) {
-        st = check_token(server, (ef_str){authorization.ptr + 7, authorization.len - 7}, out, err);
-    } else if (server->tokens->list.count == 0 && from_loopback && authorization.len == 0) {
+    if (server->tokens->list.count == 0 && from_loopback && authorization.len == 0) {
         *out = (ef__principal){.scopes = EF__SCOPE_ALL, .name = "loopback"};
         st = EF_OK;
     } else {

@@ -212,6 +212,11 @@ class Matrix(Case):
         everfold(self.data, "token", "revoke", made["id"])
         wait_until(lambda: get() == 401, 3)
 
+    def test_a_token_is_accepted_as_soon_as_it_is_made(self):
+        for number in range(3):
+            made = make_token(self.server.data, "--scope", "read", "--note", f"at once {number}")
+            self.assertEqual(200, self.ask("GET", "/v1/events", token=made["token"]).status)
+
     def test_no_secret_is_in_the_log(self):
         self.ask("GET", "/v1/events", token=self.tokens["admin"])
         said = wait_until(lambda: "operation=readLog" in self.server.said() and self.server.said())
