@@ -76,8 +76,7 @@ static void append_one(beside *b, uint64_t stream, uint64_t number, ef_place *ou
     ef_error err = EF_ERROR_INIT;
     ef_new_event event = {.stream = {name, bench_stream_name(name, stream)},
                           .type = EF_STR(BENCH_TYPE),
-                          .data = {data, bench_payload(data, stream, number)},
-                          .expected_seq = EF_ANY_SEQ};
+                          .data = {data, bench_payload(data, stream, number)}};
 
     check(ef_journal_append(b->journal, &event, 1, out, &err), "append", &err);
 }
@@ -97,8 +96,7 @@ static void fill(beside *b)
             events[count] = (ef_new_event){
                 .stream = {names[count], bench_stream_name(names[count], stream)},
                 .type = EF_STR(BENCH_TYPE),
-                .data = {data[count], bench_payload(data[count], stream, (uint64_t)done)},
-                .expected_seq = EF_ANY_SEQ};
+                .data = {data[count], bench_payload(data[count], stream, (uint64_t)done)}};
         }
         check(ef_journal_append(b->journal, events, count, places, &err), "append", &err);
     }

@@ -38,8 +38,7 @@ void bench_fill(ef_journal *journal, int64_t n, int64_t streams, int64_t untouch
                 (ef_new_event){.stream = {t->stream, bench_stream_name(t->stream, stream)},
                                .type = EF_STR(BENCH_TYPE),
                                .data = {t->data, bench_payload(t->data, stream, (uint64_t)done)},
-                               .meta = EF_STR(BENCH_META),
-                               .expected_seq = EF_ANY_SEQ};
+                               .meta = EF_STR(BENCH_META)};
         }
         bench_check(ef_journal_append(journal, events, count, places, &err), "append", &err);
     }

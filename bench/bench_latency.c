@@ -108,8 +108,7 @@ static void append_all(bench_run *run)
         ef_new_event event = {.stream = {name, bench_stream_name(name, stream)},
                               .type = EF_STR(BENCH_TYPE),
                               .data = {data, bench_payload(data, stream, (uint64_t)i)},
-                              .meta = EF_STR(BENCH_META),
-                              .expected_seq = EF_ANY_SEQ};
+                              .meta = EF_STR(BENCH_META)};
         bench_sleep_until(start + (uint64_t)i * 1000000000 / (uint64_t)run->rate);
         run->begun[i] = bench_now_ns();
         check(ef_engine_append(run->engine, &event, 1, &place, &err), "append", &err);

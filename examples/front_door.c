@@ -26,7 +26,7 @@ static ef_status append_decided(ef_journal *journal, ef_new_event event, int64_t
     ef_status st;
 
     for (int tries = 0; tries < 5; tries++) {
-        event.expected_seq = seq > 0 ? seq : EF_NO_STREAM;
+        event.expected_seq = ef_expect_seq(seq);
         st = ef_journal_append(journal, &event, 1, out, err);
         if (st != EF_CONFLICT)
             return st;

@@ -18,10 +18,39 @@
 extern "C" {
 #endif
 
-/* expected_seq: where the caller believes the stream is just before this event. */
-#define EF_ANY_SEQ INT64_C(0)    /* wherever it is */
-#define EF_NO_STREAM INT64_C(-1) /* the stream has no event yet */
-                                 /* n > 0: its last event is n */
+/*
+ * The seq that the stream must have just before an event is appended. Zero-initialised: any seq.
+ *
+ * A type of its own, because 0 is a seq, the one of a stream without events, and must not mean
+ * "any". The meaning is the same over HTTP, in SQL, on the command line and in import files: 0 for
+ * a new stream, and nothing (null) for any seq. event.expected_seq = ef_expect_seq(0);    the
+ * stream must be new event.expected_seq = ef_expect_seq(seq);  the last event of the stream must be
+ * `seq`
+ */
+typedef struct ef_expected_seq {
+    int64_t plus_one; /* the seq plus one; 0 means any seq */
+} ef_expected_seq;
+
+/* A seq that is negative or INT64_MAX is refused by the append. */
+static inline ef_expected_seq ef_expect_seq(int64_t seq)
+{
+    ef_expected_seq expected = {0};
+
+    expected.plus_one = seq < 0 || seq == INT64_MAX ? -1 : seq + 1;
+    return expected;
+}
+
+static inline ef_expected_seq ef_expect_any_seq(void)
+{
+    ef_expected_seq expected = {0};
+
+    return expected;
+}
+
+static inline bool ef_seq_is_expected(ef_expected_seq expected)
+{
+    return expected.plus_one != 0;
+}
 
 #define EF_EVENT_ID_TEXT_MAX 37 /* an id that was made for the caller, with its NUL */
 #define EF_HASH_BYTES 32
@@ -29,15 +58,15 @@ extern "C" {
 /* An event on its way in. Zero means the default, so {.stream = …, .type = …, .data = …} will do.
  */
 typedef struct ef_new_event {
-    ef_str tenant;        /* "" when tenancy is not used; at most 255 bytes of UTF-8, no NUL */
-    ef_str stream;        /* 1 to 255 bytes of UTF-8, no NUL */
-    ef_str type;          /* 1 to 255 bytes of UTF-8, no NUL, no white space or control character */
-    ef_str id;            /* the caller's, unique per tenant for ever; empty: a UUIDv7 is made */
-    int64_t expected_seq; /* EF_ANY_SEQ, EF_NO_STREAM, or the seq before this event */
-    int32_t schema;       /* version of the type's schema; 0 means 1 */
-    int64_t time_us;      /* when it happened; 0 means now */
-    ef_str data;          /* JSON, at most 1 MiB; empty means {} */
-    ef_str meta;          /* a JSON object (correlation, causation, traceparent); empty means {} */
+    ef_str tenant; /* "" when tenancy is not used; at most 255 bytes of UTF-8, no NUL */
+    ef_str stream; /* 1 to 255 bytes of UTF-8, no NUL */
+    ef_str type;   /* 1 to 255 bytes of UTF-8, no NUL, no white space or control character */
+    ef_str id;     /* the caller's, unique per tenant for ever; empty: a UUIDv7 is made */
+    ef_expected_seq expected_seq; /* the seq of the stream before this event; zero means any */
+    int32_t schema;               /* version of the type's schema; 0 means 1 */
+    int64_t time_us;              /* when it happened; 0 means now */
+    ef_str data;                  /* JSON, at most 1 MiB; empty means {} */
+    ef_str meta; /* a JSON object (correlation, causation, traceparent); empty means {} */
 } ef_new_event;
 
 /* Where an event was written, or had been written the first time. */

@@ -129,8 +129,10 @@ static ef_status take_member(ef_str key, ef_str raw, ef__arena *arena, ef_new_ev
         return st;
     }
     if (key_is(key, "expected_seq")) {
+        if (key_is(raw, "null"))
+            return EF_OK;
         st = number_of("expected_seq", raw, 0, INT64_MAX, &n, err);
-        out->expected_seq = n == 0 ? EF_NO_STREAM : n;
+        out->expected_seq = ef_expect_seq(n);
         return st;
     }
     if (key_is(key, "schema")) {

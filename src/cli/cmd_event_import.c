@@ -197,14 +197,14 @@ static bool seq_is_passed(importer *in, size_t i)
     const ef_new_event *e = &in->events[i];
     int64_t seq = 0, position = 0;
 
-    if (e->expected_seq == EF_ANY_SEQ || in->places[i].duplicate ||
+    if (!ef_seq_is_expected(e->expected_seq) || in->places[i].duplicate ||
         cli_stream_head(in->c, e->tenant, e->stream, &seq, &position, NULL) != EF_OK)
         return false;
     for (size_t k = 0; k < i; k++)
         if (!in->places[k].duplicate && ef_str_equal(in->events[k].stream, e->stream) &&
             ef_str_equal(in->events[k].tenant, e->tenant))
             seq++;
-    return seq != (e->expected_seq == EF_NO_STREAM ? 0 : e->expected_seq);
+    return seq != e->expected_seq.plus_one - 1;
 }
 
 /* Which line of a refused batch it was. The journal names none, so the store is asked what it holds

@@ -18,9 +18,9 @@ static void write_event(ef__json_writer *w, const ef_new_event *e)
     ef__ask_member(w, "stream", e->stream);
     ef__ask_member(w, "type", e->type);
     ef__ask_member(w, "id", e->id);
-    if (e->expected_seq != EF_ANY_SEQ) {
+    if (ef_seq_is_expected(e->expected_seq)) {
         ef__json_key(w, "expected_seq");
-        ef__json_int(w, e->expected_seq == EF_NO_STREAM ? 0 : e->expected_seq);
+        ef__json_int(w, e->expected_seq.plus_one - 1);
     }
     ef__ask_number(w, "schema", e->schema);
     if (e->time_us != 0) {

@@ -96,11 +96,11 @@ bool ef__event_same(const ef__arrival *arrival, const ef_event *stored)
 
 ef_status ef__seq_check(const ef_new_event *event, int64_t seq, ef_error *err)
 {
-    int64_t expected = event->expected_seq == EF_NO_STREAM ? 0 : event->expected_seq;
+    int64_t expected = event->expected_seq.plus_one - 1;
 
-    if (event->expected_seq == EF_ANY_SEQ || seq == expected)
+    if (!ef_seq_is_expected(event->expected_seq) || seq == expected)
         return EF_OK;
-    return ef_fail_numbers(err, EF_CONFLICT, event->expected_seq, seq,
+    return ef_fail_numbers(err, EF_CONFLICT, expected, seq,
                            "stream \"%.*s\" is at seq %" PRId64 ", not at %" PRId64
                            ": read it again and decide anew",
                            EF_STR_ARG(event->stream), seq, expected);

@@ -86,12 +86,21 @@ static ef_status check_json(const char *what, ef_str text, size_t max_bytes, boo
     return EF_OK;
 }
 
+static ef_status check_expected_seq(const ef_new_event *event, ef_error *err)
+{
+    if (event->expected_seq.plus_one >= 0)
+        return EF_OK;
+    return ef_fail(err, EF_BAD_INPUT,
+                   "expected_seq is out of range: it is 0 for a new stream or the seq of the "
+                   "stream's last event");
+}
+
 static ef_status check_event(const ef_new_event *event, ef_error *err)
 {
     ef_status st = check_names(event, err);
 
     if (st == EF_OK)
-        st = ef__range_check("expected_seq", event->expected_seq, EF_NO_STREAM, INT64_MAX, err);
+        st = check_expected_seq(event, err);
     if (st == EF_OK)
         st = ef__range_check("schema", event->schema, 0, INT32_MAX, err);
     if (st == EF_OK)

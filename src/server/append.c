@@ -154,8 +154,9 @@ static ef_status take_if_match(ef__request *r, ef__appending *a, ef_error *err)
         seq = seq * 10 + (text.ptr[i] - '0');
     }
     for (size_t i = 0; i < a->count; i++) {
-        int64_t expected = seq + (int64_t)i == 0 ? EF_NO_STREAM : seq + (int64_t)i;
-        if (a->events[i].expected_seq != EF_ANY_SEQ && a->events[i].expected_seq != expected)
+        ef_expected_seq expected = ef_expect_seq(seq + (int64_t)i);
+        if (ef_seq_is_expected(a->events[i].expected_seq) &&
+            a->events[i].expected_seq.plus_one != expected.plus_one)
             return ef_fail(err, EF_BAD_INPUT, "If-Match and expected_seq say different things");
         a->events[i].expected_seq = expected;
     }

@@ -89,15 +89,15 @@ CONTRACT(append_refuses_a_seq_that_has_been_passed)
 
     append(t, "order-1", "order.placed");
     append(t, "order-1", "order.paid");
-    event.expected_seq = 1;
+    event.expected_seq = ef_expect_seq(1);
     REFUSED(EF_CONFLICT, try_append(t, event, NULL));
     CHECK(t->err.has_numbers);
     CHECK_INT(1, t->err.asked);
     CHECK_INT(2, t->err.found);
     CHECK_INT(2, seq_of(t, "order-1"));
-    event.expected_seq = 3;
+    event.expected_seq = ef_expect_seq(3);
     REFUSED(EF_CONFLICT, try_append(t, event, NULL));
-    event.expected_seq = 2;
+    event.expected_seq = ef_expect_seq(2);
     CHECK_INT(3, append_event(t, event).seq);
 }
 
@@ -106,11 +106,23 @@ CONTRACT(no_stream_is_expected_only_before_the_first_event)
     contract *t = *state;
     ef_new_event event = event_of("order-1", "order.placed");
 
-    event.expected_seq = EF_NO_STREAM;
+    event.expected_seq = ef_expect_seq(0);
     CHECK_INT(1, append_event(t, event).seq);
     REFUSED(EF_CONFLICT, try_append(t, event, NULL));
+    CHECK_INT(0, t->err.asked);
     CHECK_INT(1, t->err.found);
     CHECK_INT(1, head_of(t));
+}
+
+CONTRACT(an_event_that_expects_no_seq_is_appended_at_any_seq)
+{
+    contract *t = *state;
+    ef_new_event event = {.stream = str("order-1"), .type = str("order.placed")};
+
+    CHECK_INT(1, append_event(t, event).seq);
+    CHECK_INT(2, append_event(t, event).seq);
+    event.expected_seq = ef_expect_any_seq();
+    CHECK_INT(3, append_event(t, event).seq);
 }
 
 CONTRACT(a_seq_expected_of_a_stream_that_is_not_there_is_a_conflict)
@@ -118,7 +130,7 @@ CONTRACT(a_seq_expected_of_a_stream_that_is_not_there_is_a_conflict)
     contract *t = *state;
     ef_new_event event = event_of("order-1", "order.placed");
 
-    event.expected_seq = 1;
+    event.expected_seq = ef_expect_seq(1);
     REFUSED(EF_CONFLICT, try_append(t, event, NULL));
     CHECK_INT(0, t->err.found);
     CHECK_INT(0, head_of(t));
@@ -130,9 +142,9 @@ CONTRACT(expected_seqs_of_one_batch_follow_each_other)
     ef_new_event events[] = {event_of("a", "t"), event_of("b", "t"), event_of("a", "t")};
     ef_place places[3];
 
-    events[0].expected_seq = EF_NO_STREAM;
-    events[1].expected_seq = EF_NO_STREAM;
-    events[2].expected_seq = 1;
+    events[0].expected_seq = ef_expect_seq(0);
+    events[1].expected_seq = ef_expect_seq(0);
+    events[2].expected_seq = ef_expect_seq(1);
     OK(ef_journal_append(t->journal, events, 3, places, &t->err));
     CHECK_INT(2, places[2].seq);
 }
@@ -145,8 +157,8 @@ CONTRACT(a_conflict_on_one_stream_keeps_the_whole_batch_out)
     ef_place places[3];
 
     append(t, "a", "t");
-    events[1].expected_seq = 1;
-    events[2].expected_seq = 7;
+    events[1].expected_seq = ef_expect_seq(1);
+    events[2].expected_seq = ef_expect_seq(7);
     REFUSED(EF_CONFLICT, ef_journal_append(t->journal, events, 3, places, &t->err));
     CHECK_INT(1, head_of(t));
     CHECK_INT(0, seq_of(t, "new"));
@@ -154,7 +166,7 @@ CONTRACT(a_conflict_on_one_stream_keeps_the_whole_batch_out)
     CHECK_INT(1, summary(t).pending);
     REFUSED(EF_NOT_FOUND, ef_type_get(t->journal, str("fresh.type"), &types, &t->err));
     /* What was taken back leaves no trace: the same append goes through afterwards. */
-    events[2].expected_seq = 0;
+    events[2].expected_seq = ef_expect_any_seq();
     OK(ef_journal_append(t->journal, events, 3, places, &t->err));
     CHECK_INT(2, places[0].position);
     CHECK_INT(2, places[1].seq);
@@ -324,8 +336,8 @@ CONTRACT(appends_made_together_are_each_all_or_none)
                            {&last, 1, places[3], &why[3], EF_OK, false},
                            {NULL, 0, NULL, &why[4], EF_IO, false}};
 
-    late[1].expected_seq = 7;
-    last.expected_seq = 1; /* which the first of them has made true */
+    late[1].expected_seq = ef_expect_seq(7);
+    last.expected_seq = ef_expect_seq(1); /* which the first of them has made true */
     ef_journal_append_each(t->journal, appends, 5);
     CHECK_INT(EF_OK, appends[0].status);
     CHECK_INT(EF_BAD_INPUT, appends[1].status);
@@ -404,6 +416,7 @@ CONTRACT_MAIN(CASE(the_first_event_of_a_journal_is_seq_1_at_position_1),
               CASE(an_empty_batch_changes_nothing), CASE(a_large_batch_is_written_whole),
               CASE(append_refuses_a_seq_that_has_been_passed),
               CASE(no_stream_is_expected_only_before_the_first_event),
+              CASE(an_event_that_expects_no_seq_is_appended_at_any_seq),
               CASE(a_seq_expected_of_a_stream_that_is_not_there_is_a_conflict),
               CASE(expected_seqs_of_one_batch_follow_each_other),
               CASE(a_conflict_on_one_stream_keeps_the_whole_batch_out),

@@ -100,7 +100,9 @@ CONTRACT(every_field_of_an_event_is_checked)
     bad = good, bad.tenant = (ef_str){"a\0b", 3}, refuses(t, bad, EF_BAD_INPUT, "tenant");
     bad = good, bad.stream = str("\xff"), refuses(t, bad, EF_BAD_INPUT, "stream");
     bad = good, bad.id = str("\xed\xa0\x80"), refuses(t, bad, EF_BAD_INPUT, "id");
-    bad = good, bad.expected_seq = -2, refuses(t, bad, EF_BAD_INPUT, "expected_seq");
+    bad = good, bad.expected_seq = ef_expect_seq(-1);
+    refuses(t, bad, EF_BAD_INPUT, "expected_seq");
+    bad.expected_seq = ef_expect_seq(INT64_MAX), refuses(t, bad, EF_BAD_INPUT, "expected_seq");
     bad = good, bad.schema = -1, refuses(t, bad, EF_BAD_INPUT, "schema");
     bad = good, bad.time_us = -1, refuses(t, bad, EF_BAD_INPUT, "time_us");
     bad = good, bad.time_us = INT64_C(253402300800000000);

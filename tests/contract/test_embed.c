@@ -228,7 +228,7 @@ CONTRACT(several_appends_of_a_transaction_are_numbered_in_their_order)
     begin(t, &a);
     embed(t, &a, "a", "t");
     OK(ef_sqlite_append(a.everfold, pair, 2, places, &t->err));
-    pair[0].expected_seq = 2;
+    pair[0].expected_seq = ef_expect_seq(2);
     OK(try_embed(t, &a, pair[0], &last));
     commit(t, &a);
 
@@ -300,7 +300,7 @@ CONTRACT(a_refused_append_leaves_the_transaction_as_it_was)
     ef_new_event pair[] = {event_of("ada", "t"), event_of("bob", "t")};
     ef_place places[2], last;
 
-    pair[1].expected_seq = 7;
+    pair[1].expected_seq = ef_expect_seq(7);
     begin(t, &a);
     run_sql(a.db, "UPDATE account SET balance = 70");
     embed(t, &a, "ada", "t");

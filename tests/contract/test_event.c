@@ -110,7 +110,7 @@ TEST(sameness_looks_at_the_content_and_at_a_time_that_was_given)
                                      .id = stored.id,
                                      .schema = 3,
                                      .time_us = 99,
-                                     .expected_seq = 7,
+                                     .expected_seq = ef_expect_seq(7),
                                      .data = stored.data,
                                      .meta = stored.meta}};
 

@@ -52,10 +52,10 @@ CONTRACT(a_duplicate_wins_over_a_wrong_expected_seq)
     contract *t = *state;
     ef_new_event event = with_id("order-1", "id-1");
 
-    event.expected_seq = EF_NO_STREAM;
+    event.expected_seq = ef_expect_seq(0);
     append_event(t, event);
     CHECK(append_event(t, event).duplicate);
-    event.expected_seq = 77;
+    event.expected_seq = ef_expect_seq(77);
     CHECK(append_event(t, event).duplicate);
 }
 
@@ -175,9 +175,9 @@ CONTRACT(an_id_that_was_refused_may_be_used_afterwards)
     contract *t = *state;
     ef_new_event event = with_id("order-1", "id-1");
 
-    event.expected_seq = 9;
+    event.expected_seq = ef_expect_seq(9);
     REFUSED(EF_CONFLICT, try_append(t, event, NULL));
-    event.expected_seq = EF_NO_STREAM;
+    event.expected_seq = ef_expect_seq(0);
     CHECK(!append_event(t, event).duplicate);
 }
 

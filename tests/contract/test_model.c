@@ -150,7 +150,7 @@ static void op_append(pair *p)
             events[i].id = str(ids[i]);
         }
         if (once_in(p, 6))
-            events[i].expected_seq = (int64_t)draw(p, 30) - 1;
+            events[i].expected_seq.plus_one = (int64_t)draw(p, 30);
     }
     ef_status st = BOTH(ef_journal_append(p->a.journal, events, count, x, &p->a.err),
                         ef_journal_append(p->b.journal, events, count, y, &p->b.err));

@@ -33,7 +33,7 @@ CONTRACT(every_pair_of_odd_tenant_and_stream_is_a_stream_of_its_own)
         for (size_t s = 0; s < ODD; s++) {
             ef_new_event event = {.tenant = tenant_at(i), .stream = str(odd[s]), .type = str("t")};
             ef_place place;
-            event.expected_seq = EF_NO_STREAM;
+            event.expected_seq = ef_expect_seq(0);
             place = append_event(t, event);
             CHECK_INT(1, place.seq);
         }

@@ -473,7 +473,7 @@ static void *append_hundred(void *context)
     for (int i = 0; i < 100; i++) {
         ef_new_event event = event_of(stream, "t");
         ef_place place;
-        event.expected_seq = i ? i : EF_NO_STREAM;
+        event.expected_seq = ef_expect_seq(i);
         if (ef_journal_append(t->journal, &event, 1, &place, &err) != EF_OK || place.seq != i + 1)
             return NULL;
     }

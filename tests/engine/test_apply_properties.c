@@ -193,8 +193,7 @@ static void append(bench *b, const line *lines, size_t count)
         for (size_t i = 0; i < n; i++)
             events[i] = (ef_new_event){.stream = ef_str_from(lines[i].stream),
                                        .type = ef_str_from(lines[i].type),
-                                       .data = ef_str_from(lines[i].data),
-                                       .expected_seq = EF_ANY_SEQ};
+                                       .data = ef_str_from(lines[i].data)};
         CHECK_STATUS(EF_OK, ef_journal_append(b->journal, events, n, places, &b->err), &b->err);
         lines += n;
         count -= n;

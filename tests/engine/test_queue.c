@@ -246,10 +246,8 @@ static void append_many(fixture *f, size_t count)
 
     CHECK(events && places);
     for (size_t i = 0; i < count; i++)
-        events[i] = (ef_new_event){.stream = EF_STR("s"),
-                                   .type = EF_STR("added"),
-                                   .data = EF_STR(GOOD),
-                                   .expected_seq = EF_ANY_SEQ};
+        events[i] =
+            (ef_new_event){.stream = EF_STR("s"), .type = EF_STR("added"), .data = EF_STR(GOOD)};
     OK(ef_journal_append(f->journal, events, count, places, &f->err));
     free(places);
     free(events);

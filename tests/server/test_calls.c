@@ -160,14 +160,14 @@ TEST(a_seq_that_has_been_passed_is_a_conflict_that_says_what_was_found)
 
     (void)append(t, "a-2", "{}");
     (void)append(t, "a-2", "{}");
-    event.expected_seq = 1;
+    event.expected_seq = ef_expect_seq(1);
     REFUSED(EF_CONFLICT, ef_client_append(t->client, &event, 1, &place, &t->err));
     CHECK(t->err.has_numbers);
     CHECK_INT(1, t->err.asked);
     CHECK_INT(2, t->err.found);
-    event.expected_seq = EF_NO_STREAM;
+    event.expected_seq = ef_expect_seq(0);
     REFUSED(EF_CONFLICT, ef_client_append(t->client, &event, 1, &place, &t->err));
-    event.expected_seq = 2;
+    event.expected_seq = ef_expect_seq(2);
     OK(ef_client_append(t->client, &event, 1, &place, &t->err));
     CHECK_INT(3, place.seq);
 }

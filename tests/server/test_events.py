@@ -34,6 +34,11 @@ class Append(Case):
 
     def test_if_match_and_expected_seq_conflict_with_the_actual_seq(self):
         self.append("match", expected_seq=0)
+        new = self.ask("POST", "/v1/streams/match/events", {"type": "t", "data": {}, "expected_seq": 0})
+        self.refused(409, "seq_conflict", new)
+        self.assertEqual((0, 1), (new.json()["asked"], new.json()["found"]))
+        self.append("anywhere", expected_seq=None)
+        self.append("anywhere", expected_seq=None)
         ok = self.ask("POST", "/v1/streams/match/events", {"type": "t", "data": {}},
                       headers={"If-Match": '"1"'})
         self.assertEqual(201, ok.status)

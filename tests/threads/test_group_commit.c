@@ -46,7 +46,7 @@ static void append_own(writer *w, int round)
 
     (void)snprintf(id, sizeof id, "own-%d-%d", w->m->number, round);
     event = event_with(w->own, id);
-    event.expected_seq = w->seq ? w->seq : EF_NO_STREAM;
+    event.expected_seq = ef_expect_seq(w->seq);
     member_append(w->m, EF_OK, &event, 1, &first);
     MUST(w->m, first.seq == ++w->seq && !first.duplicate);
     member_append(w->m, EF_OK, &event, 1, &again);
@@ -77,7 +77,7 @@ static void append_refused(writer *w, int round)
     ef_new_event events[2] = {event_with(w->shared, ""), event_with(w->own, "")};
     ef_place places[2];
 
-    events[1].expected_seq = w->seq + 5;
+    events[1].expected_seq = ef_expect_seq(w->seq + 5);
     (void)round;
     MUST(w->m, member_append(w->m, EF_CONFLICT, events, 2, places) == EF_CONFLICT);
     MUST(w->m, w->m->err.found == w->seq);
@@ -98,7 +98,7 @@ static void append_decided(writer *w, int round)
         int64_t seq = 0;
         ef_str stream = str(w->shared);
         MUST(w->m, ef_stream_head(w->m->journal, str(""), stream, &seq, NULL, &w->m->err) == EF_OK);
-        event.expected_seq = seq ? seq : EF_NO_STREAM;
+        event.expected_seq = ef_expect_seq(seq);
         st = member_append(w->m, EF_CONFLICT, &event, 1, &place);
         MUST(w->m, st != EF_OK || place.seq == seq + 1);
     }

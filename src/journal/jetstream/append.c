@@ -35,7 +35,7 @@ static const char *make_id(publication *p)
 
 static natsStatus publish(publication *p, jet_link *link, jsPubAck **out, jsErrCode *code)
 {
-    int64_t expected = p->arrival->event.expected_seq;
+    ef_expected_seq expected = p->arrival->event.expected_seq;
     jsPubOptions options;
     natsMsg *msg = NULL;
     natsStatus s = natsMsg_Create(&msg, p->subject.ptr, NULL, p->text.ptr, (int)p->text.len);
@@ -45,9 +45,8 @@ static natsStatus publish(publication *p, jet_link *link, jsPubAck **out, jsErrC
     options.ExpectStream = p->store->address.stream;
     options.MsgId = make_id(p);
     /* By hand, for the library does not send a 0. */
-    if (s == NATS_OK && expected != EF_ANY_SEQ) {
-        (void)snprintf(p->expected, sizeof p->expected, "%" PRId64,
-                       expected == EF_NO_STREAM ? 0 : expected);
+    if (s == NATS_OK && ef_seq_is_expected(expected)) {
+        (void)snprintf(p->expected, sizeof p->expected, "%" PRId64, expected.plus_one - 1);
         s = natsMsgHeader_Set(msg, EXPECTED, p->expected);
     }
     if (s == NATS_OK)

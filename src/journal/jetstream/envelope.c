@@ -160,7 +160,7 @@ static ef_status fill_in(const jet_store *store, natsMsg *msg, const jet_place *
 {
     char id[JET_NAME_MAX + 24];
 
-    event->expected_seq = EF_ANY_SEQ;
+    event->expected_seq = ef_expect_any_seq();
     if (event->id.len == 0)
         event->id = message_id(msg, event);
     if (event->id.len == 0) {
