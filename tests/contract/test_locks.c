@@ -337,7 +337,7 @@ CONTRACT(an_append_is_right_after_its_connection_was_ended)
 
 /* --- transactions that are left open ---------------------------------------------------------- */
 
-#define HELD_APPEND "SELECT everfold.append('', 'held', 0, '[{\"type\": \"t\", \"id\": \"x\"}]')"
+#define HELD_APPEND "SELECT everfold.append('', 'held', NULL, '[{\"type\": \"t\", \"id\": \"x\"}]')"
 #define SOON_MS 3000 /* a call may take 10 s */
 
 static int64_t now_ms(void)

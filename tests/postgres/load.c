@@ -133,7 +133,7 @@ static bool sql_transaction(PGconn *conn, writer *w, int event, const char *stre
 
     (void)snprintf(
         sql, sizeof sql,
-        "SELECT * FROM everfold.append('', '%s', 0, '{\"type\":\"t\",\"id\":\"%d-%d\"}')", stream,
+        "SELECT * FROM everfold.append('', '%s', NULL, '{\"type\":\"t\",\"id\":\"%d-%d\"}')", stream,
         w->number, event);
     if (!run(conn, "BEGIN", NULL) || !run(conn, sql, NULL))
         return false;

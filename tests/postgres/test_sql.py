@@ -42,11 +42,11 @@ def literal(text):
     return "'" + text.replace("'", "''") + "'"
 
 
-def append_sql(stream, events, expected=0, tenant=''):
+def append_sql(stream, events, expected=None, tenant=''):
     if not isinstance(events, str):
         events = json.dumps(events)
     return (f'SELECT id, seq, position, duplicate FROM everfold.append({literal(tenant)}, '
-            f'{literal(stream)}, {expected}, {literal(events)})')
+            f'{literal(stream)}, {"NULL" if expected is None else expected}, {literal(events)})')
 
 
 class Case(unittest.TestCase):
@@ -147,10 +147,13 @@ class Append(Case):
         with open(sink, encoding='utf-8') as f:
             self.assertEqual(['a', 'd'], [json.loads(line)['id'] for line in f])
 
-    def test_null_is_wherever_the_stream_is(self):
+    def test_expected_seq_null_is_any_and_0_is_a_new_stream(self):
         for seq in ('1', '2'):
             self.assertEqual(seq, self.ok(self.psql(append_sql('s', {'type': 'a'}, 'NULL'))).rows()[0][1])
-        self.refused('bad_input', self.psql(append_sql('s', {'type': 'a'}, -2)))
+        self.assertEqual('1', self.ok(self.psql(append_sql('new', {'type': 'a'}, 0))).rows()[0][1])
+        self.refused('seq_conflict', self.psql(append_sql('new', {'type': 'a'}, 0)))
+        self.assertEqual('2', self.ok(self.psql(append_sql('new', {'type': 'a'}, 1))).rows()[0][1])
+        self.refused('bad_input', self.psql(append_sql('s', {'type': 'a'}, -1)))
 
     def test_a_transaction_that_is_left_open_delays_its_own_events_only(self):
         with subprocess.Popen([os.path.join(SERVER.binaries, 'psql'), '-X', '-q', '-A', '-t', self.url],
@@ -201,13 +204,13 @@ class Append(Case):
         deep = '[' * 129 + ']' * 129
         keys = '{' + ','.join(f'"{i}":1' for i in range(10001)) + '}'
         for stream, type_, data, expected in (
-                ('', 'a', '1', 0), ('x' * 256, 'a', '1', 0), ('s', '', '1', 0), ('s', 'a b', '1', 0),
-                ('s', 'a\u00a0b', '1', 0), ('s', 't' * 256, '1', 0), ('s', 'a', '{"a":1,"\\u0061":2}', 0),
-                ('s', 'a', '"\\u0000"', 0), ('s', 'a', '"\\ud800"', 0), ('s', 'a', '1e1000', 0),
-                ('s', 'a', '1' * 129, 0), ('s', 'a', '[{"b":[1e-1000]}]', 0), ('s', 'a', deep, 0),
-                ('s', 'a', keys, 0), ('s', 'a', '"' + 'x' * 1048575 + '"', 0), ('s', 'a', '1', 7)):
+                ('', 'a', '1', None), ('x' * 256, 'a', '1', None), ('s', '', '1', None), ('s', 'a b', '1', None),
+                ('s', 'a\u00a0b', '1', None), ('s', 't' * 256, '1', None), ('s', 'a', '{"a":1,"\\u0061":2}', None),
+                ('s', 'a', '"\\u0000"', None), ('s', 'a', '"\\ud800"', None), ('s', 'a', '1e1000', None),
+                ('s', 'a', '1' * 129, None), ('s', 'a', '[{"b":[1e-1000]}]', None), ('s', 'a', deep, None),
+                ('s', 'a', keys, None), ('s', 'a', '"' + 'x' * 1048575 + '"', None), ('s', 'a', '1', 7), ('s', 'a', '1', 0)):
             line = (f'{{"stream":{json.dumps(stream)},"type":{json.dumps(type_)},"data":{data}'
-                    + (f',"expected_seq":{expected}}}' if expected else '}'))
+                    + (f',"expected_seq":{expected}}}' if expected is not None else '}'))
             by_library = self.run_it('event', 'import', '-', '-o', 'json', stdin=line + '\n')
             self.assertNotEqual(0, by_library.code, line[:80])
             event = f'{{"type":{json.dumps(type_)},"data":{data}}}'
@@ -221,6 +224,65 @@ class Append(Case):
             self.assertEqual(1, len(code), by_sql.err[:300])
             self.assertIn(code[0], by_library.err, line[:80])
         self.assertEqual(1, len(self.log()))
+
+
+class ReadStream(Case):
+    COLUMNS = 'seq, position, id, type, schema, data_text, data'
+
+    def read(self, arguments, columns='seq, position', url=None):
+        return self.ok(self.psql(f'SELECT {columns} FROM everfold.read_stream({arguments})', url=url)).rows()
+
+    def test_an_event_is_read_before_and_after_it_has_its_position(self):
+        event = {'type': 'a', 'id': 'x', 'schema': 2, 'time': '2026-11-16T09:30:00.123456Z', 'meta': {'who': 'me'}}
+        text = json.dumps(event)[:-1] + ', "data": { "n" : 1.50 }}'
+        self.ok(self.psql(append_sql('s', text, 0)))
+        expected = ['1', '', 'x', 'a', '2', '{ "n" : 1.50 }', '{"n": 1.50}']
+        self.assertEqual([expected], self.read("'', 's'", self.COLUMNS))
+        self.log()  # a reader gives positions
+        self.assertEqual([expected[:1] + ['1'] + expected[2:]], self.read("'', 's'", self.COLUMNS))
+        for what in ("everfold.read_stream('', 's')", 'everfold.event_log'):
+            self.assertEqual([['2026-11-16 09:30:00.123456', 't', '{"who": "me"}', '{"who": "me"}']], self.ok(self.psql(
+                f"SELECT \"time\" AT TIME ZONE 'UTC', abs(extract(epoch FROM now() - recorded_at)) < 600, meta, meta_text "
+                f'FROM {what}')).rows())
+        self.assertEqual([expected[:1] + ['1'] + expected[2:]], self.ok(self.psql(
+            f'SELECT {self.COLUMNS} FROM everfold.event_log')).rows())
+
+    def test_the_own_transaction_is_read_and_a_rolled_back_one_is_not(self):
+        self.ok(self.psql(append_sql('s', [{'type': 'a'}, {'type': 'b'}])))
+        answer = self.ok(self.psql('BEGIN', append_sql('s', {'type': 'c'}, 2),
+                                   "SELECT 'read', seq, type FROM everfold.read_stream('', 's')", 'ROLLBACK'))
+        self.assertEqual([['read', '1', 'a'], ['read', '2', 'b'], ['read', '3', 'c']],
+                         [row for row in answer.rows() if row[0] == 'read'])
+        self.assertEqual([['1', ''], ['2', '']], self.read("'', 's'"))
+
+    def test_from_seq_and_max_count_bound_what_is_read(self):
+        self.ok(self.run_it('event', 'append', 's', '--type', 'a', '--data', '{}'))
+        self.ok(self.run_it('event', 'append', 's', '--type', 'a', '--data', '{}'))
+        self.ok(self.psql(append_sql('s', [{'type': 'b'}, {'type': 'b'}, {'type': 'b'}], 2)))
+        self.assertEqual([['2', '2'], ['3', ''], ['4', '']], self.read("'', 's', 2, 3"))
+        self.assertEqual([['5', '']], self.read("'', 's', from_seq => 5"))
+        for arguments in ("'', 'none'", "'acme', 's'", "'', 's', 6", "'', 's', 1, 0"):
+            self.assertEqual([], self.read(arguments))
+        for arguments in ("'', ''", "'', 's', 0", "'', 's', NULL", "'', 's', 1, -1", "NULL, 's'"):
+            self.assertIn('DETAIL:  bad_input', self.psql(f'SELECT everfold.read_stream({arguments})').err)
+
+    def test_a_type_is_read_under_the_name_that_it_is_an_alias_of(self):
+        self.ok(self.run_it('type', 'set', 'new', '--publish', 'no'))
+        self.ok(self.run_it('type', 'set', 'old', '--alias-of', 'new'))
+        self.ok(self.psql(append_sql('s', {'type': 'old'})))
+        self.assertEqual([['new']], self.read("'', 's'", 'type'))
+        self.log()
+        self.assertEqual([['new']], self.read("'', 's'", 'type'))
+
+    def test_a_long_queue_of_events_without_a_position_is_not_scanned(self):
+        self.ok(self.psql("SELECT count(*) FROM generate_series(1, 3000) AS n, LATERAL everfold.append('', "
+                          "'s' || n, 0, '[{\"type\": \"a\"}]')", 'ANALYZE everfold.arrival'))
+        answer = self.ok(self.psql(
+            "SELECT pg_stat_reset()", "SELECT count(*) FROM everfold.read_stream('', 's7')",
+            "SELECT count(*) FROM everfold.read_stream('', 's8')", 'SELECT pg_stat_force_next_flush()'))
+        self.assertIn('1', answer.out)
+        self.assertEqual('0|2', self.ok(self.psql(
+            "SELECT seq_scan, idx_scan FROM pg_stat_user_tables WHERE relid = 'everfold.arrival'::regclass")).out.strip())
 
 
 class Served(Case):
@@ -327,7 +389,7 @@ class Tenants(Case):
         self.fold()
         self.raise_wall()
         for before in ((), ("SET everfold.tenant = 'apex'",), ("SET everfold.tenant = ''",)):
-            for what in ('everfold.log', 'everfold.stream', 'everfold_views.views', 'everfold_views.view'):
+            for what in ('everfold.log', 'everfold.event_log', 'everfold.stream', 'everfold_views.views', 'everfold_views.view'):
                 self.assertEqual('<acme>', self.sees('acme', *before, what=what), (before, what))
         self.assertEqual('1', self.ok(self.psql('SELECT count(*) FROM everfold.event',
                                                 url=self.url_of('acme'))).out.strip())
@@ -341,6 +403,11 @@ class Tenants(Case):
             for set_ in ('SELECT', "SET everfold.tenant = 'apex'"):
                 self.forbidden(self.psql(set_, append_sql(stream, event, tenant='apex'), url=self.url_of('acme')))
         self.forbidden(self.psql(append_sql('new', {'type': 'a'}), url=self.url_of('acme')))
+        count = 'SELECT count(*) FROM everfold.read_stream({}, {})'
+        self.assertEqual('1', self.ok(self.psql(count.format("'acme'", "'new'"), url=self.url_of('acme'))).out.strip())
+        for set_ in ('SELECT', "SET everfold.tenant = 'apex'"):
+            for tenant, stream in (("'apex'", "'of-apex'"), ("''", "'of-'"), ("'apex'", "'none'")):
+                self.forbidden(self.psql(set_, count.format(tenant, stream), url=self.url_of('acme')))
         self.assertEqual('4', self.ok(self.psql('SELECT count(*) FROM everfold.stream')).out.strip())
 
     def test_a_role_that_is_bound_to_nothing_has_the_tenant_that_it_has_set_and_only_while_it_is(self):
@@ -443,7 +510,8 @@ class Operations(Case):
         url = self.url.replace('postgres@', name + '@')
         self.ok(self.psql(append_sql('s', {'type': 'a'}), url=url))
         self.assertEqual(1, len(self.log()))
-        self.assertEqual('1', self.ok(self.psql('SELECT count(*) FROM everfold.log', url=url)).out.strip())
+        for what in ('log', 'event_log', "read_stream('', 's')"):
+            self.assertEqual('1', self.ok(self.psql(f'SELECT count(*) FROM everfold.{what}', url=url)).out.strip())
         for sql in ('DELETE FROM everfold.event', 'SELECT * FROM everfold.event_id',
                     "INSERT INTO everfold.lane(name, kind, enabled, types) VALUES ('x', 1, true, '')",
                     'UPDATE everfold.state SET partitions = 1', 'SELECT * FROM everfold.arrival',
@@ -553,7 +621,7 @@ class Operations(Case):
                           text_of('journal', 'postgres', 'migrations', '0002_append.sql'), note.format('journal', 2),
                           text_of('views', 'postgres', 'migrations', '0001_views.sql'), note.format('views', 1)))
         for i in range(3):
-            self.ok(self.psql(append_sql(f's{i % 2}', {'type': 'placed', 'id': f'id-{i}'})))
+            self.ok(self.psql(append_sql(f's{i % 2}', {'type': 'placed', 'id': f'id-{i}'}, 0)))
         self.assertIn('everfold init', self.run_it('event', 'log').err)
         self.ok(self.run_it('init'))
         self.assertEqual([('s0', 1), ('s1', 1), ('s0', 2)], [(e['stream'], e['seq']) for e in self.log()])
