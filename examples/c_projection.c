@@ -62,7 +62,8 @@ static ef_status append_goods(ef_engine *engine, ef_error *err)
     return ef_engine_append(engine, events, 3, places, err);
 }
 
-/* The function folds in here: a tick is a bounded piece of work, whoever drives the engine. */
+/* The function is called in here. A tick is a bounded piece of work; `more` is true until this
+ * engine has applied everything. */
 static ef_status fold_all(ef_engine *engine, ef_error *err)
 {
     ef_tick tick = {.more = true};

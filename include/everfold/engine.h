@@ -79,13 +79,41 @@ typedef struct ef_tick {
     int64_t backoff_ms; /* a store was not at hand: try again after this long */
     int64_t due_us;     /* the next exception is due at this time; 0: none that is known */
     int64_t duration_us;
-    bool more; /* there is more to do at once */
+    bool more; /* this engine has more to do: call again. It stays true while a projection that this
+                * engine catches up is behind; if the tick did nothing, the catch-up pauses for live
+                * work, and a caller that sleeps for a few milliseconds saves processor time. False
+                * does not mean that nothing is left: other workers may be busy, and failed rows
+                * are due later (ef_engine_backlog) */
 } ef_tick;
 
 /* One tick: lease partitions, catch projections up, take, fold, mark, retry what is due, publish. A
  * publisher whose sink is not at hand is no failure of the tick: see publisher.h. */
 ef_status ef_engine_work(ef_engine *engine, const ef_work_options *options, ef_tick *out,
                          ef_error *err);
+
+/* What is left to do, by this engine and by others. Paused projections and publishers are left
+ * out. */
+typedef struct ef_backlog {
+    /* Work that proceeds by itself: */
+    int64_t queued;        /* rows that wait for a worker or are in flight, of all lanes */
+    int64_t behind;        /* generations that catch up or have not read the log to its end … */
+    int64_t behind_events; /* … and by how many events, in sum */
+    int64_t runs;          /* open runs … */
+    int64_t run_events;    /* … and how many events they have read so far */
+    /* Work that waits for a time or for an operator: */
+    int64_t retrying;    /* rows that failed and are tried again … */
+    int64_t tenants;     /* tenants of log-ordered projections that are blocked by an event … */
+    int64_t due_us;      /* … the first of them at this time; 0: none */
+    int64_t dead;        /* rows that failed for the last time */
+    int64_t blocked;     /* rows and events behind those */
+    int64_t failed;      /* generations that have failed */
+    int64_t no_function; /* generations behind, written in C, whose function this process lacks */
+    int64_t unpublished; /* rows of publishers behind a failed one, or whose sink is unavailable */
+} ef_backlog;
+
+/* Reads the stores; nothing is changed. A worker that has to do everything there is calls
+ * ef_engine_work until `more` is false and `queued`, `behind` and `runs` are 0. */
+ef_status ef_engine_backlog(ef_engine *engine, ef_backlog *out, ef_error *err);
 
 #define EF_COUNTED_BOUNDS 12
 

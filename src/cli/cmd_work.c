@@ -1,10 +1,10 @@
 /*
  * cmd_work.c - everfold work: fold what has been appended.
  *
- * --once and --drain do ticks one after the other and end. Otherwise a supervisor keeps a thread at
- * each driver, and this waits for a signal: the first lets what is in hand be finished, a second
- * one ends the process at once. On a terminal it shows a panel meanwhile (work_panel.c), elsewhere
- * nothing, or the sums of each --window in a line.
+ * --once does one tick. --drain does ticks until nothing is left. Otherwise a supervisor keeps a
+ * thread at each driver, and this waits for a signal: the first lets what is in hand be finished, a
+ * second one ends the process at once. On a terminal it shows a panel meanwhile (work_panel.c),
+ * elsewhere nothing, or the sums of each --window in a line.
  */
 #include "commands.h"
 #include "screen.h"
@@ -14,6 +14,7 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +23,11 @@
 #define WINDOW_S_DEFAULT 10 /* of the panel's rate */
 #define STOP_SEEN_MS 200    /* how long a signal may go unseen by the shadow */
 #define SHADOWS_MAX 1000
+#define PAUSE_MS 5     /* a catch-up pauses for live work: ask again after this */
+#define OTHERS_MS 50   /* other workers are busy: ask again after this */
+#define STUCK_MS 30000 /* nothing has moved for this long: those workers do not work */
+#define EXIT_OTHERS 5
+#define EXIT_UNHEALTHY 6
 #define KEEP_BYTES (64 << 20)  /* of what a batch gives back: the next takes as much */
 #define WHOLE_BYTES (32 << 20) /* what is larger goes back at once */
 
@@ -40,6 +46,8 @@ typedef struct work {
     ef_tick window; /* of those since … */
     int64_t window_us;
     cli_progress progress;
+    bool drained;    /* --drain has come to its end, and … */
+    ef_backlog left; /* … this is left */
 } work;
 
 static int64_t mono_us(void)
@@ -95,6 +103,7 @@ static void add_tick(ef_tick *sum, const ef_tick *tick)
     sum->deferred += tick->deferred;
     sum->dead += tick->dead;
     sum->caught_up += tick->caught_up;
+    sum->run_events += tick->run_events;
 }
 
 static void write_sum(cli *c, const ef_tick *sum)
@@ -151,19 +160,161 @@ static void show_tick(work *w, const ef_tick *tick)
 
 /* --- one after the other ---------------------------------------------------------------------- */
 
+static bool goes_on(const work *w)
+{
+    return !cli_stopped() && w->c->out_state == CLI_OUT_OPEN;
+}
+
+static ef_status tick_once(work *w, ef_tick *tick, ef_error *err)
+{
+    ef_status st = ef_engine_work(w->c->engine, &w->options, tick, err);
+
+    if (st == EF_OK)
+        show_tick(w, tick);
+    return st;
+}
+
+static void sleep_ms(int64_t ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+    (void)nanosleep(&left, NULL); /* a signal ends it early, and is seen by the loop */
+}
+
+static int64_t work_done(const work *w)
+{
+    return w->sum.claimed + w->sum.caught_up + w->sum.published + w->sum.run_events;
+}
+
+/* Ticks until this engine has no more to do. */
 static ef_status work_through(work *w, ef_error *err)
 {
-    ef_status st = EF_OK;
     ef_tick tick = {.more = true};
+    ef_status st = EF_OK;
 
-    while (st == EF_OK && tick.more && !cli_stopped() && w->c->out_state == CLI_OUT_OPEN) {
-        st = ef_engine_work(w->c->engine, &w->options, &tick, err);
-        if (st == EF_OK)
-            show_tick(w, &tick);
-        if (w->once)
-            break;
+    while (st == EF_OK && tick.more && goes_on(w)) {
+        int64_t before = work_done(w);
+        st = tick_once(w, &tick, err);
+        if (tick.more && work_done(w) == before)
+            sleep_ms(PAUSE_MS);
     }
     return st;
+}
+
+/* --- until nothing is left ---------------------------------------------------------------------
+ */
+
+static bool proceeds(const ef_backlog *left)
+{
+    return left->queued || left->behind || left->runs;
+}
+
+static bool is_same(const ef_backlog *a, const ef_backlog *b)
+{
+    return a->queued == b->queued && a->behind_events == b->behind_events && a->runs == b->runs &&
+           a->run_events == b->run_events;
+}
+
+/* Other workers hold what is left. It is waited for while it moves; leases of a worker that died
+ * run out meanwhile. */
+static ef_status drain(work *w, ef_error *err)
+{
+    int64_t stuck_ms = 3 * w->options.lease_ms > STUCK_MS ? 3 * w->options.lease_ms : STUCK_MS;
+    ef_backlog before = {0};
+    int64_t moved_us = mono_us();
+    ef_status st = EF_OK;
+
+    while (st == EF_OK && goes_on(w)) {
+        int64_t done = work_done(w);
+        st = work_through(w, err);
+        if (st == EF_OK)
+            st = ef_engine_backlog(w->c->engine, &w->left, err);
+        if (st != EF_OK || !proceeds(&w->left))
+            break;
+        if (!is_same(&before, &w->left) || work_done(w) != done)
+            moved_us = mono_us();
+        if (mono_us() - moved_us > stuck_ms * 1000)
+            break;
+        before = w->left;
+        sleep_ms(OTHERS_MS);
+    }
+    w->drained = st == EF_OK && goes_on(w);
+    return st;
+}
+
+/* What a drain may leave: key in JSON, then the words for one and for several. */
+static const struct left_kind {
+    const char *key;
+    size_t offset;
+    const char *one, *many;
+} left_kinds[] = {
+#define LEFT(key, one, many)                                                                       \
+    {                                                                                              \
+#key, offsetof(ef_backlog, key), one, many                                                 \
+    }
+    LEFT(queued, "row is queued", "rows are queued"),
+    LEFT(behind, "projection is behind", "projections are behind"),
+    LEFT(runs, "run is open", "runs are open"),
+    LEFT(retrying, "row failed and is retried", "rows failed and are retried"),
+    LEFT(tenants, "tenant of a log-ordered projection is blocked",
+         "tenants of log-ordered projections are blocked"),
+    LEFT(dead, "row is dead", "rows are dead"),
+    LEFT(blocked, "event is blocked behind a failed one", "events are blocked behind failed ones"),
+    LEFT(failed, "projection has failed", "projections have failed"),
+    LEFT(no_function, "projection is written in C and not part of this program",
+         "projections are written in C and not part of this program"),
+    LEFT(unpublished, "message is not published", "messages are not published"),
+#undef LEFT
+};
+
+static int64_t left_count(const ef_backlog *left, const struct left_kind *kind)
+{
+    return *(const int64_t *)(const void *)((const char *)left + kind->offset);
+}
+
+static void print_left(work *w)
+{
+    ef__json_writer j = EF__JSON_WRITER(&w->c->out);
+
+    ef__json_open(&j, '{');
+    ef__json_key(&j, "left");
+    ef__json_open(&j, '{');
+    for (size_t i = 0; i < sizeof left_kinds / sizeof *left_kinds; i++)
+        add_int(&j, left_kinds[i].key, left_count(&w->left, &left_kinds[i]));
+    ef__json_key(&j, "next_attempt_at");
+    if (w->left.due_us)
+        ef__json_time(&j, w->left.due_us);
+    else
+        ef__json_null(&j);
+    ef__json_close(&j, '}');
+    ef__json_close(&j, '}');
+    ef__buf_add_char(&w->c->out, '\n');
+    (void)cli_flush(w->c);
+}
+
+/* What a drain left, as the last line and the exit code: 6 when events failed or are blocked, 5
+ * when other workers hold what is left and do not get on with it. */
+static int report_left(work *w)
+{
+    const ef_clock *clock = ef_clock_system();
+    ef__buf text = EF__BUF_INIT(4096);
+
+    for (size_t i = 0; i < sizeof left_kinds / sizeof *left_kinds; i++) {
+        int64_t count = left_count(&w->left, &left_kinds[i]);
+        if (count)
+            ef__buf_printf(&text, "%s%" PRId64 " %s", text.len ? ", " : "", count,
+                           count == 1 ? left_kinds[i].one : left_kinds[i].many);
+    }
+    if (!text.len)
+        return 0;
+    if (w->left.due_us > clock->wall_us(clock->context))
+        ef__buf_printf(&text, "; the next retry is due in %" PRId64 " s",
+                       (w->left.due_us - clock->wall_us(clock->context)) / 1000000 + 1);
+    if (w->c->format != CLI_TABLE && !w->silent)
+        print_left(w);
+    cli_warn(w->c, "everfold: not everything is applied: %.*s", (int)text.len, text.ptr);
+    ef__buf_release(&text);
+    return proceeds(&w->left) ? EXIT_OTHERS : EXIT_UNHEALTHY;
 }
 
 /* --- the shadow ------------------------------------------------------------------------------- */
@@ -366,9 +517,10 @@ static int work_open(work *w)
         cli_stop_on_signals();
         cli_progress_begin(&w->progress, w->c, "folding", "events", false);
         w->progress.shown = w->progress.shown && !w->silent && !w->panel;
-        st = w->shadow             ? work_in_shadow(w, &err)
-             : w->once || w->drain ? work_through(w, &err)
-                                   : work_on(w, &err);
+        st = w->shadow  ? work_in_shadow(w, &err)
+             : w->once  ? tick_once(w, &(ef_tick){0}, &err)
+             : w->drain ? drain(w, &err)
+                        : work_on(w, &err);
         cli_progress_end(&w->progress);
         rc = st == EF_OK ? 0 : cli_fail(w->c, &err, NULL);
     }
@@ -410,13 +562,16 @@ static int run_work(cli *c)
         cli_work_panel_release(&panel);
     if (rc == 0 && c->format == CLI_TABLE && !w.silent)
         write_summary(&w);
+    if (rc == 0 && w.drained)
+        rc = report_left(&w);
     pthread_mutex_destroy(&w.lock);
     return rc;
 }
 
 static const cli_option options[] = {
     {"once", 0, NULL, NULL, NULL, "one tick"},
-    {"drain", 0, NULL, NULL, NULL, "until nothing is due"},
+    {"drain", 0, NULL, NULL, NULL,
+     "until everything is applied; exit code 6 when events failed or are blocked"},
     {"shadow", 0, NULL, NULL, NULL,
      "fold what is queued aside, in memory, and compare: nothing is taken or changed"},
     {"no-leasing", 0, NULL, NULL, NULL,
@@ -438,7 +593,13 @@ const cli_command cli_cmd_work = {
         "-o json a tick is an object on a line. New events are seen at once; the interval is\n"
         "for what has to be tried again. What fails is told by: everfold outbox report. An\n"
         "interrupt ends it after what is in hand, with the leases given back; a second one ends\n"
-        "it at once.",
+        "it at once.\n"
+        "\n"
+        "--drain ends when nothing is queued, no projection is behind and no run is open, and\n"
+        "waits for other workers that hold a part of it; paused projections and publishers do\n"
+        "not count. It does not wait for failed rows that are retried later, dead rows or an\n"
+        "unavailable sink: it prints what is left and exits with 6. It exits with 5 when other\n"
+        "workers hold what is left and nothing has moved for 30 s.",
     .example = "everfold work --drain",
     .run = run_work,
     .local = true,

@@ -146,6 +146,13 @@ static ef_status has_read_all(ef_engine *e, const ef__generation *g, const ef__s
     return st;
 }
 
+/* It holds the lease and goes on after a pause: the tick has more to do, though not at once. */
+static void note_pause(ef_engine *e, const ef__generation *g, const ef__scope *scope)
+{
+    if (scope->token && g->state != EF__GENERATION_FAILED)
+        atomic_store(&e->catch_up_pauses, true);
+}
+
 static ef_status cursor_generation(ef_engine *e, const ef__live *live, ef_tick *tick, ef_error *err)
 {
     ef__scope *scope = ef__scope_of(e, live->generation);
@@ -157,9 +164,13 @@ static ef_status cursor_generation(ef_engine *e, const ef__live *live, ef_tick *
         scope->seen = true;
     if (st == EF_OK && !done)
         st = ef__scope_ready(e, scope, tick, &ready, err);
+    if (st == EF_OK && !ready && !done)
+        note_pause(e, live->generation, scope);
     if (st != EF_OK || !ready)
         return st;
     st = go_on(e, live, scope, tick, err);
+    if (st == EF_CONFLICT)
+        atomic_store(&e->catch_up_pauses, true);
     return ef__scope_answer(e, scope, st, tick);
 }
 
@@ -231,6 +242,7 @@ ef_status ef__cursor_step(ef_engine *e, ef_tick *tick, ef_error *err)
     if (st != EF_OK)
         return st;
     atomic_store(&e->reads_log, reads_the_log(&set));
+    atomic_store(&e->catch_up_pauses, false);
     ef__worksets_prune(&e->worksets, &set, true);
     st = step_each(e, &set, is_read, cursor_generation, tick, err);
     behind = step_tenants(e, &set, tick, st == EF_OK ? err : NULL);

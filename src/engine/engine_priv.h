@@ -92,6 +92,8 @@ struct ef_engine {
     int64_t grace_next_us;        /* and when to look for what queries have left long ago */
     size_t worksets_bytes;        /* what they may take; EF__WORKSETS_BYTES, less in tests */
     _Atomic bool reads_log;       /* whether an append is any business of the cursors */
+    _Atomic bool catch_up_pauses; /* a projection that this engine catches up is behind, and pauses
+                                   * for live work or after a conflict: as of the last tick */
     size_t cursor_batch;          /* events of a read; EF__ENGINE_CATCH_UP_BATCH, less in tests */
     ef__rest rest;                /* of the one who watches the queue */
     pthread_mutex_t working;      /* one tick of the queue at a time; it guards … */

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #define SCOPE_PARTITIONS 8     /* of the name only: a scope is never split */
+#define CONFLICT_AGAIN_MS 10   /* another process changed the generation: read it again */
 #define MIGRATE_AGAIN_MS 60000 /* views that could not be migrated: somebody has to look first */
 
 static int partition_of(ef_str tenant, ef_str projection)
@@ -156,6 +157,10 @@ ef_status ef__scope_answer(ef_engine *e, ef__scope *scope, ef_status st, ef_tick
 {
     if (st == EF_LEASE_LOST)
         lose(e, scope, tick);
+    if (st == EF_CONFLICT) {
+        scope->next_try_us = mono_us(e) + CONFLICT_AGAIN_MS * INT64_C(1000);
+        look_again(e, scope, tick);
+    }
     if (st != EF_OK && st != EF_CONFLICT)
         scope->placed = false; /* a store that was away may have come back as another */
     return st == EF_LEASE_LOST || st == EF_CONFLICT ? EF_OK : st;

@@ -61,6 +61,7 @@ ef_status ef_engine_work(ef_engine *e, const ef_work_options *options, ef_tick *
     st = ef__queue_work(e, options ? options : &defaults, &tick, err);
     if (st == EF_OK)
         st = ef__cursor_work(e, options ? options : &defaults, &tick, err);
+    tick.more = tick.more || atomic_load(&e->catch_up_pauses);
     if (st == EF_OK)
         st = ef__run_step(e, &tick, err);
     if (st == EF_OK)

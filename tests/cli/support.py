@@ -68,6 +68,13 @@ class Case(unittest.TestCase):
         self.assertEqual(0, answer.code, f"{words}: {answer.err}{answer.out}")
         return answer
 
+    def leaves(self, *words, **more):
+        """A drain that ends with events that failed, are blocked, or cannot be published."""
+        answer = self.run_it(*words, **more)
+        self.assertEqual(6, answer.code, f"{words}: {answer.err}{answer.out}")
+        self.assertIn("not everything is applied: ", answer.err.splitlines()[-1])
+        return answer
+
     def refused(self, code, *words, saying="", **more):
         answer = self.run_it(*words, **more)
         self.assertEqual(code, answer.code, f"{words}: {answer.err}{answer.out}")

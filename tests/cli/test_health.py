@@ -245,7 +245,7 @@ class DoctorOfViews(Checks):
 
     def test_a_failed_event_is_a_warning_with_the_command_that_shows_it(self):
         self.append("bad", "counted", '{"who":"w1","by":"x"}')
-        self.ok("work", "--drain")
+        self.leaves("work", "--drain")
         check = self.checks(0)["projections"]
         self.assertEqual(("warn", "see: everfold projection failures counter"),
                          (check["state"], check["fix"]))

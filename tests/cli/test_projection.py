@@ -170,10 +170,10 @@ class Projection(Case):
         self.count()
         self.append("bad", "counted", '{"who":"bob","by":"x"}')
         self.count()
-        self.ok("work", "--drain")
+        self.leaves("work", "--drain")
         self.ok("projection", "pause", "counter")
         self.ok("projection", "resume", "counter")
-        self.assertIn("caught up 2 ", self.ok("work", "--drain").out)
+        self.assertIn("caught up 2 ", self.leaves("work", "--drain").out)
         self.assertEqual(2, self.ok("view", "get", "counter", "ada", "-o", "json").json()["data"]["n"])
 
     def test_in_place_takes_over_the_views(self):
@@ -232,7 +232,7 @@ class Projection(Case):
     def test_a_failure_is_counted_and_told(self):
         self.deploy()
         self.count(by='"x"')
-        self.ok("work", "--drain")
+        self.leaves("work", "--drain")
         self.assertEqual(1, self.show()["failures"])
         row, = self.ok("outbox", "report", "--lane", "counter", "-o", "json").json()["rows"]
         self.assertIn("data.by", row["last_error"])
@@ -241,7 +241,7 @@ class Projection(Case):
         self.deploy()
         self.ok("work", "--drain")
         self.append("bad", "counted", '{"who":"bob","by":"x"}', "--id", "e-1")
-        self.ok("work", "--drain")
+        self.leaves("work", "--drain")
         failure, = self.ok("projection", "failures", "counter", "-o", "json").json()
         self.assertEqual(FAILURE_KEYS, list(failure))
         self.assertEqual(("counter", "", "bad", 1, 1, "e-1", "fold_error", True, None),
@@ -267,7 +267,7 @@ class Projection(Case):
         self.ok("work", "--drain")
         for i in range(7):
             self.append(f"bad-{i}", "counted", '{"who":"bob","by":"x"}')
-        self.ok("work", "--drain")
+        self.leaves("work", "--drain")
         out = self.ok("projection", "show", "counter").out
         self.assertEqual(5, out.count(" seq 1  position "))
         self.assertIn("bad-6 seq 1", out)
@@ -304,7 +304,7 @@ class Scopes(Case):
         self.ok("projection", "deploy", self.write("shares.fold", SHARES))
         for tenant, by in (("a", 1), ("b", 2), ("b", 0), ("a", 3), ("b", 4)):
             self.append("s", "counted", f'{{"by":{by}}}', "--tenant", tenant)
-        self.ok("work", "--drain", "--quiet")
+        self.leaves("work", "--drain", "--quiet")
 
     def view(self, tenant):
         return self.ok("view", "get", "shares", "all", "--tenant", tenant, "-o",

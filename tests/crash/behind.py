@@ -71,7 +71,7 @@ class Behind:
 def named_at_once(tools, root):
     """Nothing has been appended since: it is named by the worker, and by who looks for gaps."""
     behind = Behind(tools, os.path.join(root, "at-once"))
-    said = behind.command("work", "--drain").stderr
+    said = behind.command("work", "--drain", codes=(6,)).stderr
     need('projection \\"logged\\" has read position 180' in said, "the worker said: %s", said)
     need(behind.state("logged") == "failed", "logged is %s", behind.state("logged"))
     gaps = behind.json("gaps", "detect")["gaps"]
@@ -93,7 +93,7 @@ def nothing_is_passed(tools, root, total):
     behind = Behind(tools, os.path.join(root, "new-%d" % total))
     place, work = behind.place, Workload(total, 9, 10, 3, 20)
     place.must("append", *work.args())
-    behind.command("work", "--drain")
+    behind.command("work", "--drain", codes=(6,))
     journal = apply_oracle.Journal(place.database)
     with Copy(apply_oracle.views_of(place.database)) as db:
         marks = {(row[0], row[1], row[2]): row[3:] for row in db.execute(

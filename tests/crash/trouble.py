@@ -359,7 +359,7 @@ def bring_back(command):
         for lane, tenant, stream, seq in command.rows("journal.db", sql):
             command.run("outbox", "replay", stream, str(seq), "--lane", lane, "--tenant", tenant)
             count += 1
-        return not command.run("work", "--drain", "--silent") and \
+        return not command.run("work", "--drain", "--silent", codes=(0, 6)) and \
             not command.rows("journal.db", "SELECT 1 FROM outbox_exception")
 
     wait_until(done, 60, "rows wait")

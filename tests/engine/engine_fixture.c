@@ -128,6 +128,8 @@ ef_tick drain(fixture *f)
         sum.dead += t.dead;
         sum.deferred += t.deferred;
         sum.due_us = t.due_us;
+        if (t.more && t.claimed + t.caught_up + t.published + t.run_events == 0)
+            pass_time(f, 5000); /* a catch-up pauses for live work */
     }
     CHECK(!t.more);
     return sum;

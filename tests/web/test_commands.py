@@ -104,7 +104,7 @@ class Commands(Page):
 
     @classmethod
     def work(cls):
-        everfold(cls.server.data, "work", "--drain", "--silent", "--no-leasing")
+        everfold(cls.server.data, "work", "--drain", "--silent", "--no-leasing", codes=(0, 6))
 
     @classmethod
     def gap(cls):
