@@ -116,6 +116,7 @@ typedef struct ef_log_query {
     int64_t after;        /* positions above this one; 0 from the start */
     ef_str type;          /* "" for all; NAME, or PREFIX* */
     size_t limit;         /* 0 means 100; at most EF_READ_LIMIT_MAX */
+    bool stored_types;    /* the type as it was appended, also where it is an alias */
     int64_t *out_reached; /* may be NULL: the position up to which this call has looked */
 } ef_log_query;
 
@@ -204,6 +205,36 @@ typedef struct ef_verify_result {
 ef_status ef_journal_verify(ef_journal *journal, int64_t from,
                             bool (*progress)(void *context, int64_t done, int64_t total),
                             void *context, ef_verify_result *out, ef_error *err);
+
+typedef struct ef_copy_options {
+    int64_t upto; /* the last position to copy; 0: the head of the source when the call begins */
+    bool (*progress)(void *context, int64_t done, int64_t total); /* may be NULL; false stops */
+    void *context;
+} ef_copy_options;
+
+typedef struct ef_copy_result {
+    int64_t copied;              /* events, by this call */
+    int64_t position;            /* the head of the target now */
+    uint8_t hash[EF_HASH_BYTES]; /* of the event there */
+    int64_t upto; /* where the copy ends; above `position` when `progress` stopped it */
+} ef_copy_result;
+
+/*
+ * Copies the events of `from`, with the settings of their types, to `to`: same position, seq, id,
+ * times, type, data, meta and hash. The target must be empty or hold a prefix of the source; the
+ * copy continues after its head, so a copy that was interrupted is continued by calling again. Each
+ * hash is computed anew from the event and compared, so the source is verified on the way.
+ *
+ * Lanes other than "*" are not copied: no publisher, retry row, lease, worker, run or audit entry.
+ *
+ * EF_EXISTS       the target is not a prefix of the source, or has publishers: nothing was written
+ * EF_CONFLICT     another process appends to the target: nothing more was written
+ * EF_DAMAGED      an event of the source does not have the hash that it should have
+ * EF_UNSUPPORTED  one of them is a journal on JetStream
+ * EF_OK           also when `progress` returned false: `position` tells how far the copy is
+ */
+ef_status ef_journal_copy(ef_journal *from, ef_journal *to, const ef_copy_options *options,
+                          ef_copy_result *out, ef_error *err);
 
 /* Facts about the store for status and doctor. Numbers are -1 where the back end has no such thing.
  */

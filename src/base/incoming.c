@@ -81,6 +81,11 @@ ef_status ef__slice_text(const char *key, ef_str raw, ef__arena *arena, ef_str *
     return st;
 }
 
+static bool key_is(ef_str key, const char *name)
+{
+    return ef_str_equal(key, ef_str_from(name));
+}
+
 static ef_status number_of(const char *key, ef_str raw, int64_t min, int64_t max, int64_t *out,
                            ef_error *err)
 {
@@ -93,19 +98,42 @@ static ef_status number_of(const char *key, ef_str raw, int64_t min, int64_t max
     return EF_OK;
 }
 
-static ef_status time_of(ef_str raw, ef__arena *arena, int64_t *out, ef_error *err)
+static ef_status time_of(const char *key, ef_str raw, ef__arena *arena, int64_t *out, ef_error *err)
 {
     ef_str text;
-    ef_status st = ef__slice_text("time", raw, arena, &text, err);
+    ef_status st = ef__slice_text(key, raw, arena, &text, err);
 
     if (st == EF_OK && ef_time_parse(text.ptr, text.len, out) != 0)
-        st = ef_fail(err, EF_BAD_INPUT, "time is not RFC 3339, as 2026-11-16T09:30:00Z");
+        st = ef_fail(err, EF_BAD_INPUT, "%s is not RFC 3339, as 2026-11-16T09:30:00Z", key);
     return st;
 }
 
-static bool key_is(ef_str key, const char *name)
+/* The stream must be at `seq`: by expected_seq, or by the seq of an event that was read. */
+static ef_status expect(int64_t seq, ef_new_event *out, ef_error *err)
 {
-    return ef_str_equal(key, ef_str_from(name));
+    ef_expected_seq expected = ef_expect_seq(seq);
+
+    if (ef_seq_is_expected(out->expected_seq) && out->expected_seq.plus_one != expected.plus_one)
+        return ef_fail(err, EF_BAD_INPUT, "seq and expected_seq say different things");
+    out->expected_seq = expected;
+    return EF_OK;
+}
+
+/* What a journal assigned to an event that was read from it. The seq is a condition: the stream
+ * must be just before it. Position and recording time are checked for their form only, because the
+ * journal that takes the event assigns its own. */
+static ef_status take_assigned(ef_str key, ef_str raw, ef__arena *arena, ef_new_event *out,
+                               ef_error *err)
+{
+    int64_t n = 0;
+    ef_status st;
+
+    if (key_is(key, "recorded_at"))
+        return time_of("recorded_at", raw, arena, &n, err);
+    if (key_is(key, "position"))
+        return number_of("position", raw, 1, INT64_MAX, &n, err);
+    st = number_of("seq", raw, 1, INT64_MAX, &n, err);
+    return st == EF_OK ? expect(n - 1, out, err) : st;
 }
 
 static ef_status take_member(ef_str key, ef_str raw, ef__arena *arena, ef_new_event *out,
@@ -121,7 +149,7 @@ static ef_status take_member(ef_str key, ef_str raw, ef__arena *arena, ef_new_ev
     if (key_is(key, "type"))
         return ef__slice_text("type", raw, arena, &out->type, err);
     if (key_is(key, "time"))
-        return time_of(raw, arena, &out->time_us, err);
+        return time_of("time", raw, arena, &out->time_us, err);
     if (key_is(key, "id")) {
         st = ef__slice_text("id", raw, arena, &out->id, err);
         if (st == EF_OK && out->id.len == 0)
@@ -132,8 +160,7 @@ static ef_status take_member(ef_str key, ef_str raw, ef__arena *arena, ef_new_ev
         if (key_is(raw, "null"))
             return EF_OK;
         st = number_of("expected_seq", raw, 0, INT64_MAX, &n, err);
-        out->expected_seq = ef_expect_seq(n);
-        return st;
+        return st == EF_OK ? expect(n, out, err) : st;
     }
     if (key_is(key, "schema")) {
         st = number_of("schema", raw, 1, INT32_MAX, &n, err);
@@ -144,9 +171,11 @@ static ef_status take_member(ef_str key, ef_str raw, ef__arena *arena, ef_new_ev
         *(key_is(key, "data") ? &out->data : &out->meta) = raw;
         return EF_OK;
     }
+    if (key_is(key, "seq") || key_is(key, "position") || key_is(key, "recorded_at"))
+        return take_assigned(key, raw, arena, out, err);
     return ef_fail(err, EF_BAD_INPUT,
                    "there is no key \"%.*s\"; the keys are stream, type, data, tenant, id, "
-                   "expected_seq, meta, schema, time",
+                   "expected_seq, meta, schema, time, seq, position, recorded_at",
                    (int)(key.len < 100 ? key.len : 100), key.ptr ? key.ptr : "");
 }
 

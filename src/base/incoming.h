@@ -12,7 +12,9 @@
  * An event is a JSON object: stream, type, data, and optional tenant, id, expected_seq, meta,
  * schema, time. `data` and `meta` of `out` are the bytes as they stand in the text; the other texts
  * are in the text or, where they had escapes, in `arena`. expected_seq 0 means that the stream must
- * be new, null that any seq will do. What `defaults` has is for objects that do not name it. Names and
+ * be new, null that any seq will do. An event that was read from a journal has seq, position and
+ * recorded_at too: seq N means that the stream must be at N - 1, the others are only checked for
+ * their form. What `defaults` has is for objects that do not name it. Names and
  * sizes are left to ef_event_check.
  *
  * EF_BAD_JSON, EF_BAD_INPUT (the message names the key), EF_TOO_LARGE

@@ -467,12 +467,16 @@ const cli_command cli_cmd_event_import = {
     .summary = "append the events of a file",
     .options = options,
     .arguments = arguments,
-    .more = "A line is a JSON object: stream, type, data, and optional tenant, id, expected_seq\n"
-            "(0: the stream must be new), meta, schema, time. A bad line ends the import, and\n"
-            "nothing of its batch is kept. Importing again is safe where lines have ids.\n"
-            "\n"
-            "An interrupt ends it between two batches, with the summary of what is in; the exit\n"
-            "code is 130 then (143 after SIGTERM).",
+    .more =
+        "A line is a JSON object: stream, type, data, and optional tenant, id, expected_seq\n"
+        "(0: the stream must be new), meta, schema, time. A bad line ends the import, and\n"
+        "nothing of its batch is kept. Importing again is safe where lines have ids.\n"
+        "\n"
+        "Lines of `event log` and `event ls` can be imported: with \"seq\":N the stream must be\n"
+        "at N - 1, otherwise the line is refused; position and recorded_at are assigned anew.\n"
+        "\n"
+        "An interrupt ends it between two batches, with the summary of what is in; the exit\n"
+        "code is 130 then (143 after SIGTERM).",
     .example = "everfold event import events.ndjson",
     .run = run_import,
 };

@@ -12,6 +12,7 @@ extern const cli_command cli_cmd_event_import;
 extern const cli_command cli_cmd_event_ls;
 extern const cli_command cli_cmd_event_log;
 extern const cli_command cli_cmd_event_show;
+extern const cli_command cli_cmd_journal_copy;
 extern const cli_command cli_cmd_type_ls;
 extern const cli_command cli_cmd_type_set;
 extern const cli_command cli_cmd_fold_check;

@@ -15,6 +15,7 @@
 
 const cli_group cli_groups[] = {
     {"event", "append, import and read events"},
+    {"journal", "the journal as a whole"},
     {"type", "event types and what they are for"},
     {"fold", "programs: check, explain and test them"},
     {"projection", "programs that are deployed, and how far they are"},
@@ -39,6 +40,7 @@ const cli_command *const cli_commands[] = {
     &cli_cmd_event_ls,
     &cli_cmd_event_log,
     &cli_cmd_event_show,
+    &cli_cmd_journal_copy,
     &cli_cmd_type_ls,
     &cli_cmd_type_set,
     &cli_cmd_fold_check,

@@ -82,6 +82,33 @@ bool ef__event_seal(const uint8_t before[EF_HASH_BYTES], const ef_event *event, 
     return ef__sha256(head, ef__buf_str(scratch), out_hash);
 }
 
+ef_status ef__sealed_place_check(const ef_event *sealed, int64_t position, bool duplicate,
+                                 ef_error *err)
+{
+    if (duplicate)
+        return ef_fail(err, EF_CONFLICT,
+                       "event \"%.*s\" of position %" PRId64
+                       " is in the target already, at %" PRId64,
+                       EF_STR_ARG(sealed->id), sealed->position, position);
+    if (position != sealed->position)
+        return ef_fail_numbers(err, EF_CONFLICT, sealed->position, position,
+                               "the next position of the target is %" PRId64 ", not %" PRId64
+                               ": another process appends to it",
+                               position, sealed->position);
+    return EF_OK;
+}
+
+ef_status ef__sealed_hash_check(const ef_event *sealed, const uint8_t hash[EF_HASH_BYTES],
+                                ef_error *err)
+{
+    if (memcmp(sealed->hash, hash, EF_HASH_BYTES) == 0)
+        return EF_OK;
+    return ef_fail_numbers(err, EF_DAMAGED, sealed->position, sealed->position,
+                           "the event at position %" PRId64
+                           " of the source does not have the hash that follows from the events",
+                           sealed->position);
+}
+
 bool ef__event_same(const ef__arrival *arrival, const ef_event *stored)
 {
     const ef_new_event *event = &arrival->event;

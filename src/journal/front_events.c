@@ -157,6 +157,7 @@ static ef_status make_arrival(const ef_new_event *given, int64_t now_us, ef__arr
     *event = *given;
     out->id_made = given->id.len == 0;
     out->time_given = given->time_us != 0;
+    out->sealed = NULL;
     id->text[0] = '\0';
     if (out->id_made) {
         if (!ef__uuid7(now_us, id->text))

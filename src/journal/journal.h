@@ -24,6 +24,9 @@ typedef struct ef__arrival {
     ef_new_event event;
     bool id_made;    /* we made the id: it cannot be known already */
     bool time_given; /* the caller gave the time: it is part of the content */
+    /* An event of another journal, under the type that it was appended with: it keeps its position,
+     * seq, recording time and hash, or the append is refused. NULL: an ordinary append. */
+    const ef_event *sealed;
 } ef__arrival;
 
 /* An append that has passed the door: `of` has its count, places, err and status. */
@@ -260,6 +263,12 @@ bool ef__event_encode(const ef_event *event, ef__buf *out);
 /* hash = SHA-256(hash before it, encoded event). `sum` (may be NULL) = XXH3 of the same bytes. */
 bool ef__event_seal(const uint8_t before[EF_HASH_BYTES], const ef_event *event, ef__buf *scratch,
                     uint8_t out_hash[EF_HASH_BYTES], uint64_t *out_sum);
+/* A sealed event must get the position that it has, and be new: EF_CONFLICT. */
+ef_status ef__sealed_place_check(const ef_event *sealed, int64_t position, bool duplicate,
+                                 ef_error *err);
+/* … and the hash: EF_DAMAGED. */
+ef_status ef__sealed_hash_check(const ef_event *sealed, const uint8_t hash[EF_HASH_BYTES],
+                                ef_error *err);
 /* Is `arrival` the same event as `stored`, so that appending it again is a duplicate? */
 bool ef__event_same(const ef__arrival *arrival, const ef_event *stored);
 /* EF_CONFLICT unless a stream at `seq` is where the event expects it to be. */

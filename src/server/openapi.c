@@ -32,7 +32,8 @@ typedef struct schema {
 #define NEW_EVENT                                                                                  \
     "\"type\":" TEXT ",\"data\":{\"type\":\"object\"},\"meta\":{\"type\":\"object\"},\"id\":" TEXT \
     ",\"schema\":" INTEGER ",\"time\":{\"type\":\"string\",\"format\":\"date-time\"}"              \
-    ",\"tenant\":" TEXT ",\"expected_seq\":" INTEGER
+    ",\"tenant\":" TEXT ",\"expected_seq\":" INTEGER ",\"seq\":" INTEGER ",\"position\":" INTEGER  \
+    ",\"recorded_at\":{\"type\":\"string\",\"format\":\"date-time\"}"
 #define TOKEN                                                                                      \
     "\"id\":" TEXT ",\"scopes\":{\"type\":\"array\",\"items\":" TEXT "},\"tenant\":" TEXT_OR_NULL  \
     ",\"note\":" TEXT ",\"state\":" TEXT ",\"created_at\":" TEXT ",\"expires_at\":" TEXT_OR_NULL   \

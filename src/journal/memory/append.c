@@ -208,7 +208,7 @@ static ef_status queue_rows(mem_journal *m, const mem_event *event, ef_error *er
     return EF_OK;
 }
 
-static ef_status seal(mem_journal *m, ef_event *event, ef_error *err)
+static ef_status seal(mem_journal *m, ef_event *event, const ef_event *sealed, ef_error *err)
 {
     static const uint8_t nothing[EF_HASH_BYTES];
     const uint8_t *before = m->event_count ? m->events[m->event_count - 1]->event.hash : nothing;
@@ -216,7 +216,7 @@ static ef_status seal(mem_journal *m, ef_event *event, ef_error *err)
     if (!ef__event_seal(before, event, &m->scratch, event->hash, NULL))
         return ef_fail(err, EF_NO_MEMORY, "position %" PRId64 " could not be hashed",
                        event->position);
-    return EF_OK;
+    return sealed ? ef__sealed_hash_check(sealed, event->hash, err) : EF_OK;
 }
 
 static size_t stream_of(mem_journal *m, const ef_event *event)
@@ -272,8 +272,8 @@ static ef_status append_new(mem_journal *m, const ef__arrival *arrival, int64_t 
     fresh->partition = ef__partition_of(given->tenant, given->stream, m->partitions);
     fresh->event.seq = seq + 1;
     fresh->event.position = (int64_t)m->event_count + 1;
-    fresh->event.recorded_us = recorded_us;
-    if ((st = seal(m, &fresh->event, err)) != EF_OK) {
+    fresh->event.recorded_us = arrival->sealed ? arrival->sealed->recorded_us : recorded_us;
+    if ((st = seal(m, &fresh->event, arrival->sealed, err)) != EF_OK) {
         free(fresh);
         return st;
     }
@@ -299,6 +299,16 @@ static ef_status append_one(mem_journal *m, const ef__arrival *arrival, int64_t 
     out->position = known + 1;
     out->duplicate = true;
     return EF_OK;
+}
+
+static ef_status append_checked(mem_journal *m, const ef__arrival *arrival, int64_t recorded_us,
+                                ef_place *out, ef_error *err)
+{
+    ef_status st = append_one(m, arrival, recorded_us, out, err);
+
+    if (st == EF_OK && arrival->sealed)
+        st = ef__sealed_place_check(arrival->sealed, out->position, out->duplicate, err);
+    return st;
 }
 
 static void undo_rows(mem_journal *m, int64_t last_position)
@@ -359,7 +369,7 @@ static ef_status append_all(mem_journal *m, const ef__arrival *events, size_t co
     if (!reserve(m, count))
         return ef__mem_no_memory(err);
     for (size_t i = 0; st == EF_OK && i < count; i++)
-        st = append_one(m, &events[i], recorded_us, &out[i], err);
+        st = append_checked(m, &events[i], recorded_us, &out[i], err);
     if (st != EF_OK) {
         undo_to(m, &before);
         return st;

@@ -38,9 +38,15 @@ static ef_status events_ready(ef_batch *out, size_t count, ef_event **events, ef
 
 /* Copy one more. False when the batch is full: then it ends before this event, and there is more.
  */
-static bool add_event(const mem_journal *m, const mem_event *from, ef_event *events, ef_batch *out)
+static bool add_event(const mem_journal *m, const mem_event *from, bool stored_type,
+                      ef_event *events, ef_batch *out)
 {
-    if (!ef__mem_event_copy(m, from, &out->room->arena, &events[out->count])) {
+    ef_event *event = &events[out->count];
+    bool copied = ef__mem_event_copy(m, from, &out->room->arena, event);
+
+    if (copied && stored_type)
+        event->type = ef__arena_copy(&out->room->arena, from->event.type);
+    if (!copied || !event->type.ptr) {
         out->more = true;
         return false;
     }
@@ -64,7 +70,7 @@ static ef_status read_stream(const mem_journal *m, size_t stream, int64_t from_s
     out->more = there > limit;
     for (size_t i = 0; i < count; i++) {
         int64_t index = ef__mem_event_by_seq(m, stream, from_seq + (int64_t)i);
-        if (!add_event(m, m->events[index], events, out))
+        if (!add_event(m, m->events[index], false, events, out))
             break;
     }
     return count > 0 && out->count == 0 ? ef__room_full(err) : EF_OK;
@@ -106,7 +112,8 @@ static ef_status read_log(const mem_journal *m, const ef_log_query *query, ef_ba
         if (wanted(m, query, &m->events[i]->event)) {
             if (out->count == query->limit)
                 out->more = true;
-            else if (!add_event(m, m->events[i], events, out) && out->count == 0)
+            else if (!add_event(m, m->events[i], query->stored_types, events, out) &&
+                     out->count == 0)
                 return ef__room_full(err);
         }
         if (!out->more)
@@ -136,7 +143,7 @@ static ef_status read_id(const mem_journal *m, ef_str tenant, ef_str id, ef_batc
         return ef_fail(err, EF_NOT_FOUND, "there is no event \"%.*s\"", EF_STR_ARG(id));
     if ((st = events_ready(out, 1, &events, err)) != EF_OK)
         return st;
-    return add_event(m, m->events[found], events, out) ? EF_OK : ef__room_full(err);
+    return add_event(m, m->events[found], false, events, out) ? EF_OK : ef__room_full(err);
 }
 
 ef_status ef__mem_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,

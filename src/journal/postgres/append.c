@@ -26,6 +26,7 @@
 
 /* Events of one statement: while the server writes them the next are sealed. */
 #define SENT_AT_ONCE 250
+#define SENT_UNTAKEN 100 /* statements */
 /* How long a stream is waited for that somebody has: by a transaction of several appends, and by
  * one that is known to be held up, behind which all others wait. */
 #define HELD_MS 50
@@ -85,8 +86,12 @@ static ef_status decide_item(group *g, item *it, ef_error *err)
     head *h = &g->heads[it->stream];
     ef_status st;
 
-    if (k && (k->accepted >= 0 || k->found))
-        return decide_known(g, it, k, err);
+    if (k && (k->accepted >= 0 || k->found)) {
+        st = decide_known(g, it, k, err);
+        if (st == EF_OK && it->arrival->sealed)
+            st = ef__sealed_place_check(it->arrival->sealed, it->place->position, true, err);
+        return st;
+    }
     st = ef__seq_check(event, h->seq, err);
     if (st != EF_OK)
         return st;
@@ -187,6 +192,28 @@ static ef_status send_heads(const group *g, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
+/* The rows of one statement share their recording time: those before it are sent. A connection
+ * keeps count of a bounded number of statements, so their results are taken now and then. */
+static ef_status record_as(const ef_event *sealed, pg_rows *rows, pg_end *end, ef__pg_conn *conn,
+                           ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    if (sealed->recorded_us != end->recorded_us && rows->ids.count)
+        st = pg_rows_send(rows, end, conn, err);
+    if (st == EF_OK && conn->sent > SENT_UNTAKEN)
+        st = ef__pg_take_all(conn, err);
+    end->recorded_us = sealed->recorded_us;
+    return st;
+}
+
+static ef_status check_sealed(const ef_event *sealed, const ef_event *event, ef_error *err)
+{
+    ef_status st = ef__sealed_place_check(sealed, event->position, false, err);
+
+    return st == EF_OK ? ef__sealed_hash_check(sealed, event->hash, err) : st;
+}
+
 static ef_status send_events(group *g, ef__pg_conn *conn, ef_error *err)
 {
     bool queue = !g->store->base.options.outbox_off;
@@ -198,6 +225,7 @@ static ef_status send_events(group *g, ef__pg_conn *conn, ef_error *err)
         ef__pg_array_str(&rows.types, g->types[i].b);
     for (size_t i = 0; st == EF_OK && i < g->accepted_count; i++) {
         const ef_new_event *from = &g->accepted[i].item->arrival->event;
+        const ef_event *sealed = g->accepted[i].item->arrival->sealed;
         ef_event event = {.tenant = from->tenant,
                           .stream = from->stream,
                           .seq = g->accepted[i].seq,
@@ -207,10 +235,15 @@ static ef_status send_events(group *g, ef__pg_conn *conn, ef_error *err)
                           .time_us = from->time_us,
                           .data = from->data,
                           .meta = from->meta};
-        st = pg_rows_add(&rows, &g->end, g->accepted[i].stream, g->accepted[i].item->type + 1,
-                         &event, g->accepted[i].item->arrival->id_made, queue, err);
+        if (sealed)
+            st = record_as(sealed, &rows, &g->end, conn, err);
+        if (st == EF_OK)
+            st = pg_rows_add(&rows, &g->end, g->accepted[i].stream, g->accepted[i].item->type + 1,
+                             &event, g->accepted[i].item->arrival->id_made, queue, err);
+        if (st == EF_OK && sealed)
+            st = check_sealed(sealed, &event, err);
         g->accepted[i].position = event.position;
-        if (st == EF_OK && (i + 1) % SENT_AT_ONCE == 0)
+        if (st == EF_OK && rows.ids.count >= SENT_AT_ONCE)
             st = pg_rows_send(&rows, &g->end, conn, err);
     }
     if (st == EF_OK && rows.ids.count)

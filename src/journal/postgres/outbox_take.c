@@ -140,7 +140,8 @@ static ef_status fill_batch(taking *t, const PGresult *result, size_t limit, boo
 {
     ef_taken_batch *out = t->out;
     ef_taken *items = pg_items(&out->events.room->arena, PQntuples(result), sizeof *items);
-    ef_status st = items ? pg_events_copy(result, limit, &out->events, err) : ef__room_full(err);
+    ef_status st =
+        items ? pg_events_copy(result, limit, false, &out->events, err) : ef__room_full(err);
 
     out->items = items;
     for (size_t i = 0; st == EF_OK && i < out->events.count; i++) {

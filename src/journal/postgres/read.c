@@ -22,7 +22,7 @@ ef_status pg_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int6
     ef__pg_add_int(&params, PG_READ_BYTES_ENOUGH);
     st = pg_read(pg_store_of(journal), PJ_EVENT_OF_STREAM, &params, &result, err);
     if (st == EF_OK)
-        st = pg_events_copy(result, limit, out, err);
+        st = pg_events_copy(result, limit, false, out, err);
     PQclear(result);
     if (st != EF_OK || out->count)
         return st;
@@ -52,7 +52,7 @@ ef_status pg_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *
     head = ef__pg_int(result, 0, PG_EVENT_COLUMNS);
     /* One row is there for the head's sake, when there is no event. */
     if (!ef__pg_null(result, 0, 0))
-        st = pg_events_copy(result, query->limit, out, err);
+        st = pg_events_copy(result, query->limit, query->stored_types, out, err);
     PQclear(result);
     if (st != EF_OK)
         return st;
@@ -75,7 +75,7 @@ ef_status pg_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *ou
     if (st == EF_OK && PQntuples(result) == 0)
         st = ef_fail(err, EF_NOT_FOUND, "there is no event \"%.*s\"", EF_STR_ARG(id));
     if (st == EF_OK)
-        st = pg_events_copy(result, 1, out, err);
+        st = pg_events_copy(result, 1, false, out, err);
     PQclear(result);
     return st;
 }

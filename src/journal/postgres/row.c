@@ -61,7 +61,8 @@ static bool keep(ef_event *event, ef_str type, ef__arena *arena)
            event->data.ptr && event->meta.ptr;
 }
 
-ef_status pg_events_copy(const PGresult *result, size_t limit, ef_batch *out, ef_error *err)
+ef_status pg_events_copy(const PGresult *result, size_t limit, bool stored_types, ef_batch *out,
+                         ef_error *err)
 {
     int rows = PQntuples(result);
     ef__arena *arena = &out->room->arena;
@@ -75,7 +76,7 @@ ef_status pg_events_copy(const PGresult *result, size_t limit, ef_batch *out, ef
         if (ef__pg_null(result, i, PG_EVENT_DATA))
             break;
         st = pg_event_look(result, i, &scratch, &events[i], &type, err);
-        if (st == EF_OK && !keep(&events[i], type, arena)) {
+        if (st == EF_OK && !keep(&events[i], stored_types ? events[i].type : type, arena)) {
             st = i == 0 ? ef__room_full(err) : EF_OK;
             break;
         }

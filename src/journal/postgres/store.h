@@ -110,7 +110,8 @@ ef_status pg_event_look(const PGresult *result, int row, ef__buf *scratch, ef_ev
                         ef_str *out_type, ef_error *err);
 /* Put the events of a result into a batch, up to `limit` and to where data was left out; `more`
  * says whether one was left. */
-ef_status pg_events_copy(const PGresult *result, size_t limit, ef_batch *out, ef_error *err);
+ef_status pg_events_copy(const PGresult *result, size_t limit, bool stored_types, ef_batch *out,
+                         ef_error *err);
 
 /* --- sequencing (sequence.c) ------------------------------------------------------------------ */
 

@@ -358,6 +358,7 @@ ef_status sq_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *
     struct gather g;
     ef_status st = gather_open(&g, sq_store_of(journal), query->limit, out, err);
 
+    g.rows.stored_types = query->stored_types;
     *query->out_reached = query->after;
     if (st == EF_OK)
         st = gather_log(&g, query, err);

@@ -169,7 +169,8 @@ ef_status sq_rows_take(sq_rows *rows, sqlite3_value **columns, ef_event *out, ef
                         sqlite3_value_int64(columns[SQ_COLUMN_TYPE]), out, &shown, err);
     if (st == EF_OK)
         st = check_sum(rows, out, (uint64_t)sqlite3_value_int64(columns[SQ_COLUMN_SUM]), err);
-    out->type = shown;
+    if (!rows->stored_types)
+        out->type = shown;
     return st;
 }
 

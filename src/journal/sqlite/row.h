@@ -50,7 +50,8 @@ typedef struct sq_rows {
     sq_row_stream *streams;
     size_t stream_count; /* a power of two: a stream's place is the end of its number */
     sq_row_type types[SQ_ROW_TYPES];
-    ef__buf scratch; /* what the sum of an event is over */
+    bool stored_types; /* types as they were appended, also where they are aliases */
+    ef__buf scratch;   /* what the sum of an event is over */
 } sq_rows;
 
 /* For up to `limit` events, read by `conn` into `arena`. */

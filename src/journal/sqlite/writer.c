@@ -263,8 +263,13 @@ ef_status sq_writer_append(sq_writer *w, const ef__arrival *events, size_t count
     ef_status st = EF_OK;
     bool is_new;
 
-    for (size_t i = 0; st == EF_OK && i < count; i++)
+    for (size_t i = 0; st == EF_OK && i < count; i++) {
         st = plan(w, &events[i], &out[i], &is_new, err);
+        if (st == EF_OK && events[i].sealed) {
+            st = ef__sealed_place_check(events[i].sealed, out[i].position, out[i].duplicate, err);
+            now_us = events[i].sealed->recorded_us;
+        }
+    }
     if (st != EF_OK) {
         sq_writer_undo_to(w, planned);
         return st;

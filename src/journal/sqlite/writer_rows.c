@@ -125,6 +125,12 @@ struct row {
     uint8_t hash[EF_HASH_BYTES];
 };
 
+/* When it was recorded: now, unless another journal has recorded it. */
+static int64_t recorded_us(const sq_writer *w, const sq_planned *p)
+{
+    return p->arrival->sealed ? p->arrival->sealed->recorded_us : w->txn.recorded_us;
+}
+
 /* Seal an event into the chain behind the one before it. */
 static ef_status seal(sq_writer *w, const sq_planned *p, int64_t position, struct row *row,
                       ef_error *err)
@@ -138,14 +144,14 @@ static ef_status seal(sq_writer *w, const sq_planned *p, int64_t position, struc
                       .type = e->type,
                       .schema = e->schema,
                       .time_us = e->time_us,
-                      .recorded_us = w->txn.recorded_us,
+                      .recorded_us = recorded_us(w, p),
                       .data = e->data,
                       .meta = e->meta};
 
     if (!ef__event_seal(w->txn.hash, &event, &w->scratch, row->hash, &row->sum))
         return no_memory(err);
     memcpy(w->txn.hash, row->hash, sizeof row->hash);
-    return EF_OK;
+    return p->arrival->sealed ? ef__sealed_hash_check(p->arrival->sealed, row->hash, err) : EF_OK;
 }
 
 /* The values of an event's row, from number `at` on. */
@@ -161,7 +167,7 @@ static void bind_event(sqlite3_stmt *stmt, int at, const sq_writer *w, const sq_
     sqlite3_bind_int64(stmt, at + 4, type);
     sqlite3_bind_int(stmt, at + 5, e->schema);
     sqlite3_bind_int64(stmt, at + 6, e->time_us);
-    sqlite3_bind_int64(stmt, at + 7, w->txn.recorded_us);
+    sqlite3_bind_int64(stmt, at + 7, recorded_us(w, p));
     ef__sq_bind_str(stmt, at + 8, e->id);
     ef__sq_bind_str(stmt, at + 9, e->data);
     ef__sq_bind_str(stmt, at + 10, e->meta);

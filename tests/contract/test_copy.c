@@ -1,0 +1,214 @@
+/*
+ * Copying a journal to another back end and back: every event stays as it is.
+ */
+#include "contract.h"
+
+#include <stdio.h>
+
+enum { EVENTS = 2500 };
+
+static void fill(contract *t, int count)
+{
+    static const char *const tenants[] = {"", "acme"};
+
+    OK(ef_type_set(t->journal,
+                   &(ef_type){.name = str("made"), .alias_of = str("placed"), .publish = true},
+                   &t->err));
+    OK(ef_type_set(t->journal, &(ef_type){.name = str("noted"), .intent = EF_INTENT_AUDIT_ONLY},
+                   &t->err));
+    for (int i = 0; i < count; i++) {
+        char stream[32], id[32];
+        ef_new_event event;
+        (void)snprintf(stream, sizeof stream, "s-%d", i % 7);
+        (void)snprintf(id, sizeof id, "e-%d", i);
+        event = event_of(stream, i % 3 ? "placed" : "made");
+        event.tenant = str(tenants[i % 2]);
+        event.id = i % 5 ? str(id) : str("");
+        event.time_us = 1000 + i;
+        append_event(t, event);
+        if (i % 4 == 0)
+            pass_time(t, 1);
+    }
+}
+
+static void same_text(ef_str a, ef_str b)
+{
+    CHECK(ef_str_equal(a, b));
+}
+
+static void same_event(const ef_event *a, const ef_event *b)
+{
+    CHECK_INT(a->position, b->position);
+    CHECK_INT(a->seq, b->seq);
+    CHECK_INT(a->time_us, b->time_us);
+    CHECK_INT(a->recorded_us, b->recorded_us);
+    CHECK_INT(a->schema, b->schema);
+    CHECK(memcmp(a->hash, b->hash, EF_HASH_BYTES) == 0);
+    same_text(a->tenant, b->tenant);
+    same_text(a->stream, b->stream);
+    same_text(a->id, b->id);
+    same_text(a->type, b->type);
+    same_text(a->data, b->data);
+    same_text(a->meta, b->meta);
+}
+
+static void same_journals(ef_journal *a, ef_journal *b, bool stored_types, contract *t)
+{
+    ef_batch one = EF_BATCH_INIT, two = EF_BATCH_INIT;
+    ef_log_query query = {.any_tenant = true, .limit = 10000, .stored_types = stored_types};
+
+    OK(ef_journal_read_log(a, &query, &one, &t->err));
+    OK(ef_journal_read_log(b, &query, &two, &t->err));
+    CHECK_INT(one.count, two.count);
+    for (size_t i = 0; i < one.count && i < two.count; i++)
+        same_event(&one.events[i], &two.events[i]);
+    ef_batch_release(&one);
+    ef_batch_release(&two);
+}
+
+static void same_types(ef_journal *a, ef_journal *b, contract *t)
+{
+    ef_type_list one = {0}, two = {0};
+
+    OK(ef_type_ls(a, &one, &t->err));
+    OK(ef_type_ls(b, &two, &t->err));
+    CHECK_INT(one.count, two.count);
+    for (size_t i = 0; i < one.count && i < two.count; i++) {
+        same_text(one.items[i].name, two.items[i].name);
+        same_text(one.items[i].alias_of, two.items[i].alias_of);
+        CHECK_INT(one.items[i].intent, two.items[i].intent);
+        CHECK_INT(one.items[i].publish, two.items[i].publish);
+    }
+    ef_type_list_release(&one);
+    ef_type_list_release(&two);
+}
+
+static ef_copy_result copy(contract *t, ef_journal *from, ef_journal *to, int64_t upto)
+{
+    ef_copy_result result;
+
+    OK(ef_journal_copy(from, to, &(ef_copy_options){.upto = upto}, &result, &t->err));
+    return result;
+}
+
+CONTRACT(a_copy_has_the_same_events_types_and_hashes)
+{
+    contract *t = *state, model = {0}, back = {0};
+    ef_copy_result result;
+    ef_verify_result verified;
+
+    contract_open(&model, "memory");
+    contract_open(&back, "memory");
+    fill(&model, EVENTS);
+    /* The clock of the target is another: nothing of it is in the copy. */
+    pass_time(t, 5000 * SECOND);
+    result = copy(t, model.journal, t->journal, 0);
+    CHECK_INT(EVENTS, result.copied);
+    CHECK_INT(EVENTS, result.position);
+    same_journals(model.journal, t->journal, false, t);
+    same_journals(model.journal, t->journal, true, t);
+    same_types(model.journal, t->journal, t);
+    OK(ef_journal_verify(t->journal, 0, NULL, NULL, &verified, &t->err));
+    CHECK_INT(EVENTS, verified.checked);
+
+    copy(t, t->journal, back.journal, 0);
+    same_journals(model.journal, back.journal, true, t);
+    same_types(model.journal, back.journal, t);
+    CHECK_INT(EVENTS, summary(t).pending);
+    contract_close(&back);
+    contract_close(&model);
+}
+
+CONTRACT(a_copy_continues_after_the_head_of_the_target)
+{
+    contract *t = *state, model = {0};
+
+    contract_open(&model, "memory");
+    fill(&model, 100);
+    CHECK_INT(40, copy(t, model.journal, t->journal, 40).copied);
+    CHECK_INT(40, head_of(t));
+    CHECK_INT(60, copy(t, model.journal, t->journal, 0).copied);
+    CHECK_INT(0, copy(t, model.journal, t->journal, 0).copied);
+    same_journals(model.journal, t->journal, true, t);
+    /* It is a journal like any other: an id is known, a stream goes on. */
+    CHECK_INT(100, head_of(t));
+    CHECK(append_event(t, (ef_new_event){.stream = str("s-1"),
+                                         .type = str("placed"),
+                                         .id = str("new"),
+                                         .expected_seq = ef_expect_seq(seq_of(t, "s-1"))})
+              .position == 101);
+    contract_close(&model);
+}
+
+CONTRACT(a_target_with_other_events_is_refused_and_stays)
+{
+    contract *t = *state, model = {0};
+    ef_copy_result result;
+
+    contract_open(&model, "memory");
+    fill(&model, 10);
+    append(t, "mine", "mine");
+    REFUSED(EF_EXISTS,
+            ef_journal_copy(model.journal, t->journal, &(ef_copy_options){0}, &result, &t->err));
+    CHECK_INT(1, head_of(t));
+    CHECK_INT(0, seq_of(t, "s-0"));
+    contract_close(&model);
+}
+
+CONTRACT(a_target_that_is_longer_is_refused)
+{
+    contract *t = *state, model = {0};
+    ef_copy_result result;
+
+    contract_open(&model, "memory");
+    fill(&model, 10);
+    copy(t, model.journal, t->journal, 0);
+    append(t, "mine", "mine");
+    REFUSED(EF_EXISTS,
+            ef_journal_copy(model.journal, t->journal, &(ef_copy_options){0}, &result, &t->err));
+    CHECK_INT(11, head_of(t));
+    contract_close(&model);
+}
+
+CONTRACT(a_target_with_a_publisher_is_refused)
+{
+    contract *t = *state, model = {0};
+    ef_copy_result result;
+
+    contract_open(&model, "memory");
+    fill(&model, 10);
+    set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, true, "");
+    REFUSED(EF_EXISTS,
+            ef_journal_copy(model.journal, t->journal, &(ef_copy_options){0}, &result, &t->err));
+    CHECK_INT(0, head_of(t));
+    contract_close(&model);
+}
+
+static bool stop_at_once(void *context, int64_t done, int64_t total)
+{
+    *(int64_t *)context = total;
+    return done > 0;
+}
+
+CONTRACT(a_copy_that_is_stopped_says_how_far_it_is)
+{
+    contract *t = *state, model = {0};
+    ef_copy_result result;
+    int64_t total = 0;
+
+    contract_open(&model, "memory");
+    fill(&model, 10);
+    OK(ef_journal_copy(model.journal, t->journal,
+                       &(ef_copy_options){.progress = stop_at_once, .context = &total}, &result,
+                       &t->err));
+    CHECK_INT(10, total);
+    CHECK_INT(10, result.upto);
+    CHECK_INT(0, result.position);
+    contract_close(&model);
+}
+
+CONTRACT_MAIN(CASE(a_copy_has_the_same_events_types_and_hashes),
+              CASE(a_copy_continues_after_the_head_of_the_target),
+              CASE(a_target_with_other_events_is_refused_and_stays),
+              CASE(a_target_that_is_longer_is_refused), CASE(a_target_with_a_publisher_is_refused),
+              CASE(a_copy_that_is_stopped_says_how_far_it_is))
