@@ -189,6 +189,8 @@ ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err);
 ef_status cli_data_make(const cli *c, ef_error *err);
 /* Open both, and make what is not there: the stores, and the data directory if one is in it. */
 ef_status cli_stores_make(cli *c, bool *out_made, ef_error *err);
+/* Write the stores that flags chose to the settings file of the data directory (remember.c). */
+ef_status cli_choices_remember(cli *c, ef_error *err);
 /* Open the journal and the engine, or say why not: 0, or the exit code. */
 int cli_engine_need(cli *c, bool read_only);
 /* What appending needs: the engine too in the modes that fold at once. 0, or the exit code. */

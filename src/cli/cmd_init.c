@@ -66,6 +66,8 @@ static int run_init(cli *c)
         cli_say(c, "memory: keeps nothing: there is nothing to make");
     st = cli_stores_make(c, &made, &err);
     if (st == EF_OK)
+        st = cli_choices_remember(c, &err);
+    if (st == EF_OK)
         st = ef_journal_facts(c->journal, &facts, &err);
     if (st != EF_OK)
         return cli_fail(c, &err,
@@ -88,6 +90,11 @@ const cli_command cli_cmd_init = {
     .name = "init",
     .summary = "make the data directory and the stores; again is harmless",
     .options = options,
+    .more = "The stores that --journal and --views name are written to everfold.conf in "
+            "the\n"
+            "data directory, so that the next command finds them: flag > environment > file >\n"
+            "default. A URL with a password is not written, and neither is anything when --config\n"
+            "names another settings file.",
     .example = "everfold init --data /srv/shop",
     .run = run_init,
     .local = true,

@@ -121,7 +121,7 @@ const cli_command cli_cmd_journal_copy = {
         "appended since. Publishers, retry rows, audit entries and views are not copied: deploy\n"
         "the projections on the target, and add its publishers when the copy is complete.",
     .example =
-        "everfold journal copy --from sqlite:data/journal.db --to postgres://db.example/shop",
+        "everfold journal copy --to sqlite:copy.db",
     .run = run_copy,
     .local = true,
 };

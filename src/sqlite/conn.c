@@ -53,6 +53,9 @@ ef_status ef__sq_fail(ef__sq_conn *conn, int rc, const char *what, ef_error *err
     if (status == EF_FULL)
         return ef_fail(err, EF_FULL,
                        "the disk is full: nothing was written; free some space and try again");
+    if ((rc & 0xff) == SQLITE_NOTADB && conn && conn->db)
+        return ef_fail(err, status, "%s is not an SQLite database",
+                       sqlite3_db_filename(conn->db, "main"));
     return ef_fail(err, status, "%s: %s (SQLite %d)", what,
                    conn && conn->db ? sqlite3_errmsg(conn->db) : sqlite3_errstr(rc),
                    conn && conn->db ? sqlite3_extended_errcode(conn->db) : rc);

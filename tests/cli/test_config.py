@@ -48,6 +48,40 @@ class Config(Case):
         (self.data / "everfold.conf").write_text("actor = ada\n")
         self.assertEqual("ada", self.setting("actor")["value"])
 
+    def test_init_remembers_the_stores_that_flags_chose(self):
+        self.data.mkdir()
+        conf = self.data / "everfold.conf"
+        conf.write_text("[log]\nlevel = error\n")
+        self.ok("init", "--journal", f"sqlite:{self.dir}/j.db", "--views", f"sqlite:{self.dir}/v.db")
+        for key, name in (("journal", "j.db"), ("views", "v.db")):
+            row = self.setting(key)
+            self.assertEqual((f"sqlite:{self.dir}/{name}", "file"), (row["value"], row["origin"]))
+        self.assertEqual("error", self.setting("log.level")["value"])
+        self.ok("event", "append", "s", "--type", "t", "--data", "{}")
+        self.assertEqual(1, self.ok("status", "-o", "json").json()["journal"]["position"])
+        # The environment and a flag still go before it; init again changes nothing.
+        text = conf.read_text()
+        other = {"EVERFOLD_VIEWS": f"sqlite:{self.dir}/w.db"}
+        self.assertEqual("environment", self.setting("views", env=other)["origin"])
+        self.ok("init")
+        answer = self.ok("init", "--views", f"sqlite:{self.dir}/w.db")
+        self.assertIn('another value of "views"', answer.err)
+        self.assertEqual(text, conf.read_text())
+
+    def test_init_remembers_a_relative_path_as_an_absolute_one(self):
+        self.data.mkdir()
+        self.ok("init", "--views", f"sqlite:{self.data}/../v.db")
+        self.assertEqual(f"sqlite:{self.dir}/v.db", self.setting("views")["value"])
+
+    def test_init_without_flags_writes_no_settings(self):
+        self.ok("init", env={"EVERFOLD_VIEWS": f"sqlite:{self.data}/v.db"})
+        self.assertFalse((self.data / "everfold.conf").exists())
+
+    def test_a_file_that_is_no_database_is_named(self):
+        path = self.write("notes.txt", "notes " * 500)
+        self.refused(1, "status", "--journal", f"sqlite:{path}", saying=f"{path} is not an SQLite database")
+        self.refused(1, "init", "--views", f"sqlite:{path}", saying=f"{path} is not an SQLite database")
+
     def test_the_file_may_be_named_by_the_environment(self):
         conf = self.write("b.conf", "actor = bob\n")
         self.assertEqual("bob", self.setting("actor", env={"EVERFOLD_CONFIG": str(conf)})["value"])

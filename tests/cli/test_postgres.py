@@ -92,6 +92,17 @@ class Sql(Stores):
     def test_there_is_no_sql_for_files(self):
         self.refused(2, "init", "--sql", saying="neither")
 
+    def test_init_remembers_a_server_but_no_password(self):
+        conf = self.data / "everfold.conf"
+        secret = self.url + ("&" if "?" in self.url else "?") + "password=secret"
+        answer = self.ok("init", "--journal", secret)
+        self.assertIn("not remembered", answer.err)
+        self.assertFalse(conf.exists())
+        self.ok("init", "--journal", self.url)
+        self.assertEqual(0o600, conf.stat().st_mode & 0o777)
+        self.ok("event", "append", "s", "--type", "t", "--data", "{}")
+        self.assertEqual("1", psql(self.url, "SELECT count(*) FROM everfold.event"))
+
     def test_a_password_is_never_shown(self):
         self.use("sqlite", "postgres")
         secret = self.url.replace("postgres@", "postgres:tiger@")
@@ -224,10 +235,11 @@ on spoiled
         self.check_doctor("postgres")
 
     def test_no_command_is_left_out(self):
-        """But for those that ask no store, doctor (asked of each pair) and serve, which has tests of its own."""
+        """But for those that ask no store, doctor (asked of each pair), serve and copies, which have tests of their own."""
         told = re.findall(r"^  ([a-z-]+(?: [a-z-]+)?)(?: |$)", self.ok("help").out.split("Commands:")[1]
                           .split("Common options:")[0], re.MULTILINE)
-        others = {"fold check", "fold explain", "fold test", "completion", "help", "config show", "doctor", "serve"}
+        others = {"fold check", "fold explain", "fold test", "completion", "help", "config show", "doctor", "serve",
+                  "journal copy"}
         tried = {name for name in told for line in EVERY.splitlines() if (line + " ").startswith(name + " ")}
         self.assertGreater(len(told), 50)
         self.assertEqual(others, set(told) - tried)
