@@ -52,7 +52,14 @@ typedef enum ef_next {
     X(EF_NEWER_SCHEMA, EF_NEXT_FIX, "newer_schema", 1, 500,                                        \
       "the store was written by a newer Everfold")                                                 \
     X(EF_NO_MEMORY, EF_NEXT_RETRY, "no_memory", 1, 500, "memory ran out")                          \
-    X(EF_MISUSE, EF_NEXT_FIX, "misuse", 1, 500, "the library was called in a way it forbids")
+    X(EF_MISUSE, EF_NEXT_FIX, "misuse", 1, 500, "the library was called in a way it forbids")      \
+    X(EF_UNAUTHORIZED, EF_NEXT_FIX, "unauthorized", 2, 401, "missing or invalid token")            \
+    X(EF_FORBIDDEN, EF_NEXT_FIX, "forbidden", 2, 403, "not allowed for this token or origin")      \
+    X(EF_BAD_METHOD, EF_NEXT_FIX, "method_not_allowed", 2, 405,                                    \
+      "the path does not have this method")                                                        \
+    X(EF_BAD_MEDIA_TYPE, EF_NEXT_FIX, "unsupported_media_type", 2, 415,                            \
+      "the media type is not supported")                                                           \
+    X(EF_MISDIRECTED, EF_NEXT_FIX, "misdirected", 2, 421, "the request names another host")
 
 typedef enum ef_status {
 #define EF__STATUS_NAME(name, next, code, exit_code, http, words) name,

@@ -89,7 +89,7 @@ int cli_fail(const cli *c, const ef_error *err, const char *hint)
     if (c->format == CLI_TABLE)
         write_sentence(&out, err, hint);
     else
-        ef__problem_write(&w, err, 0, hint);
+        ef__problem_write(&w, err, hint);
     if (c->format != CLI_TABLE)
         ef__buf_add_char(&out, '\n');
     (void)fwrite(out.ptr ? out.ptr : "", 1, out.len, stderr);

@@ -339,7 +339,11 @@ static ef_status status_of(const ef__json *problem, long http)
     for (int i = EF_OK + 1; code && i < EF_STATUS_COUNT; i++)
         if (ef_str_equal(code->text, ef_str_from(ef_status_code((ef_status)i))))
             return (ef_status)i;
-    return http == 503 ? EF_BUSY : http == 404 ? EF_NOT_FOUND : http < 500 ? EF_BAD_INPUT : EF_IO;
+    /* Not Everfold's answer: a proxy's, by its HTTP status. */
+    for (int i = EF_OK + 1; i < EF_STATUS_COUNT; i++)
+        if (ef_status_http((ef_status)i) == http)
+            return (ef_status)i;
+    return http < 500 ? EF_BAD_INPUT : EF_IO;
 }
 
 static ef_status tell_problem(const ef_client *client, const ef__ask *call, long http,

@@ -29,10 +29,8 @@ static ef_status add_event(ef__request *r, ef__appending *a, ef_str text, ef_err
         a->room = room;
     }
     st = a->take(text, &a->defaults, &r->arena, &a->events[a->count], &why);
-    if (st == EF_OK && r->who.bound && !ef_str_equal(a->events[a->count].tenant, r->tenant)) {
-        r->status = 403;
-        return ef_fail(err, EF_BAD_INPUT, "this token is for another tenant");
-    }
+    if (st == EF_OK && r->who.bound && !ef_str_equal(a->events[a->count].tenant, r->tenant))
+        return ef_fail(err, EF_FORBIDDEN, "this token is for another tenant");
     if (st == EF_OK && a->defaults.stream.len > 0 &&
         !ef_str_equal(a->events[a->count].stream, a->defaults.stream))
         st = ef_fail(&why, EF_BAD_INPUT, "stream is '%.*s', but the path says '%.*s'",
@@ -124,13 +122,11 @@ static ef_status take_body(ef__request *r, ef__appending *a, ef_error *err)
     if (ef_str_equal(media, EF_STR("application/cloudevents+json")) ||
         ef_str_equal(media, EF_STR("application/cloudevents-batch+json")))
         a->take = ef__cloudevent_take;
-    else if (media.len > 0 && !ef_str_equal(media, EF_STR("application/json"))) {
-        r->status = 415;
-        return ef_fail(err, EF_BAD_INPUT,
+    else if (media.len > 0 && !ef_str_equal(media, EF_STR("application/json")))
+        return ef_fail(err, EF_BAD_MEDIA_TYPE,
                        "Content-Type is '%.*s'; application/json, application/x-ndjson or "
                        "application/cloudevents+json is needed",
                        EF_STR_ARG(media));
-    }
     return take_json(r, a, err);
 }
 

@@ -123,7 +123,7 @@ static ef_status check_known_token(const ef__server *server, ef_str text, ef__pr
     const ef__token *token = ef__token_find(&server->tokens->list, text);
 
     if (!token || strcmp(ef__token_state(token, ef__server_now(server)), "live") != 0)
-        return ef_fail(err, EF_BAD_INPUT, "the token is not known, has expired or was revoked");
+        return ef_fail(err, EF_UNAUTHORIZED, "the token is not known, has expired or was revoked");
     *out = (ef__principal){.scopes = token->scopes, .bound = token->bound};
     memcpy(out->tenant, token->tenant, sizeof(out->tenant));
     (void)snprintf(out->name, sizeof(out->name), "token %s", token->id);
@@ -161,7 +161,7 @@ ef_status ef__token_check(ef__server *server, ef_str authorization, bool from_lo
         *out = (ef__principal){.scopes = EF__SCOPE_ALL, .name = "loopback"};
         st = EF_OK;
     } else {
-        st = ef_fail(err, EF_BAD_INPUT, "a token is needed: Authorization: Bearer evf_…");
+        st = ef_fail(err, EF_UNAUTHORIZED, "a token is needed: Authorization: Bearer evf_…");
     }
     pthread_rwlock_unlock(&server->tokens->lock);
     return st;

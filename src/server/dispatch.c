@@ -1,9 +1,10 @@
 /*
  * dispatch.c - from the headers to the handler: where from, who, which tenant, and then what.
  *
- * The order matters. A foreign Host or Origin is refused before anything is looked up, so that a
+ * The order matters. A foreign Host or Origin is refused before the token is looked at, so that a
  * page in somebody's browser cannot even ask; then the token, so that without one no path can be
- * told from another.
+ * told from another. Probes are the exception: load balancers and scrapers call them by an address
+ * or by a name of their own, so they answer whatever the Host is, and reveal no data.
  */
 #include "request.h"
 #include "token.h"
@@ -12,19 +13,11 @@
 #include "../base/limits.h"
 #include "../base/utf8.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 
-#define STATUS_UNAUTHORIZED 401
-#define STATUS_FORBIDDEN 403
-#define STATUS_METHOD 405
-#define STATUS_MISDIRECTED 421
+#define STATUS_NO_CONTENT 204
 #define GZIP_BYTES_MIN 1024
-
-static ef_status refuse(ef__request *r, int status, ef_status st)
-{
-    r->status = status;
-    return st;
-}
 
 /* "localhost:7450" without its port. */
 static ef_str host_only(ef_str host)
@@ -59,24 +52,46 @@ static bool is_our_name(const ef__server *server, ef_str host)
            (server->loopback && in_list(name, "localhost,127.0.0.1,::1"));
 }
 
+static bool is_address(ef_str host)
+{
+    ef_str name = host_only(host);
+    char text[INET6_ADDRSTRLEN];
+    struct in6_addr address;
+
+    if (name.len >= sizeof(text))
+        return false;
+    memcpy(text, name.ptr, name.len);
+    text[name.len] = '\0';
+    return inet_pton(AF_INET, text, &address) == 1 || inet_pton(AF_INET6, text, &address) == 1;
+}
+
+static ef__host_kind host_kind(const ef__server *server, ef_str host)
+{
+    if (is_our_name(server, host))
+        return EF__HOST_OURS;
+    return is_address(host) ? EF__HOST_ADDRESS : EF__HOST_OTHER;
+}
+
 /* A name that an attacker points at this address is not ours, whatever it resolves to. */
 static ef_status check_host(ef__request *r, ef_error *err)
 {
     ef_str host = ef__request_header(r, "Host"), origin = ef__request_header(r, "Origin");
+    bool probe = r->route && (r->route->flags & EF__ROUTE_PROBE);
     const char *at;
 
-    if (!is_our_name(r->server, host))
-        return refuse(r, STATUS_MISDIRECTED,
-                      ef_fail(err, EF_BAD_INPUT,
-                              "this server is not '%.*s'; names it goes by are set by server.hosts",
-                              EF_STR_ARG(host)));
+    r->host_kind = host_kind(r->server, host);
+    /* Under another name it may be a page in a browser of this machine that asks. */
+    r->from_loopback = r->from_loopback && r->host_kind != EF__HOST_OTHER;
+    if (r->host_kind != EF__HOST_OURS && !probe)
+        return ef_fail(err, EF_MISDIRECTED,
+                       "this server is not '%.*s'; its names are set by server.hosts",
+                       EF_STR_ARG(host));
     if (!origin.ptr || origin.len == 0)
         return EF_OK;
     at = memmem(origin.ptr, origin.len, "://", 3);
     if (!at || !ef_str_equal(host, (ef_str){at + 3, origin.len - (size_t)(at + 3 - origin.ptr)}))
-        return refuse(r, STATUS_FORBIDDEN,
-                      ef_fail(err, EF_BAD_INPUT, "a page of '%.*s' may not use this server",
-                              EF_STR_ARG(origin)));
+        return ef_fail(err, EF_FORBIDDEN, "a page of '%.*s' may not use this server",
+                       EF_STR_ARG(origin));
     return EF_OK;
 }
 
@@ -85,10 +100,9 @@ static ef_status check_who(ef__request *r, ef_error *err)
     ef_status st = ef__token_check(r->server, ef__request_header(r, "Authorization"),
                                    r->from_loopback, r->began_us, &r->who, err);
 
-    if (st == EF_OK)
-        return EF_OK;
-    ef__request_add_header(r, "WWW-Authenticate", "Bearer realm=\"everfold\"");
-    return refuse(r, STATUS_UNAUTHORIZED, st);
+    if (st != EF_OK)
+        ef__request_add_header(r, "WWW-Authenticate", "Bearer realm=\"everfold\"");
+    return st;
 }
 
 /* A person behind the token says who it is. That is a claim, and stands beside what is known. */
@@ -117,9 +131,7 @@ static ef_status check_scope(ef__request *r, ef_error *err)
 
     if ((r->who.scopes & EF__SCOPE_ADMIN) || (r->who.scopes & scope) == scope)
         return EF_OK;
-    return refuse(
-        r, STATUS_FORBIDDEN,
-        ef_fail(err, EF_BAD_INPUT, "this needs a token with scope %s", ef__token_scope(scope)));
+    return ef_fail(err, EF_FORBIDDEN, "this needs a token with scope %s", ef__token_scope(scope));
 }
 
 static ef_status choose_tenant(ef__request *r, ef_error *err)
@@ -131,27 +143,22 @@ static ef_status choose_tenant(ef__request *r, ef_error *err)
         return ef_fail(err, EF_BAD_INPUT, "X-Tenant-Id is not a tenant: up to %d bytes of UTF-8",
                        EF_LIMIT_NAME_BYTES);
     if (r->who.bound && given && !ef_str_equal(asked, ef_str_from(r->who.tenant)))
-        return refuse(r, STATUS_FORBIDDEN,
-                      ef_fail(err, EF_BAD_INPUT, "this token is for another tenant"));
+        return ef_fail(err, EF_FORBIDDEN, "this token is for another tenant");
     if (r->who.bound && (r->route->flags & EF__ROUTE_ALL))
-        return refuse(r, STATUS_FORBIDDEN,
-                      ef_fail(err, EF_BAD_INPUT, "this is for all tenants; the token is for one"));
+        return ef_fail(err, EF_FORBIDDEN, "this is for all tenants; the token is for one");
     r->tenant = r->who.bound ? ef_str_from(r->who.tenant) : asked;
     r->any_tenant = !r->who.bound && !given;
     return EF_OK;
 }
 
-static ef_status find_route(ef__request *r, ef_error *err)
+static ef_status find_route(ef__request *r, char allowed[EF__ROUTE_METHODS_MAX], ef_error *err)
 {
-    char allowed[EF__ROUTE_METHODS_MAX];
     ef_str raw[EF__REQUEST_PARTS] = {{NULL, 0}};
     ef_status st =
         ef__route_find(r->method, r->path, &r->route, raw, EF__REQUEST_PARTS, allowed, err);
 
-    if (st == EF_UNSUPPORTED) {
-        ef__request_add_header(r, "Allow", ef__arena_copy(&r->arena, ef_str_from(allowed)).ptr);
-        return refuse(r, STATUS_METHOD, st);
-    }
+    r->head = ef_str_equal(r->method, EF_STR("HEAD"));
+    r->lists_methods = st == EF_OK && ef_str_equal(r->method, EF_STR("OPTIONS"));
     for (size_t i = 0; st == EF_OK && i < EF__REQUEST_PARTS && raw[i].ptr; i++)
         st = ef__request_decode(r, raw[i], false, &r->parts[i], err);
     return st;
@@ -168,19 +175,18 @@ static bool is_open(const ef__request *r)
 ef_status ef__dispatch_begin(ef__request *r)
 {
     ef_error stranger = EF_ERROR_INIT;
-    ef_status st = check_host(r, &r->error), found;
+    char allowed[EF__ROUTE_METHODS_MAX];
+    ef_status found = find_route(r, allowed, &r->error), st = check_host(r, &stranger);
 
-    if (st != EF_OK)
-        return st;
-    found = find_route(r, &r->error);
-    if (found == EF_OK && is_open(r))
-        return EF_OK;
-    st = check_who(r, &stranger);
+    if (st == EF_OK && !(found == EF_OK && is_open(r)))
+        st = check_who(r, &stranger);
     if (st != EF_OK) {
         r->error = stranger; /* who learns nothing of paths */
         return st;
     }
-    if (found != EF_OK)
+    if (r->lists_methods || found == EF_BAD_METHOD)
+        ef__request_add_header(r, "Allow", ef__arena_copy(&r->arena, ef_str_from(allowed)).ptr);
+    if (found != EF_OK || r->lists_methods || is_open(r))
         return found;
     st = check_scope(r, &r->error);
     if (st == EF_OK)
@@ -191,12 +197,11 @@ ef_status ef__dispatch_begin(ef__request *r)
 void ef__dispatch_problem(ef__request *r)
 {
     ef__json_writer w = EF__JSON_WRITER(&r->out);
-    int status = r->status;
 
     ef__buf_reset(&r->out);
-    ef__problem_write(&w, &r->error, status, NULL);
+    ef__problem_write(&w, &r->error, NULL);
     ef__buf_add_char(&r->out, '\n');
-    r->status = status ? status : ef_status_http(r->error.status);
+    r->status = ef_status_http(r->error.status);
     r->type = "application/problem+json";
     if (r->status == 503)
         ef__request_add_header(r, "Retry-After", "1");
@@ -254,7 +259,10 @@ static void shrink(ef__request *r)
 
 void ef__dispatch_run(ef__request *r)
 {
-    ef__dispatch_end(r, r->route->run(r, &r->error));
+    if (r->lists_methods)
+        r->status = STATUS_NO_CONTENT;
+    else
+        ef__dispatch_end(r, r->route->run(r, &r->error));
 }
 
 void ef__dispatch_end(ef__request *r, ef_status st)

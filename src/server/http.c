@@ -16,7 +16,6 @@
 #include "hub.h"
 #include "trace.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -211,26 +210,6 @@ static ef_status check_framing(ef__request *r, const framing *f, ef_error *err)
     return EF_OK;
 }
 
-static bool is_loopback(const ef__request *r)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *a = info ? info->client_addr : NULL;
-
-    if (a && a->sa_family == AF_INET)
-        return (ntohl(((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr) >> 24) == 127;
-    if (a && a->sa_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
-    return a && a->sa_family == AF_UNIX;
-}
-
-/* What a proxy on this machine hands on comes from elsewhere. */
-static bool is_forwarded(const ef__request *r)
-{
-    return ef__request_header(r, "Forwarded").len > 0 ||
-           ef__request_header(r, "X-Forwarded-For").len > 0;
-}
-
 /* --- answers ------------------------------------------------------------------------------------
  */
 
@@ -256,7 +235,7 @@ static struct MHD_Response *response_of(ef__request *r)
     struct MHD_Response *response =
         MHD_create_response_from_buffer(r->out.len, r->out.ptr, MHD_RESPMEM_MUST_FREE);
 
-    r->answer_bytes = (int64_t)r->out.len;
+    r->answer_bytes = r->head ? 0 : (int64_t)r->out.len;
     if (response)
         r->out = (ef__buf)EF__BUF_INIT(EF__ANSWER_BYTES_MAX);
     return response;
@@ -265,6 +244,7 @@ static struct MHD_Response *response_of(ef__request *r)
 static void log_access(const ef__request *r)
 {
     const ef__server *server = r->server;
+    char room[EF__PEER_ADDRESS_MAX];
 
     if (!__atomic_load_n(&server->options.access_log, __ATOMIC_RELAXED))
         return;
@@ -276,15 +256,25 @@ static void log_access(const ef__request *r)
             EF_LOG_NUMBER_FIELD("body_bytes", (int64_t)r->body.len),
             EF_LOG_NUMBER_FIELD("answer_bytes", r->answer_bytes),
             EF_LOG_TEXT_FIELD("who", ef_str_from(r->who.name)),
+            EF_LOG_TEXT_FIELD("client", ef__peer_address(r, room)),
+            EF_LOG_TEXT_FIELD("forwarded_for", ef__request_header(r, "X-Forwarded-For")),
             EF_LOG_TEXT_FIELD("trace_id", ef__trace_id(ef__request_header(r, "traceparent"))));
+}
+
+/* The library leaves the body out where the method is HEAD. */
+static struct MHD_Response *make_response(ef__request *r)
+{
+    if (!r->follower)
+        return response_of(r);
+    return r->head ? ef__http_follow_head(r->follower)
+                   : ef__http_follow(r->follower, r->server, r->connection);
 }
 
 static enum MHD_Result send_answer(exchange *x)
 {
     ef__request *r = &x->request;
-    bool follows = r->follower != NULL;
-    struct MHD_Response *response =
-        follows ? ef__http_follow(r->follower, r->server, r->connection) : response_of(r);
+    bool follows = r->follower != NULL && !r->head;
+    struct MHD_Response *response = make_response(r);
     enum MHD_Result sent;
 
     if (!response)
@@ -373,7 +363,7 @@ static enum MHD_Result begin(exchange *x, const char *method)
     framing f = walk_headers(r);
 
     r->method = ef_str_from(method);
-    r->from_loopback = is_loopback(r) && !is_forwarded(r);
+    r->from_loopback = ef__peer_is_local(r);
     if (r->error.status == EF_OK)
         (void)check_framing(r, &f, &r->error);
     if (r->error.status == EF_OK)
@@ -402,7 +392,7 @@ static enum MHD_Result take_body(exchange *x, const char *data, size_t *size)
 /* A read that asks for freshness may wait; the header that asks for it counts as well. */
 static bool is_quick(const ef__request *r)
 {
-    if (r->route->flags & EF__ROUTE_QUICK)
+    if (r->lists_methods || (r->route->flags & EF__ROUTE_QUICK))
         return true;
     return (r->route->flags & EF__ROUTE_QUICK_PLAIN) && r->parameter_count == 0 &&
            ef__request_header(r, "Everfold-Token").len == 0;

@@ -15,6 +15,12 @@
 /* A socket that listens where the options say (listen.c). Fills in host, loopback and url. */
 ef_status ef__listen(ef__server *server, int *out_fd, ef_error *err);
 
+/* Where a request comes from (peer.c): "10.0.0.7", "::1", "unix"; `room` holds the text. */
+#define EF__PEER_ADDRESS_MAX 46
+ef_str ef__peer_address(const struct ef__request *r, char room[EF__PEER_ADDRESS_MAX]);
+/* From this machine, and not forwarded by a proxy on it. */
+bool ef__peer_is_local(const struct ef__request *r);
+
 /* The thread that runs the library (loop.c); it ends before the daemon is stopped. */
 ef_status ef__loop_start(ef__server *server, struct MHD_Daemon *daemon, ef_error *err);
 void ef__loop_stop(ef__server *server);
@@ -32,5 +38,7 @@ int ef__tls_retrieve(gnutls_session_t session, const gnutls_datum_t *authorities
 struct ef__follower;
 struct MHD_Response *ef__http_follow(struct ef__follower *follower, ef__server *server,
                                      struct MHD_Connection *c);
+/* The same without a body, for HEAD. The follower leaves. */
+struct MHD_Response *ef__http_follow_head(struct ef__follower *follower);
 
 #endif

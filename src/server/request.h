@@ -29,6 +29,14 @@ typedef struct ef__header {
     const char *value; /* lives in the request's arena, or for ever */
 } ef__header;
 
+/* What the Host header names. A name can be pointed at any address by whoever owns it (DNS
+ * rebinding); an address cannot. */
+typedef enum ef__host_kind {
+    EF__HOST_OURS,    /* our address, or one of server.hosts */
+    EF__HOST_ADDRESS, /* another address: how probes and scrapers call */
+    EF__HOST_OTHER    /* another name, or none */
+} ef__host_kind;
+
 typedef struct ef__request {
     ef__server *server;
     void *connection; /* http.c's */
@@ -51,6 +59,9 @@ typedef struct ef__request {
     ef__header headers[EF__REQUEST_HEADERS];
     size_t header_count;
     bool from_loopback;
+    bool head;          /* HEAD: handled as GET, answered without a body */
+    bool lists_methods; /* OPTIONS: answered by Allow alone */
+    ef__host_kind host_kind;
     bool at_once;                   /* its handler runs in the thread of the network */
     struct ef__request *next_ready; /* loop.c's */
     struct ef__follower *follower;  /* a subscription: the answer never ends by itself */

@@ -111,38 +111,53 @@ static bool fits(const char *pattern_text, ef_str path, ef_str *parts, size_t pa
     return pattern.len == 0 && path.len == 0;
 }
 
-/* "GET, POST", each once. */
+/* "GET, HEAD, POST", each once. */
 static void allow(char allowed[EF__ROUTE_METHODS_MAX], const char *method)
 {
     size_t used = strlen(allowed);
 
-    if (!strstr(allowed, method))
-        (void)snprintf(allowed + used, EF__ROUTE_METHODS_MAX - used, "%s%s", used ? ", " : "",
-                       method);
+    if (strstr(allowed, method))
+        return;
+    (void)snprintf(allowed + used, EF__ROUTE_METHODS_MAX - used, "%s%s", used ? ", " : "", method);
+    if (strcmp(method, "GET") == 0)
+        allow(allowed, "HEAD");
+}
+
+static bool has_method(const ef__route *route, ef_str method)
+{
+    return ef_str_equal(method, ef_str_from(route->method)) ||
+           ef_str_equal(method, EF_STR("OPTIONS")) ||
+           (ef_str_equal(method, EF_STR("HEAD")) && strcmp(route->method, "GET") == 0);
+}
+
+static ef_status refuse_method(ef_str method, const char *allowed, ef_error *err)
+{
+    if (allowed[0])
+        return ef_fail(err, EF_BAD_METHOD, "%.*s is not a method of this path; it has: %s",
+                       (int)(method.len < 20 ? method.len : 20), method.ptr, allowed);
+    return ef_fail(err, EF_NOT_FOUND, "there is nothing at this path; see /openapi.json");
 }
 
 ef_status ef__route_find(ef_str method, ef_str path, const ef__route **out, ef_str *parts,
                          size_t part_max, char allowed[EF__ROUTE_METHODS_MAX], ef_error *err)
 {
     const ef__route *found = NULL;
+    bool all = ef_str_equal(method, EF_STR("OPTIONS"));
     char letter = letter_of(path);
 
     (void)pthread_once(&leads_made, make_leads);
     allowed[0] = '\0';
-    for (const lead *l = leads; l->route && !found; l++) {
+    for (const lead *l = leads; l->route && (!found || all); l++) {
         if (l->letter != letter || path.len == 0 || path.ptr[0] != '/' ||
             !fits(l->route->pattern, path, parts, part_max))
             continue;
-        if (ef_str_equal(method, ef_str_from(l->route->method)))
+        if (!found && has_method(l->route, method))
             found = l->route;
-        else
+        if (all || !found)
             allow(allowed, l->route->method);
     }
-    *out = found;
-    if (found)
-        return EF_OK;
     if (allowed[0])
-        return ef_fail(err, EF_UNSUPPORTED, "%.20s is not for this path; there is: %s", method.ptr,
-                       allowed);
-    return ef_fail(err, EF_NOT_FOUND, "there is nothing at this path; see /openapi.json");
+        allow(allowed, "OPTIONS");
+    *out = found;
+    return found ? EF_OK : refuse_method(method, allowed, err);
 }

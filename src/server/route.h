@@ -30,7 +30,8 @@ enum ef__route_flags {
     EF__ROUTE_LOCAL = 16,      /* this machine itself needs no token for it */
     EF__ROUTE_ALL = 32,        /* acts for all tenants: not with a token that is bound to one */
     EF__ROUTE_PAGE = 64,       /* the monitor's files: for people, and not in /openapi.json */
-    EF__ROUTE_APPEND = 128     /* appends: small ones are committed together */
+    EF__ROUTE_APPEND = 128,    /* appends: small ones are committed together */
+    EF__ROUTE_PROBE = 256      /* answered whatever host is asked for; reveals no data */
 };
 
 typedef struct ef__route {
@@ -76,9 +77,11 @@ extern const ef__route *const ef__route_tables[]; /* all of them; ends in NULL *
 size_t ef__route_number(const ef__route *route);
 
 /*
- * The route of a method and a raw path; `parts` gets the raw segments of the names. EF_NOT_FOUND:
- * there is no such path. EF_UNSUPPORTED: there is, but not with that method; `allowed` lists those
- * that are.
+ * The route of a method and a raw path; `parts` gets the raw segments of the names. HEAD finds the
+ * route of GET, OPTIONS the first route of the path. `allowed` lists the methods of the path.
+ *
+ * EF_NOT_FOUND   no route has this path
+ * EF_BAD_METHOD  a route has it, but not with that method
  */
 ef_status ef__route_find(ef_str method, ef_str path, const ef__route **out, ef_str *parts,
                          size_t part_max, char allowed[EF__ROUTE_METHODS_MAX], ef_error *err);

@@ -160,6 +160,15 @@ static void check_posts(const ef__server *server, check *out)
         }
 }
 
+/* Numbers are not for a page that was served under a name pointed at this address. */
+static void write_check(ef__request *r, const check *c)
+{
+    bool details = r->host_kind != EF__HOST_OTHER;
+
+    ef__buf_printf(&r->out, "[%c] %s%s%s\n", c->ok ? '+' : '-', c->name, details ? ": " : "",
+                   details ? c->detail : "");
+}
+
 static ef_status readyz(ef__request *r, ef_error *err)
 {
     check checks[CHECKS];
@@ -178,8 +187,7 @@ static ef_status readyz(ef__request *r, ef_error *err)
     for (size_t i = 0; i < CHECKS; i++) {
         ready = ready && checks[i].ok;
         if (verbose)
-            ef__buf_printf(&r->out, "[%c] %s: %s\n", checks[i].ok ? '+' : '-', checks[i].name,
-                           checks[i].detail);
+            write_check(r, &checks[i]);
     }
     if (__atomic_load_n(&r->server->stopping, __ATOMIC_ACQUIRE)) {
         ready = false;
@@ -216,13 +224,13 @@ static ef_status version(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_health[] = {
-    {"GET", "/livez", EF__SCOPE_OPEN, EF__ROUTE_QUICK, livez, "livez", "alive", NULL, NULL, "Text",
-     0},
-    {"GET", "/readyz", EF__SCOPE_OPEN, 0, readyz, "readyz", "ready for work", "verbose:boolean",
-     NULL, "Text", 0},
-    {"GET", "/healthz", EF__SCOPE_OPEN, 0, readyz, "healthz", "the same as /readyz",
+    {"GET", "/livez", EF__SCOPE_OPEN, EF__ROUTE_QUICK | EF__ROUTE_PROBE, livez, "livez", "alive",
+     NULL, NULL, "Text", 0},
+    {"GET", "/readyz", EF__SCOPE_OPEN, EF__ROUTE_PROBE, readyz, "readyz", "ready for work",
      "verbose:boolean", NULL, "Text", 0},
-    {"GET", "/version", EF__SCOPE_OPEN, 0, version, "version", "what runs here", NULL, NULL,
-     "Version", 0},
+    {"GET", "/healthz", EF__SCOPE_OPEN, EF__ROUTE_PROBE, readyz, "healthz", "the same as /readyz",
+     "verbose:boolean", NULL, "Text", 0},
+    {"GET", "/version", EF__SCOPE_OPEN, EF__ROUTE_PROBE, version, "version", "what runs here", NULL,
+     NULL, "Version", 0},
     {0},
 };

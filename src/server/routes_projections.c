@@ -82,7 +82,7 @@ static void write_mistakes(ef__request *r, ef_str text, const ef_error *err)
 
     (void)ef_program_check("program", text, EF_TEXT_JSON, &report, NULL);
     ef__buf_reset(&r->out);
-    ef__problem_write(&w, err, 0, NULL);
+    ef__problem_write(&w, err, NULL);
     if (report.len > 0 && !r->out.failed && r->out.len > 0) {
         r->out.len--; /* the closing bracket: one more member */
         ef__buf_add_text(&r->out, ",\"mistakes\":");
@@ -103,7 +103,6 @@ static ef_status read_on_error(ef__request *r, ef_on_error *out, bool *out_given
     *out_given = word.len > 0;
     if (!*out_given || *out == EF_ON_ERROR_SKIP || ef_str_equal(word, EF_STR("stop")))
         return EF_OK;
-    r->status = 400;
     return ef_fail(err, EF_BAD_INPUT, "on_error is '%.*s'; it is stop or skip", EF_STR_ARG(word));
 }
 
@@ -130,8 +129,6 @@ static ef_status deploy(ef__request *r, ef_error *err)
     if (st == EF_OK)
         st = ef_program_name(text, name, sizeof(name), err);
     if (st == EF_OK && !ef_str_equal(ef_str_from(name), r->parts[0]))
-        r->status = 400;
-    if (r->status == 400)
         return ef_fail(err, EF_BAD_INPUT, "the program is of projection '%s', the path says '%.*s'",
                        name, EF_STR_ARG(r->parts[0]));
     if (st == EF_OK)

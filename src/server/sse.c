@@ -48,6 +48,22 @@ struct MHD_Response *ef__http_follow(struct ef__follower *follower, ef__server *
     return response;
 }
 
+static ssize_t read_nothing(void *context, uint64_t at, char *out, size_t max)
+{
+    (void)context;
+    (void)at;
+    (void)out;
+    (void)max;
+    return MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+struct MHD_Response *ef__http_follow_head(struct ef__follower *follower)
+{
+    ef__follower_leave(follower);
+    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_nothing, NULL,
+                                             NULL);
+}
+
 /* --- the routes
  * ----------------------------------------------------------------------------------- */
 

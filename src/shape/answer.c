@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-void ef__problem_write(ef__json_writer *w, const ef_error *err, int http, const char *hint)
+void ef__problem_write(ef__json_writer *w, const ef_error *err, const char *hint)
 {
     char type[96];
 
@@ -16,7 +16,7 @@ void ef__problem_write(ef__json_writer *w, const ef_error *err, int http, const 
     ef__json_key(w, "title");
     ef__json_str(w, ef_str_from(ef_status_words(err->status)));
     ef__json_key(w, "status");
-    ef__json_int(w, http ? http : ef_status_http(err->status));
+    ef__json_int(w, ef_status_http(err->status));
     ef__json_key(w, "code");
     ef__json_str(w, ef_str_from(ef_status_code(err->status)));
     ef__json_key(w, "detail");

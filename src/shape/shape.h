@@ -121,8 +121,8 @@ ef_status ef__shape_read_more(const ef__json *object, const ef__shape *shape, vo
 
 /* --- answers of several parts (answer.c) ------------------------------------------------------ */
 
-/* problem+json; `http` is the status of the answer (0: the error's own), `hint` may be NULL. */
-void ef__problem_write(ef__json_writer *w, const ef_error *err, int http, const char *hint);
+/* problem+json; `hint` may be NULL. */
+void ef__problem_write(ef__json_writer *w, const ef_error *err, const char *hint);
 /* A projection with its scopes. */
 void ef__projection_write(ef__json_writer *w, const ef_projection *projection);
 /* A view as of a position. */

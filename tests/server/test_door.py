@@ -25,8 +25,8 @@ def raw(server, data, limit_s=10):
 
 class Door(Case):
     def test_a_foreign_host_or_origin_is_refused_before_anything_else(self):
-        self.refused(421, "bad_input", self.get("/v1/events", Host="attacker.example"))
-        self.refused(403, "bad_input", self.get("/v1/events", Origin="http://attacker.example"))
+        self.refused(421, "misdirected", self.get("/v1/events", Host="attacker.example"))
+        self.refused(403, "forbidden", self.get("/v1/events", Origin="http://attacker.example"))
         own = f"http://127.0.0.1:{self.server.port}"
         self.assertEqual(200, self.get("/v1/events", Origin=own).status)
 
@@ -54,9 +54,9 @@ class Door(Case):
         for name in ("Everfold-Actor", "everfold-actor", "EVERFOLD-ACTOR", "eVERFOLD-aCTOR"):
             answer = self.ask("GET", "/v1/whoami", headers={name: "Ann", "X-Other": "1"})
             self.assertEqual("Ann (loopback)", answer.json()["name"])
-        self.refused(403, "bad_input", self.ask("GET", "/v1/events",
+        self.refused(403, "forbidden", self.ask("GET", "/v1/events",
                                                 headers={"ORIGIN": "http://attacker.example"}))
-        self.refused(401, "bad_input", self.ask("GET", "/v1/events",
+        self.refused(401, "unauthorized", self.ask("GET", "/v1/events",
                                                 headers={"AUTHORIZATION": "Bearer evf_no"}))
 
     def test_what_came_before_on_a_connection_is_forgotten(self):
@@ -78,14 +78,76 @@ class Door(Case):
     def test_an_unknown_path_and_a_wrong_method(self):
         self.refused(404, "not_found", self.get("/v1/../etc/passwd"))
         answer = self.ask("DELETE", "/v1/outbox")
-        self.refused(405, "unsupported", answer)
-        self.assertEqual("GET", answer.headers["Allow"])
+        self.refused(405, "method_not_allowed", answer)
+        self.assertEqual("GET, HEAD, OPTIONS", answer.headers["Allow"])
+
+    def test_head_answers_as_get_does_without_the_body(self):
+        self.append("head-1", data={"text": "x" * 3000})
+        for path in ("/", "/livez", "/readyz", "/version", "/v1/events", "/v1/streams/head-1/events?limit=1",
+                     "/v1/projections", "/v1/status", "/v1/views/none/none", "/v1/nothing", "/v1/events?limit=x"):
+            c = self.server.connect()
+            got = self.ask("GET", path, connection=c)
+            head = self.ask("HEAD", path, connection=c)
+            self.assertEqual((got.status, b""), (head.status, head.body), path)
+            for name in ("Content-Type", "Content-Length", "Everfold-Next", "Everfold-More", "ETag", "Vary",
+                         "Content-Security-Policy", "Cache-Control"):
+                self.assertEqual(got.headers[name], head.headers[name], (path, name))
+            self.assertEqual(200, self.ask("GET", "/livez", connection=c).status)  # nothing was left on the connection
+            c.close()
+
+    def test_head_of_a_subscription_ends_and_follows_nothing(self):
+        for _ in range(20):
+            head = self.ask("HEAD", "/v1/subscribe/events")
+            self.assertEqual((200, "text/event-stream", b""), (head.status, head.headers["Content-Type"], head.body))
+        self.refused(404, "not_found", self.get("/v1/subscribe/views/none"))
+        self.assertEqual(404, self.ask("HEAD", "/v1/subscribe/views/none").status)
+        self.append("head-2")
+        self.assertTrue(b"everfold_followers 0\n" in self.get("/metrics").body)
+
+    def test_options_lists_the_methods_of_a_path(self):
+        for path, allowed in (("/v1/streams/s/events", "GET, HEAD, POST, OPTIONS"), ("/livez", "GET, HEAD, OPTIONS"),
+                              ("/v1/outbox:requeue", "POST, OPTIONS"),
+                              ("/v1/publishers/p", "GET, HEAD, PUT, DELETE, OPTIONS")):
+            answer = self.ask("OPTIONS", path)
+            self.assertEqual((204, b""), (answer.status, answer.body), path)
+            self.assertEqual(set(allowed.split(", ")), set(answer.headers["Allow"].split(", ")))
+        self.refused(404, "not_found", self.ask("OPTIONS", "/v1/nothing"))
+        self.refused(403, "forbidden", self.ask("OPTIONS", "/v1/events", headers={"Origin": "http://attacker.example"}))
 
     def test_many_requests_on_one_connection(self):
         c = self.server.connect()
         for _ in range(200):
             self.assertEqual(200, self.ask("GET", "/livez", connection=c).status)
         c.close()
+
+
+class Probes(Case):
+    """A load balancer, a kubelet and Prometheus call by an address, or by a name of their own."""
+    arguments = ("--hosts", "events.example.org")
+    OPEN = ("/livez", "/readyz", "/readyz?verbose", "/healthz", "/version")
+
+    def test_probes_answer_whatever_the_host_is(self):
+        for path in self.OPEN:
+            for host in ("10.1.2.3:7450", "10.1.2.3", "[fd00::7]:7450", "pod.example", "events.example.org", "x" * 300):
+                self.assertEqual(200, self.get(path, Host=host).status, (path, host))
+
+    def test_metrics_by_an_address_are_for_this_machine_and_by_another_name_need_a_token(self):
+        for host in ("10.1.2.3:7450", "127.0.0.1", "[::1]", "localhost", "events.example.org"):
+            self.assertEqual(200, self.get("/metrics", Host=host).status, host)
+        self.refused(401, "unauthorized", self.get("/metrics", Host="10.1.2.3", X_Forwarded_For="10.9.9.9",
+                                                   Authorization="Bearer evf_no"))
+
+    def test_a_name_that_was_pointed_here_learns_nothing(self):
+        """DNS rebinding: the page of attacker.example in a browser on this machine asks us by its own name."""
+        verbose = self.get("/readyz?verbose", Host="attacker.example").body.decode()
+        self.assertEqual([], [line for line in verbose.splitlines() if ":" in line or any(c.isdigit() for c in line)])
+        self.assertIn("at position", self.get("/readyz?verbose", Host="10.1.2.3").body.decode())
+        self.refused(401, "unauthorized", self.get("/metrics", Host="attacker.example"))
+        for path in ("/v1/events", "/", "/openapi.json", "/nothing"):
+            for host in ("attacker.example", "10.1.2.3"):
+                self.refused(421, "misdirected", self.get(path, Host=host))
+        for path in self.OPEN:
+            self.refused(403, "forbidden", self.get(path, Origin="http://attacker.example"))
 
 
 class Address(Case):

@@ -97,7 +97,7 @@ class Append(Case):
             answer = self.ask("POST", "/v1/streams/bad/events", body,
                               {"Content-Type": "application/json"})
             self.assertIn(words, self.refused(400, code, answer))
-        self.refused(415, "bad_input", self.ask("POST", "/v1/streams/bad/events", "a=b",
+        self.refused(415, "unsupported_media_type", self.ask("POST", "/v1/streams/bad/events", "a=b",
                                                 {"Content-Type": "text/plain"}))
         self.refused(404, "not_found", self.get("/v1/streams/bad/events"))
 

@@ -81,6 +81,12 @@ class Manager(unittest.TestCase):
         urllib.request.urlopen(url + "/livez", timeout=20).close()
         wait_until(lambda: "operation=livez" in log())
         self.assertEqual(1, log().count("operation=livez"))
+        forwarded = urllib.request.Request(url + "/version", headers={"X-Forwarded-For": "10.1.2.3, 10.0.0.1"})
+        urllib.request.urlopen(forwarded, timeout=20).close()
+        wait_until(lambda: "operation=version" in log())
+        line, = [text for text in log().splitlines() if "operation=version" in text]
+        self.assertIn(" client=127.0.0.1 ", line)
+        self.assertIn(' forwarded_for="10.1.2.3, 10.0.0.1" ', line)
 
     def test_a_watchdog_of_another_process_is_not_fed(self):
         self.start(*self.serve(), WATCHDOG_USEC="400000", WATCHDOG_PID="1")

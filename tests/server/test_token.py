@@ -199,8 +199,8 @@ class Matrix(Case):
     def test_an_act_for_all_tenants_needs_a_token_of_all(self):
         for path in ("/v1/projections/customers:rebuild", "/v1/projections/customers:pause",
                      "/v1/outbox:requeue-dead"):
-            self.refused(403, "bad_input", self.ask("POST", path, {}, token=self.bound))
-        self.refused(403, "bad_input", self.ask("PUT", "/v1/projections/customers", CUSTOMERS,
+            self.refused(403, "forbidden", self.ask("POST", path, {}, token=self.bound))
+        self.refused(403, "forbidden", self.ask("PUT", "/v1/projections/customers", CUSTOMERS,
                                                 token=self.bound))
         for path in ("/v1/events", "/v1/views/customers"):
             self.refused(400, "bad_input", self.ask("GET", path + "?all_tenants", token=self.bound))

@@ -1,0 +1,53 @@
+/*
+ * peer.c - the address that a request comes from.
+ */
+#include "http_priv.h"
+#include "request.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+_Static_assert(EF__PEER_ADDRESS_MAX >= INET6_ADDRSTRLEN, "an address fits");
+
+static const struct sockaddr *peer_address(const ef__request *r)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+    return info ? info->client_addr : NULL;
+}
+
+ef_str ef__peer_address(const ef__request *r, char room[EF__PEER_ADDRESS_MAX])
+{
+    const struct sockaddr *a = peer_address(r);
+    const void *bytes = NULL;
+
+    if (a && a->sa_family == AF_INET)
+        bytes = &((const struct sockaddr_in *)(const void *)a)->sin_addr;
+    else if (a && a->sa_family == AF_INET6)
+        bytes = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+    if (bytes && inet_ntop(a->sa_family, bytes, room, EF__PEER_ADDRESS_MAX))
+        return ef_str_from(room);
+    return a && a->sa_family == AF_UNIX ? EF_STR("unix") : EF_STR("");
+}
+
+static bool is_loopback(const struct sockaddr *a)
+{
+    if (a && a->sa_family == AF_INET)
+        return (ntohl(((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr) >> 24) == 127;
+    if (a && a->sa_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
+    return a && a->sa_family == AF_UNIX;
+}
+
+/* A proxy on this machine forwards requests that come from elsewhere. */
+static bool is_forwarded(const ef__request *r)
+{
+    return ef__request_header(r, "Forwarded").len > 0 ||
+           ef__request_header(r, "X-Forwarded-For").len > 0;
+}
+
+bool ef__peer_is_local(const ef__request *r)
+{
+    return is_loopback(peer_address(r)) && !is_forwarded(r);
+}
