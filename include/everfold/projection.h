@@ -135,7 +135,11 @@ typedef struct ef_deploy {
     const char *file_name;
     ef_str text;
     bool in_place; /* as ef_projection_deploy_in_place */
-    ef_str who;    /* "": nobody; it leaves no record */
+    /* EF_EXISTS, and nothing changes, when the projection has no such version now and its active
+     * version is higher, or this version was retired: for programs that are deployed at each start
+     * of a process, not by a person. */
+    bool refuse_superseded;
+    ef_str who; /* "": nobody; it leaves no record */
     ef_str reason;
 } ef_deploy;
 

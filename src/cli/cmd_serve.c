@@ -105,7 +105,14 @@ static ef_status deploy_file(cli *c, const char *path, ef_error *err)
     ef_status st = cli_file_read(path, &text, err);
 
     if (st == EF_OK)
-        st = ef_projection_deploy(c->engine, path, ef__buf_str(&text), &deployed, &report, err);
+        st = ef_projection_deploy_by(
+            c->engine,
+            &(ef_deploy){.file_name = path, .text = ef__buf_str(&text), .refuse_superseded = true},
+            &deployed, &report, err);
+    if (st == EF_EXISTS) { /* the directory is older than the store: the store is right */
+        cli_warn(c, "everfold: %s: %s", path, err->text);
+        st = EF_OK;
+    }
     if (st != EF_OK && report.len > 0)
         cli_lines_say((ef_str){report.ptr, report.len});
     ef_projection_list_release(&deployed);
@@ -388,7 +395,8 @@ static const cli_option options[] = {
     {"tls-key", 0, "FILE", "server.tls_key", "@file", "PEM file with its key"},
     {"hosts", 0, "NAMES", "server.hosts", NULL, "names it is called by besides its address"},
     {"workers", 0, "N", NULL, NULL, "threads that read for projections; 0: no work here"},
-    {"projections", 0, "DIR", NULL, "@dir", "deploy every *.fold of this directory first"},
+    {"projections", 0, "DIR", NULL, "@dir",
+     "deploy every *.fold of this directory first, but no version below the active one"},
     {"mode", 0, "MODE", "mode", NULL, "how events reach the projections"},
     {"demo", 0, NULL, NULL, NULL, "open a small shop: programs, a past, and customers"},
     {"demo-rate", 0, "N", NULL, NULL, "what happens in it, events a second (default 20)"},

@@ -331,6 +331,42 @@ uint64_t ef__deploy_hash(const ef__program *program)
     return ef__xxh3(ef__program_hash(program), 0);
 }
 
+/* A version that is below the active one, or was retired, and of which no generation is left. */
+static ef_status check_superseded(const ef__generation_list *list, const ef__program *program,
+                                  ef_error *err)
+{
+    int64_t version = ef__program_version(program), active = 0;
+    bool retired = false;
+
+    for (size_t i = 0; i < list->count; i++) {
+        const ef__generation *g = &list->items[i];
+        if (g->routed)
+            active = g->version;
+        if (g->version == version && g->state != EF__GENERATION_RETIRED)
+            return EF_OK;
+        retired = retired || g->version == version;
+    }
+    if (!retired && version >= active)
+        return EF_OK;
+    return ef_fail_numbers(err, EF_EXISTS, version, active,
+                           "projection \"%.*s\" version %" PRId64
+                           " is not deployed again: version %" PRId64 " is active",
+                           EF_STR_ARG(ef__program_name(program)), version, active);
+}
+
+static ef_status refuse_superseded(ef_engine *e, const ef__program *program, ef_error *err)
+{
+    ef__generation_list list = {0};
+    ef_status st = ef__room_ready(&list.room, err);
+
+    if (st == EF_OK)
+        st = e->views->ops->generation_ls(e->views, ef__program_name(program), &list, err);
+    if (st == EF_OK)
+        st = check_superseded(&list, program, err);
+    ef__room_release(&list.room);
+    return st;
+}
+
 /* What is deployed under this name, and may the program join it? *out_same: it is there already. */
 static ef_status compare_deployed(ef_engine *e, const ef__program *program, bool *out_same,
                                   bool *out_first, ef_error *err)
@@ -458,6 +494,8 @@ ef_status ef_projection_deploy_by(ef_engine *e, const ef_deploy *deploy, ef_proj
         st = ef__program_compile(ef_str_from(deploy->file_name), deploy->text, &program,
                                  diagnostics, err);
     free(diagnostics);
+    if (st == EF_OK && deploy->refuse_superseded)
+        st = refuse_superseded(e, program, err);
     if (st == EF_OK)
         st = deploy->in_place ? ef__deploy_in_place(e, program, deploy->text, err)
                               : ef__deploy_program(e, program, deploy->text, err);

@@ -2,8 +2,9 @@
  * auth.c - who asks.
  *
  * Tokens are read from their file, and again when it has changed; so one that is revoked is refused
- * within a second, without a signal. Without any token only this machine itself is served, and may
- * do everything; the first token ends that.
+ * within a second, without a signal. Without a token file only this machine itself is served, and
+ * may do everything; the first token ends that. A file that is there and cannot be read, or is
+ * damaged, ends it too: the tokens that were read last stay valid, and nothing else is.
  */
 #include "server_priv.h"
 #include "token.h"
@@ -23,7 +24,8 @@ typedef struct file_mark {
 struct ef__tokens {
     pthread_rwlock_t lock; /* over the list */
     ef__token_list list;
-    file_mark mark; /* of the file that was read */
+    file_mark mark;  /* of the file that was read, or tried */
+    bool unreadable; /* the file could not be read; it is tried again each second */
     int64_t looked_us;
 };
 
@@ -40,6 +42,23 @@ static bool same_mark(const file_mark *a, const file_mark *b)
            a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
+/* Takes the list, or notes that there is none to be had. True: the one or the other is new. */
+static bool take_list(struct ef__tokens *tokens, ef_status st, ef__token_list list, file_mark mark)
+{
+    bool was_unreadable;
+
+    pthread_rwlock_wrlock(&tokens->lock);
+    was_unreadable = tokens->unreadable;
+    tokens->unreadable = st != EF_OK;
+    tokens->mark = mark;
+    if (st == EF_OK) {
+        ef__token_list_release(&tokens->list);
+        tokens->list = list;
+    }
+    pthread_rwlock_unlock(&tokens->lock);
+    return was_unreadable != (st != EF_OK);
+}
+
 ef_status ef__tokens_reload(ef__server *server, ef_error *err)
 {
     struct ef__tokens *tokens = server->tokens;
@@ -48,14 +67,23 @@ ef_status ef__tokens_reload(ef__server *server, ef_error *err)
     ef_status st =
         server->options.tokens ? ef__tokens_read(server->options.tokens, &list, err) : EF_OK;
 
-    if (st != EF_OK)
-        return st;
-    pthread_rwlock_wrlock(&tokens->lock);
-    ef__token_list_release(&tokens->list);
-    tokens->list = list;
-    tokens->mark = mark;
-    pthread_rwlock_unlock(&tokens->lock);
-    return EF_OK;
+    bool changed = take_list(tokens, st, list, mark);
+
+    if (changed && st != EF_OK)
+        ef__log(server->options.log, EF_LOG_ERROR,
+                "token file unreadable: only tokens that were read before are accepted",
+                EF_LOG_TEXT_FIELD("file", ef_str_from(server->options.tokens)),
+                EF_LOG_TEXT_FIELD("error", ef_str_from(err ? err->text : "")));
+    else if (changed)
+        ef__log(server->options.log, EF_LOG_WARN, "token file readable again",
+                EF_LOG_TEXT_FIELD("file", ef_str_from(server->options.tokens)));
+    return st;
+}
+
+/* May this machine do everything without a token? */
+static bool is_unlocked(const struct ef__tokens *tokens)
+{
+    return tokens->list.count == 0 && !tokens->unreadable;
 }
 
 ef_status ef__tokens_open(ef__server *server, ef_error *err)
@@ -82,13 +110,13 @@ bool ef__tokens_any(const ef__server *server)
     bool any;
 
     pthread_rwlock_rdlock(&server->tokens->lock);
-    any = server->tokens->list.count > 0;
+    any = !is_unlocked(server->tokens);
     pthread_rwlock_unlock(&server->tokens->lock);
     return any;
 }
 
-/* Reads the file if it has changed. */
-static bool reload_if_changed(ef__server *server)
+/* Reads the file if it has changed; with `retry` also one that could not be read. */
+static bool reload_if_changed(ef__server *server, bool retry)
 {
     struct ef__tokens *tokens = server->tokens;
     file_mark mark = mark_of(server->options.tokens);
@@ -96,11 +124,10 @@ static bool reload_if_changed(ef__server *server)
     bool same;
 
     pthread_rwlock_rdlock(&tokens->lock);
-    same = same_mark(&mark, &tokens->mark);
+    same = same_mark(&mark, &tokens->mark) && !(retry && tokens->unreadable);
     pthread_rwlock_unlock(&tokens->lock);
-    if (!same && ef__tokens_reload(server, &err) != EF_OK)
-        ef__log(server->options.log, EF_LOG_ERROR, "tokens not read",
-                EF_LOG_TEXT_FIELD("error", ef_str_from(err.text)));
+    if (!same)
+        (void)ef__tokens_reload(server, &err);
     return !same;
 }
 
@@ -114,7 +141,7 @@ static void look_again(ef__server *server, int64_t now_us)
         !__atomic_compare_exchange_n(&tokens->looked_us, &before, now_us, false, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED))
         return;
-    (void)reload_if_changed(server);
+    (void)reload_if_changed(server, true);
 }
 
 static ef_status check_known_token(const ef__server *server, ef_str text, ef__principal *out,
@@ -139,7 +166,7 @@ static ef_status check_token(ef__server *server, ef_str text, ef__principal *out
     pthread_rwlock_rdlock(&server->tokens->lock);
     st = check_known_token(server, text, out, err);
     pthread_rwlock_unlock(&server->tokens->lock);
-    if (st == EF_OK || !server->options.tokens || !reload_if_changed(server))
+    if (st == EF_OK || !server->options.tokens || !reload_if_changed(server, false))
         return st;
     pthread_rwlock_rdlock(&server->tokens->lock);
     st = check_known_token(server, text, out, err);
@@ -157,7 +184,7 @@ ef_status ef__token_check(ef__server *server, ef_str authorization, bool from_lo
         return check_token(server, (ef_str){authorization.ptr + 7, authorization.len - 7}, out,
                            err);
     pthread_rwlock_rdlock(&server->tokens->lock);
-    if (server->tokens->list.count == 0 && from_loopback && authorization.len == 0) {
+    if (is_unlocked(server->tokens) && from_loopback && authorization.len == 0) {
         *out = (ef__principal){.scopes = EF__SCOPE_ALL, .name = "loopback"};
         st = EF_OK;
     } else {
@@ -173,7 +200,7 @@ bool ef__principal_stands(ef__server *server, const ef__principal *who)
 
     look_again(server, ef__server_mono(server));
     pthread_rwlock_rdlock(&server->tokens->lock);
-    stands = who->token[0] == '\0' && server->tokens->list.count == 0;
+    stands = who->token[0] == '\0' && is_unlocked(server->tokens);
     for (size_t i = 0; who->token[0] && i < server->tokens->list.count; i++) {
         const ef__token *token = &server->tokens->list.items[i];
         if (strcmp(token->id, who->token) == 0)

@@ -5,6 +5,7 @@
 
 #include "../base/arena.h"
 #include "../base/hash.h"
+#include "../base/owner.h"
 #include "../shape/shape.h"
 
 #include <errno.h>
@@ -179,15 +180,17 @@ static ef_status parse_line(ef_str text, ef__token_list *list, ef_error *err)
     return st;
 }
 
-static ef_status read_file(const char *path, ef__buf *out, ef_error *err)
+/* *out_found false: there is no file. */
+static ef_status read_file(const char *path, ef__buf *out, bool *out_found, ef_error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = 0;
 
-    if (fd < 0 && errno == ENOENT)
+    *out_found = fd >= 0 || errno != ENOENT;
+    if (!*out_found)
         return EF_OK;
     if (fd < 0)
-        return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
+        return ef_fail(err, EF_IO, "the token file %s cannot be read: %s", path, strerror(errno));
     do {
         if (!ef__buf_reserve(out, 65536))
             break;
@@ -196,7 +199,7 @@ static ef_status read_file(const char *path, ef__buf *out, ef_error *err)
     } while (n > 0);
     (void)close(fd);
     if (n < 0)
-        return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
+        return ef_fail(err, EF_IO, "the token file %s cannot be read: %s", path, strerror(errno));
     return out->failed
                ? ef_fail(err, EF_TOO_LARGE, "%s has more than %d bytes", path, FILE_BYTES_MAX)
                : EF_OK;
@@ -207,7 +210,8 @@ ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err)
     ef__buf text = EF__BUF_INIT(FILE_BYTES_MAX);
     ef_error why = EF_ERROR_INIT;
     size_t number = 0;
-    ef_status st = read_file(path, &text, err);
+    bool found = false;
+    ef_status st = read_file(path, &text, &found, err);
 
     *out = (ef__token_list){NULL, 0};
     for (size_t at = 0; st == EF_OK && at < text.len;) {
@@ -215,9 +219,13 @@ ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err)
         size_t length = end ? (size_t)(end - (text.ptr + at)) : text.len - at;
         number++;
         if (length > 0 && parse_line((ef_str){text.ptr + at, length}, out, &why) != EF_OK)
-            st = ef_fail(err, EF_DAMAGED, "%s line %zu: %s", path, number, why.text);
+            st = ef_fail(err, EF_DAMAGED, "the token file %s is damaged: line %zu: %s", path,
+                         number, why.text);
         at += length + 1;
     }
+    if (st == EF_OK && found && out->count == 0) /* none of ours: it was cut */
+        st = ef_fail(err, EF_DAMAGED,
+                     "the token file %s is damaged: it has no token; remove it to have none", path);
     if (st != EF_OK)
         ef__token_list_release(out);
     ef__buf_release(&text);
@@ -288,6 +296,7 @@ static ef_status write_file(const char *path, const ef__token_list *list, ef_err
     }
     (void)unlink(aside); /* left by one that died; its mode and owner are not to be trusted */
     fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    ef__owner_inherit(aside);
     if (fd < 0 || !write_all(fd, ef__buf_str(&text)) || fsync(fd) != 0 || rename(aside, path) != 0)
         st = ef_fail(err, EF_IO, "%s: %s", aside, strerror(errno));
     else
@@ -310,6 +319,7 @@ static ef_status lock_file(const char *path, int *out_fd, ef_error *err)
     if (fd < 0)
         return ef_fail(err, errno == ENOENT ? EF_NOT_FOUND : EF_IO, "%s: %s", lock,
                        strerror(errno));
+    ef__owner_inherit(lock);
     while (flock(fd, LOCK_EX) != 0)
         if (errno != EINTR) {
             (void)close(fd);

@@ -45,7 +45,7 @@ ef_status ef__token_make(ef__token *token, int64_t now_us, char text[EF__TOKEN_T
 /* Which token a text is; NULL: none. Takes as long for a wrong secret as for the right one. */
 const ef__token *ef__token_find(const ef__token_list *list, ef_str text);
 
-/* No file: no tokens. EF_DAMAGED names the line. */
+/* No file: no tokens. EF_DAMAGED names the line, or says that there is none. */
 ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err);
 /*
  * Read the file, let `change` work on the list, and put the result in the file's place, all under a

@@ -3,6 +3,8 @@
  */
 #include "conn.h"
 
+#include "../base/owner.h"
+
 #include <unistd.h>
 #include <fcntl.h>
 #include <everfold/clock.h>
@@ -111,8 +113,10 @@ static void make_file(const char *path)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-    if (fd >= 0)
-        (void)close(fd);
+    if (fd < 0)
+        return;
+    (void)close(fd);
+    ef__owner_inherit(path);
 }
 
 ef_status ef__sq_open(ef__sq_conn *conn, const char *path, const ef__sq_options *options,

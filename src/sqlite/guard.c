@@ -1,6 +1,7 @@
 #include "guard.h"
 
 #include "../base/lock.h"
+#include "../base/owner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,7 @@ ef_status ef__sq_guard_open(ef__sq_guard *guard, const char *database_path, ef_e
     guard->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (guard->fd < 0)
         return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
+    ef__owner_inherit(path);
     return EF_OK;
 }
 

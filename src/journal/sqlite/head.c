@@ -1,6 +1,7 @@
 #include "head.h"
 
 #include "../../base/hash.h"
+#include "../../base/owner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,6 +61,8 @@ ef_status sq_headfile_open(sq_headfile *file, const char *database_path, bool cr
     if (file->fd < 0)
         return ef_fail(err, errno == ENOENT ? EF_NOT_FOUND : EF_IO, "%s: %s", path,
                        strerror(errno));
+    if (create)
+        ef__owner_inherit(path);
     if (create && !sync_directory(path))
         return ef_fail(err, EF_IO, "the directory of %s cannot be synced: %s", path,
                        strerror(errno));

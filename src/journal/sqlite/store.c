@@ -13,6 +13,7 @@
 
 #include "../../base/limits.h"
 #include "../../base/logger.h"
+#include "../../base/owner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -98,6 +99,7 @@ static ef_status make_file(const char *path, const ef_journal_options *options, 
     /* Closing a descriptor of a database drops the process's locks on it, but nobody here can have
      * had any: it was not there. */
     (void)close(fd);
+    ef__owner_inherit(path);
     return EF_OK;
 }
 

@@ -6,6 +6,8 @@
 
 #include "row.h"
 
+#include "../../base/owner.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -55,6 +57,7 @@ static ef_status make_folder(const char *folder, ef_error *err)
         return errno == EEXIST ? EF_OK
                                : ef_fail(err, errno == ENOSPC ? EF_FULL : EF_IO,
                                          "%s could not be made: %s", folder, strerror(errno));
+    ef__owner_inherit(folder);
     if (file_of(folder, "..", above))
         sync_folder(above);
     return EF_OK;
@@ -242,11 +245,15 @@ static ef_status open_mdb(vl_env *env, const vl_env_options *options, bool is_ne
         return open_failed(env, rc, err);
     if (readable_only)
         return EF_OK;
+    ef__owner_inherit(path);
+    if (file_of(env->folder, "lock.mdb", path))
+        ef__owner_inherit(path);
     if (!file_of(env->folder, "everfold.lock", path))
         return ef_fail(err, EF_BAD_INPUT, "the path of the view store is too long");
     env->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (env->lock_fd < 0 && !options->read_only)
         return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
+    ef__owner_inherit(path);
     return EF_OK;
 }
 
