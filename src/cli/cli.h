@@ -58,6 +58,7 @@ typedef struct cli_command {
     bool settings_later; /* runs although the settings are wrong: c->settings_error says how */
     bool no_settings;    /* needs none at all */
     bool local;          /* works on this machine's files: not through a server */
+    bool service;        /* runs on: with log.format=json its messages are lines of the log */
 } cli_command;
 
 typedef enum cli_format { CLI_TABLE, CLI_JSON, CLI_NDJSON } cli_format;
@@ -242,6 +243,9 @@ bool cli_reader_gone(cli *c);
 int cli_fail(const cli *c, const ef_error *err, const char *hint);
 /* ef_fail(EF_BAD_INPUT) and cli_fail in one. */
 int cli_usage(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Are messages lines of the log? With log.format=json the stderr of a service is JSON throughout.
+ */
+bool cli_logs_messages(const cli *c);
 /* A line on stderr unless --quiet. */
 void cli_say(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A line on stderr, always. */

@@ -69,15 +69,6 @@ static void raise_limits(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static void on_step(void *context, const char *post, const ef_tick *tick, const ef_error *error)
-{
-    serving *s = context;
-
-    if (error)
-        cli_warn(s->c, "everfold: %s: %s; trying again in %lld ms", post, error->text,
-                 (long long)tick->backoff_ms);
-}
-
 static ef_status start_workers(serving *s, ef_error *err)
 {
     int64_t workers = 1;
@@ -91,9 +82,7 @@ static ef_status start_workers(serving *s, ef_error *err)
         &(ef_supervisor_options){
             .engine = s->c->engine,
             .work = {.lease_ms = ef__settings_int(s->c->settings, "worker.lease_ttl")},
-            .cursor_threads = (int32_t)workers,
-            .on_step = on_step,
-            .context = s},
+            .cursor_threads = (int32_t)workers},
         &s->supervisor, err);
 }
 
@@ -113,7 +102,9 @@ static ef_status deploy_file(cli *c, const char *path, ef_error *err)
         cli_warn(c, "everfold: %s: %s", path, err->text);
         st = EF_OK;
     }
-    if (st != EF_OK && report.len > 0)
+    if (st != EF_OK && report.len > 0 && cli_logs_messages(c))
+        cli_warn(c, "%.*s", (int)report.len, report.ptr);
+    else if (st != EF_OK && report.len > 0)
         cli_lines_say((ef_str){report.ptr, report.len});
     ef_projection_list_release(&deployed);
     ef_text_release(&report);
@@ -417,4 +408,5 @@ const cli_command cli_cmd_serve = {
     .example = "everfold serve --listen 127.0.0.1:7450",
     .run = run_serve,
     .local = true,
+    .service = true,
 };

@@ -393,13 +393,10 @@ static void on_step(void *context, const char *post, const ef_tick *tick, const 
     if (w->panel)
         cli_work_panel_tell(w->panel, post, tick, error);
     pthread_mutex_lock(&w->lock);
-    if (!error) {
+    if (!error) /* the supervisor has logged it */
         show_tick(w, tick);
-    } else if (!w->panel) {
+    else if (!w->panel)
         cli_progress_clear(&w->progress);
-        cli_warn(w->c, "everfold: %s: %s; trying again in %" PRId64 " ms", post, error->text,
-                 tick->backoff_ms);
-    }
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -603,4 +600,5 @@ const cli_command cli_cmd_work = {
     .example = "everfold work --drain",
     .run = run_work,
     .local = true,
+    .service = true,
 };

@@ -53,6 +53,25 @@ bool cli_reader_gone(cli *c)
 /* --- talk --------------------------------------------------------------------------------------
  */
 
+bool cli_logs_messages(const cli *c)
+{
+    return c->log_style == EF_LOG_JSON && c->command && c->command->service;
+}
+
+/* As a line of the log, whatever log.level is: it was to be said. */
+static void log_message(ef_log_level level, const char *text, const ef_log_field *fields,
+                        size_t field_count)
+{
+    static const char prefix[] = "everfold: ";
+    const ef_clock *clock = ef_clock_system();
+    char line[EF_LOG_LINE_MAX];
+    size_t skip = strncmp(text, prefix, sizeof(prefix) - 1) == 0 ? sizeof(prefix) - 1 : 0;
+    uint64_t n = ef_log_line(EF_LOG_JSON, clock->wall_us(clock->context), level, text + skip,
+                             fields, field_count, line);
+
+    (void)fwrite(line, 1, n, stderr);
+}
+
 static void write_sentence(ef__buf *out, const ef_error *err, const char *hint)
 {
     const char *text = err->text[0] != '\0' ? err->text : ef_status_words(err->status);
@@ -86,6 +105,14 @@ int cli_fail(const cli *c, const ef_error *err, const char *hint)
 
     if (!hint && c->client && err->status == EF_BUSY)
         hint = server_hint(c);
+    if (cli_logs_messages(c)) {
+        log_message(
+            EF_LOG_ERROR, err->text[0] ? err->text : ef_status_words(err->status),
+            (ef_log_field[]){EF_LOG_TEXT_FIELD("code", ef_str_from(ef_status_code(err->status))),
+                             EF_LOG_TEXT_FIELD("hint", ef_str_from(hint ? hint : ""))},
+            hint ? 2 : 1);
+        return ef_status_exit(err->status);
+    }
     if (c->format == CLI_TABLE)
         write_sentence(&out, err, hint);
     else
@@ -111,12 +138,16 @@ int cli_usage(const cli *c, const char *format, ...)
     return cli_fail(c, &err, hint);
 }
 
-static void talk(const char *format, va_list args)
+static void talk(const cli *c, ef_log_level level, const char *format, va_list args)
 {
     char text[1024];
     ef__buf out = EF__BUF_INIT(64 * 1024);
 
     (void)vsnprintf(text, sizeof(text), format, args);
+    if (cli_logs_messages(c)) {
+        log_message(level, text, NULL, 0);
+        return;
+    }
     cli_escape(&out, ef_str_from(text));
     ef__buf_add_char(&out, '\n');
     (void)fwrite(out.ptr ? out.ptr : "", 1, out.len, stderr);
@@ -130,7 +161,7 @@ void cli_say(const cli *c, const char *format, ...)
     if (c->quiet)
         return;
     va_start(args, format);
-    talk(format, args);
+    talk(c, EF_LOG_INFO, format, args);
     va_end(args);
 }
 
@@ -138,9 +169,8 @@ void cli_warn(const cli *c, const char *format, ...)
 {
     va_list args;
 
-    (void)c;
     va_start(args, format);
-    talk(format, args);
+    talk(c, EF_LOG_WARN, format, args);
     va_end(args);
 }
 

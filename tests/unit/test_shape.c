@@ -131,7 +131,7 @@ TEST(a_problem_says_what_was_asked_and_found)
 
     out = (ef__buf)EF__BUF_INIT(65536);
     (void)ef_fail_numbers(&err, EF_CONFLICT, 1, 2, "order-1 is at seq 2, not 1");
-    ef__problem_write(&w, &err, 0, "read it again");
+    ef__problem_write(&w, &err, "read it again");
     CHECK_TEXT(
         "{\"type\":\"urn:everfold:problem:seq_conflict\",\"title\":\"the stream is at another "
         "seq\",\"status\":409,\"code\":\"seq_conflict\",\"detail\":\"order-1 is at seq 2, "
