@@ -145,7 +145,8 @@ class Runner:
         self.run(folder, self.everfold, 'init')
         self.run(folder, self.everfold, 'projection', 'deploy', program)
         self.run(folder, self.everfold, 'event', 'import', events, '--quiet')
-        self.run(folder, self.everfold, 'work', '--drain', '--quiet')
+        self.run(folder, self.everfold, 'work', '--drain', '--quiet',
+                 code=6 if example.lines('fails') else 0)
 
     def fold_test(self, folder, example):
         """The same as a test file: it knows fails, and that they are all."""
