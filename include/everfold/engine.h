@@ -18,7 +18,9 @@ typedef struct ef_engine ef_engine;
 
 typedef enum ef_mode {
     EF_MODE_OUTBOX_APPLY_ONLY,  /* appends queue, workers fold */
-    EF_MODE_INLINE_APPLY_ONLY,  /* appends fold at once; nothing is queued */
+    EF_MODE_INLINE_APPLY_ONLY,  /* appends fold at once; nothing is queued. Needs no worker: appends
+                                 * also retry failed events that are due, and let log-ordered
+                                 * projections read on */
     EF_MODE_INLINE_THEN_OUTBOX, /* appends fold at once; what fails is left to the workers */
     EF_MODE_SHADOW_ONLY /* appends fold at once and queue; a shadow worker folds what is queued into
                          * a store of its own and compares: nothing of it is seen by anybody */
@@ -90,6 +92,10 @@ typedef struct ef_tick {
  * publisher whose sink is not at hand is no failure of the tick: see publisher.h. */
 ef_status ef_engine_work(ef_engine *engine, const ef_work_options *options, ef_tick *out,
                          ef_error *err);
+
+/* One step of the projections that catch up or follow the log, and of nothing else: a tick for
+ * programs in inline_apply_only, which have no worker. */
+ef_status ef_engine_catch_up(ef_engine *engine, ef_tick *out, ef_error *err);
 
 /* What is left to do, by this engine and by others. Paused projections and publishers are left
  * out. */

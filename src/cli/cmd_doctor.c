@@ -371,8 +371,32 @@ static void check_views(diagnosis *d)
                c->views_shown, r.generations, r.views, r.index_entries);
 }
 
+/* Does a worker live? If that cannot be read, another check says so. */
+static bool has_worker(cli *c)
+{
+    ef_error ignored = EF_ERROR_INIT;
+    ef_worker_list workers = {0};
+    bool found = cli_worker_ls(c, &workers, &ignored) != EF_OK;
+
+    for (size_t i = 0; i < workers.count; i++)
+        found = found || workers.items[i].live;
+    ef_worker_list_release(&workers);
+    return found;
+}
+
+/* The first projection that is to be caught up while no worker lives to do it. */
+static const ef_projection *find_stranded(cli *c, const ef_projection_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (ef_str_equal(list->items[i].state, EF_STR("catching_up")) &&
+            list->items[i].lag_events > 0)
+            return has_worker(c) ? NULL : &list->items[i];
+    return NULL;
+}
+
 static void check_projections(diagnosis *d)
 {
+    const ef_projection *stranded;
     ef_error err = EF_ERROR_INIT;
     ef_projection_list list = {0};
     int64_t failures = 0, unaccounted = 0;
@@ -397,6 +421,10 @@ static void check_projections(diagnosis *d)
         report(d, WARN, "projections", "look again when the workers rest",
                "%.*s: %" PRId64 " events are neither applied, ignored, skipped nor waiting",
                EF_STR_ARG(off), unaccounted);
+    else if ((stranded = find_stranded(d->c, &list)))
+        report(d, WARN, "projections", "run: everfold work --drain",
+               "%.*s is %" PRId64 " events behind, and no worker catches it up",
+               EF_STR_ARG(stranded->name), stranded->lag_events);
     else if (failures > 0)
         report(d, WARN, "projections", fix, "%" PRId64 " events failed and are not passed yet",
                failures);

@@ -9,6 +9,11 @@
 #include "program.h"
 #include "projection.h"
 
+#include <time.h>
+
+#define POLL_MS 20
+#define STUCK_US INT64_C(30000000)
+
 static int check_all(cli *c, ef__buf *text)
 {
     int rc = 0;
@@ -58,6 +63,17 @@ static const ef_projection *find_deployed(const ef_projection_list *list, ef_str
     return newest;
 }
 
+static ef_status read_again(cli *c, ef_str name, ef_projection_list *deployed, ef_error *err)
+{
+    ef_projection_list fresh = {0};
+    ef_status st = ef_projection_ls(c->engine, name, &fresh, err);
+
+    ef_projection_list_release(st == EF_OK ? deployed : &fresh);
+    if (st == EF_OK)
+        *deployed = fresh;
+    return st;
+}
+
 /* What it is told, if anything; what is printed afterwards says it too. */
 static ef_status tell(cli *c, ef_str text, ef_projection_list *deployed, ef_error *err)
 {
@@ -71,13 +87,39 @@ static ef_status tell(cli *c, ef_str text, ef_projection_list *deployed, ef_erro
     st = ef_projection_on_error(c->engine, name,
                                 strcmp(word, "skip") == 0 ? EF_ON_ERROR_SKIP : EF_ON_ERROR_STOP,
                                 cli_actor(c), cli_reason(c), err);
-    if (st == EF_OK) {
-        ef_projection_list fresh = {0};
-        st = ef_projection_ls(c->engine, name, &fresh, err);
-        ef_projection_list_release(st == EF_OK ? deployed : &fresh);
+    return st == EF_OK ? read_again(c, name, deployed, err) : st;
+}
+
+/* In inline_apply_only no worker catches the projection up, so the deployment does: what other
+ * processes hold is waited for while it moves. */
+static ef_status catch_up(cli *c, ef_error *err)
+{
+    const ef_clock *clock = ef_clock_system();
+    int64_t done = 0, moved_us = clock->mono_us(clock->context), last_left = -1;
+    ef_backlog left = {.behind = 1};
+    cli_progress progress;
+    ef_status st = EF_OK;
+
+    cli_progress_begin(&progress, c, "catching up", "events", false);
+    cli_stop_on_signals();
+    while (st == EF_OK && left.behind && !cli_stopped()) {
+        ef_tick tick = {0};
+        st = ef_engine_catch_up(c->engine, &tick, err);
+        done += tick.caught_up;
+        if (st == EF_OK && !tick.caught_up)
+            (void)nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000}, NULL);
         if (st == EF_OK)
-            *deployed = fresh;
+            st = ef_engine_backlog(c->engine, &left, err);
+        cli_progress_update(&progress, done, done + left.behind_events, done);
+        if (tick.caught_up || left.behind_events != last_left)
+            moved_us = clock->mono_us(clock->context);
+        last_left = left.behind_events;
+        if (st == EF_OK && left.behind && clock->mono_us(clock->context) - moved_us > STUCK_US)
+            st = ef_fail(err, EF_TIMEOUT,
+                         "the projection is deployed, but another process holds its lease and does "
+                         "not catch it up");
     }
+    cli_progress_end(&progress);
     return st;
 }
 
@@ -99,6 +141,11 @@ static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
                                    cli_value(c, "on-error"), &deployed, &report, &err);
     if (st == EF_OK && !c->client)
         st = tell(c, ef__buf_str(text), &deployed, &err);
+    if (st == EF_OK && !c->client && c->mode == CLI_MODE_INLINE_APPLY_ONLY) {
+        st = catch_up(c, &err);
+        if (st == EF_OK)
+            st = read_again(c, find_deployed(&deployed, ef__buf_str(text))->name, &deployed, &err);
+    }
     rc = st == EF_OK ? 0 : refuse(c, path, &report, &err);
     if (rc == 0 && c->argument_count > 1 && c->format != CLI_TABLE) {
         ef__json_writer w = EF__JSON_WRITER(&c->out);
@@ -155,7 +202,8 @@ const cli_command cli_cmd_projection_deploy = {
     .arguments = arguments,
     .more =
         "A new projection, or a new version of one, catches up from the journal's first event\n"
-        "(everfold work) and then goes on with the live ones. A program with a mistake is not\n"
+        "(everfold work) and then goes on with the live ones; in mode inline_apply_only it is\n"
+        "caught up before the command returns. A program with a mistake is not\n"
         "deployed, nor is another text under a version that is there. One FILE answers an\n"
         "object with -o json, several an array.\n"
         "With --in-place a program of a higher version and schema takes over the views that\n"

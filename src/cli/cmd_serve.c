@@ -73,8 +73,7 @@ static ef_status start_workers(serving *s, ef_error *err)
 {
     int64_t workers = 1;
     ef_status st = cli_number(s->c, "workers", 0, 64, &workers, err);
-    bool folds =
-        s->c->mode == CLI_MODE_OUTBOX_APPLY_ONLY || s->c->mode == CLI_MODE_INLINE_THEN_OUTBOX;
+    bool folds = s->c->mode != CLI_MODE_ENQUEUE_ONLY && s->c->mode != CLI_MODE_SHADOW_ONLY;
 
     if (st != EF_OK || workers == 0 || !folds)
         return st;

@@ -1,5 +1,5 @@
 /*
- * engine.c - opening and closing an engine, its programs, and the inline modes.
+ * engine.c - opening and closing an engine, and its programs.
  */
 #include "publish.h"
 #include "run.h"
@@ -263,72 +263,4 @@ ef_status ef__engine_note(ef_engine *e, const char *act, ef_str projection, ef_s
     return ef_act_add(
         e->journal,
         &(ef_act){.act = ef_str_from(act), .who = who, .reason = reason, .lane = projection}, err);
-}
-
-/* --- inline --------------------------------------------------------------------------------------
- */
-
-/* Fold what was just appended. Failures are recorded by the apply; the journal has the events. */
-static ef_status fold_inline(ef_engine *e, const ef_place *places, size_t count, ef_error *err)
-{
-    int64_t first = INT64_MAX, last = 0;
-    ef_status st = EF_OK;
-
-    for (size_t i = 0; i < count; i++) {
-        first = places[i].position < first ? places[i].position : first;
-        last = places[i].position > last ? places[i].position : last;
-    }
-    for (int64_t after = first - 1; st == EF_OK && after < last;) {
-        ef_batch batch = EF_BATCH_INIT;
-        int64_t reached = after;
-        st = ef_journal_read_log(e->journal,
-                                 &(ef_log_query){.any_tenant = true,
-                                                 .after = after,
-                                                 .limit = EF__ENGINE_BATCH,
-                                                 .out_reached = &reached},
-                                 &batch, err);
-        size_t n = batch.count;
-        while (n > 0 && batch.events[n - 1].position > last)
-            n--;
-        if (st == EF_OK && n)
-            st = ef__apply_live(e, batch.events, n, err);
-        ef_batch_release(&batch);
-        if (reached == after)
-            break;
-        after = reached;
-    }
-    return st;
-}
-
-/* Once they are in the journal. What fails here is left to a worker, and told. */
-static void fold_at_once(ef_engine *e, const ef_place *places, size_t count)
-{
-    ef_error err = EF_ERROR_INIT;
-
-    if (count == 0 || e->options.mode == EF_MODE_OUTBOX_APPLY_ONLY)
-        return;
-    if (fold_inline(e, places, count, &err) != EF_OK)
-        ef__log(e->options.log, EF_LOG_WARN, "folding at once failed; a worker will do it",
-                EF_LOG_TEXT_FIELD("error", ef_str_from(err.text)));
-}
-
-ef_status ef_engine_append(ef_engine *e, const ef_new_event *events, size_t count,
-                           ef_place *out_places, ef_error *err)
-{
-    ef_status st;
-
-    if (!e)
-        return ef_fail(err, EF_BAD_INPUT, "engine is NULL");
-    st = ef_journal_append(e->journal, events, count, out_places, err);
-    if (st == EF_OK)
-        fold_at_once(e, out_places, count);
-    return st;
-}
-
-void ef_engine_append_each(ef_engine *e, ef_append *appends, size_t count)
-{
-    ef_journal_append_each(e ? e->journal : NULL, appends, count);
-    for (size_t i = 0; i < count; i++)
-        if (appends[i].status == EF_OK)
-            fold_at_once(e, appends[i].out_places, appends[i].count);
 }

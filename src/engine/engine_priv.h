@@ -91,6 +91,7 @@ struct ef_engine {
     ef__governor governor;        /* how fast a catch-up may go, */
     int64_t grace_next_us;        /* and when to look for what queries have left long ago */
     size_t worksets_bytes;        /* what they may take; EF__WORKSETS_BYTES, less in tests */
+    _Atomic bool supervised;      /* a supervisor keeps the drivers of this engine going */
     _Atomic bool reads_log;       /* whether an append is any business of the cursors */
     _Atomic bool catch_up_pauses; /* a projection that this engine catches up is behind, and pauses
                                    * for live work or after a conflict: as of the last tick */

@@ -429,8 +429,7 @@ ef_status ef__run_work(ef_engine *e, const ef_work_options *options, ef_tick *ti
 /* --- in the caller's thread ---------------------------------------------------------------------
  */
 
-/* A worker that is there takes what is queued; where there is none, we do. */
-static ef_status is_alone(ef_engine *e, bool *out, ef_error *err)
+ef_status ef__worker_is_alone(ef_engine *e, bool *out, ef_error *err)
 {
     ef_worker_list workers = {0};
     ef_status st = ef_worker_ls(e->journal, &workers, err);
@@ -452,7 +451,7 @@ static ef_status foreground_step(ef_engine *e, ef_str id, bool *out_idle, ef_err
     if (st == EF_OK)
         st = locked_step(e, id, &tick, &idle, err);
     if (st == EF_OK && idle)
-        st = is_alone(e, &alone, err);
+        st = ef__worker_is_alone(e, &alone, err);
     if (st == EF_OK && idle && alone)
         st = ef__queue_work(e, &(ef_work_options){0}, &tick, err);
     *out_idle = !tick.more && tick.caught_up + tick.claimed + tick.run_events == 0;

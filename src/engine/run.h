@@ -72,6 +72,9 @@ ef_status ef__rebuild_undo(ef__driven *d, ef_error *err);
 ef_status ef__run_step(ef_engine *engine, ef_tick *tick, ef_error *err);
 ef_status ef__run_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                        ef_error *err);
+/* Does no other worker live? One that does claims what is queued; where there is none, whoever
+ * needs the result does. */
+ef_status ef__worker_is_alone(ef_engine *engine, bool *out, ef_error *err);
 /* Give the lease back that is held for a run. */
 void ef__run_leave(ef_engine *engine);
 

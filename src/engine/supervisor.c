@@ -102,9 +102,11 @@ static int64_t rest_ms(const post *p, const ef_tick *tick)
  * the way of the one that has something to do. */
 static bool minds_appends(const post *p)
 {
-    return (p->step == ef__queue_watch &&
-            !ef__journal_is_sparse(p->supervisor->options.engine->journal)) ||
-           (p->step == ef__cursor_work && atomic_load(&p->supervisor->options.engine->reads_log));
+    const ef_engine *e = p->supervisor->options.engine;
+
+    return (p->step == ef__queue_watch && !ef__journal_is_sparse(e->journal) &&
+            e->options.mode != EF_MODE_INLINE_APPLY_ONLY) ||
+           (p->step == ef__cursor_work && atomic_load(&e->reads_log));
 }
 
 /* Until the journal is past `position`, the time is over, or somebody nudges: to make us stop, or
@@ -279,6 +281,7 @@ ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_superviso
     s = make(options);
     if (!s)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while starting a supervisor");
+    atomic_store(&options->engine->supervised, true);
     st = add_post(s, ef__queue_watch, "queue", 0, err);
     for (int i = 1; st == EF_OK && i <= s->options.cursor_threads; i++)
         st = add_post(s, ef__cursor_work, "cursor", i, err);
@@ -329,6 +332,7 @@ void ef_supervisor_stop(ef_supervisor *s)
     for (size_t i = 0; i < s->count; i++)
         (void)pthread_join(s->posts[i].thread, NULL);
     ef__publish_stop(s->options.engine);
+    atomic_store(&s->options.engine->supervised, false);
     ef__log(s->options.engine->options.log, EF_LOG_INFO, "a worker has stopped",
             EF_LOG_TEXT_FIELD("worker", ef_str_from(s->options.engine->worker)));
     pthread_cond_destroy(&s->wake);

@@ -44,6 +44,20 @@ ef_status ef__cursor_work(ef_engine *e, const ef_work_options *options, ef_tick 
     return st;
 }
 
+ef_status ef_engine_catch_up(ef_engine *e, ef_tick *out, ef_error *err)
+{
+    ef_status st;
+
+    if (!e || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
+    if (e->options.read_only)
+        return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
+    *out = (ef_tick){0};
+    st = ef__cursor_work(e, NULL, out, err);
+    out->more = out->more || atomic_load(&e->catch_up_pauses);
+    return st;
+}
+
 ef_status ef_engine_work(ef_engine *e, const ef_work_options *options, ef_tick *out, ef_error *err)
 {
     ef_work_options defaults = {0};
