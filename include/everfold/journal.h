@@ -144,11 +144,45 @@ typedef struct ef_head {
 
 ef_status ef_journal_head(ef_journal *journal, ef_head *out, ef_error *err);
 
-#define EF_TOKEN_MAX 64
+/*
+ * Read-your-writes tokens: text for callers to keep and to hand back to a read, which then shows
+ * what the append wrote. Opaque to applications. Letters, digits, "-", "_" and "." only.
+ *
+ * A token names events in one of three forms:
+ *
+ *     stream     events of one stream up to a seq:  s.TENANT.STREAM.SEQ.POSITION.s
+ *                TENANT and STREAM are base64url without padding, SEQ and POSITION decimal.
+ * POSITION is that of the event SEQ, or 0 where it has none yet (an append inside a transaction).
+ * In PostgreSQL a name is written by translate(encode(convert_to(name, 'UTF8'), 'base64'),
+ * E'+/=\n', '-_') range      the tenant's events from one position to another, for an append to
+ * several streams position   every event up to a position that is not blocked
+ *
+ * A read with a token of the first two forms waits until the projection has passed exactly those
+ * events (applied, ignored or skipped), and answers EF_BLOCKED when one of their streams is
+ * blocked.
+ */
+#define EF_TOKEN_MAX 768
+#define EF_TOKEN_SPAN_MAX 20000 /* positions of a range */
 
-/* The read-your-writes token of a position: opaque text for callers to keep and hand back. */
+typedef struct ef_token {
+    bool by_stream;
+    char tenant[256], stream[256]; /* by_stream; end in a NUL */
+    int64_t seq;                   /* by_stream */
+    int64_t first;                 /* a range: its first position; otherwise 0 */
+    int64_t position;              /* of the last event; 0: not known */
+} ef_token;
+
+/*
+ * The token of an append. It covers all events: in the form of a stream where they are of one, else
+ * of a range. A range that would be wider than EF_TOKEN_SPAN_MAX, because duplicates of old events
+ * are among them, becomes the last position.
+ */
+void ef_token_of(const ef_new_event *events, const ef_place *places, size_t count,
+                 char out[EF_TOKEN_MAX]);
+/* The token of a position. */
 void ef_token_format(int64_t position, char out[EF_TOKEN_MAX]);
-ef_status ef_token_parse(ef_str token, int64_t *out_position, ef_error *err);
+/* EF_BAD_INPUT: it is not a token. */
+ef_status ef_token_parse(ef_str token, ef_token *out, ef_error *err);
 
 /* The last event of a stream; seq 0 when the stream does not exist. */
 typedef struct ef_stream {

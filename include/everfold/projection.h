@@ -72,9 +72,9 @@ typedef struct ef_projection {
     bool by_log;
     bool routed;
     ef_str state;       /* "catching_up", "migrating", "live", "paused", "failed", "retired" */
-    int64_t position;   /* every tenant has everything up to here */
-    int64_t lag_events; /* of all tenants */
-    int64_t lag_us;
+    int64_t position;   /* every tenant has every event up to here, without exception */
+    int64_t lag_events; /* of all tenants: events that are yet to be applied and will be */
+    int64_t lag_us;     /* age of the oldest of these */
     int64_t views;
     char digest[33]; /* hexadecimal */
     int64_t
@@ -82,6 +82,10 @@ typedef struct ef_projection {
     int64_t applied, ignored, skipped; /* events that are behind it, by what became of them */
     int64_t failures;                  /* open ones */
     int64_t quarantined;               /* streams parked behind a dead row */
+    int64_t blocked_streams; /* streams behind a failed or dead event; in the order of the log:
+                                tenants */
+    int64_t blocked_events;  /* events of these that are not applied; not part of the lag */
+    int64_t blocked_us;      /* age of the oldest of these */
     ef_str program;
     bool skips_errors; /* see ef_projection_on_error */
     bool no_function;  /* written in C, and its function is not registered with this engine */

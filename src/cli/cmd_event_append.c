@@ -80,15 +80,18 @@ static void write_answer(cli *c, const ef_new_event *event, const ef_place *plac
     static const char *const heads[] = {"STREAM", "SEQ", "POSITION", "ID", "DUPLICATE", "TOKEN"};
     cli_table table = CLI_TABLE_INIT(heads, 6, 0x6);
     ef__json_writer w = EF__JSON_WRITER(&c->out);
-    ef__placed placed = ef__placed_of(event, place);
+    char token[EF_TOKEN_MAX];
+    ef__placed placed;
 
+    ef_token_of(event, place, 1, token);
+    placed = ef__placed_of(event, place, token);
     if (c->format == CLI_TABLE) {
         cli_table_text(&table, event->stream);
         cli_table_int(&table, place->seq);
         cli_table_int(&table, place->position);
         cli_table_text(&table, placed.id);
         cli_table_text(&table, place->duplicate ? EF_STR("yes") : EF_STR("no"));
-        cli_table_text(&table, ef_str_from(placed.token));
+        cli_table_text(&table, placed.token);
         (void)cli_table_flush(c, &table);
         cli_table_release(&table);
         return;

@@ -91,6 +91,10 @@ static ef_status write_lines(cli *c, const ef_projection *p, ef_error *err)
     add_number(c, "position", p->position);
     ef__buf_printf(&c->out, "%-12s%" PRId64 " events, %.3f s\n", "lag", p->lag_events,
                    (double)p->lag_us / 1e6);
+    if (p->blocked_streams)
+        ef__buf_printf(&c->out, "%-12s%" PRId64 " events of %" PRId64 " %s, %.3f s\n", "blocked",
+                       p->blocked_events, p->blocked_streams, p->by_log ? "tenants" : "streams",
+                       (double)p->blocked_us / 1e6);
     add_number(c, "views", p->views);
     add_line(c, "digest", ef_str_from(p->digest));
     add_number(c, "unaccounted", p->unaccounted);

@@ -7,32 +7,38 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static void seconds_text(int64_t us, char out[32])
+/* "12 (3.456 s)": events, and the age of the oldest. */
+static void events_text(int64_t events, int64_t us, char out[80])
 {
     int64_t ms = us < 0 ? 0 : us / 1000;
 
-    (void)snprintf(out, 32, "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
+    if (events > 0)
+        (void)snprintf(out, 80, "%" PRId64 " (%" PRId64 ".%03" PRId64 " s)", events, ms / 1000,
+                       ms % 1000);
+    else
+        (void)snprintf(out, 80, "0");
 }
 
 void cli_table_projections(cli *c, const ef_projection *items, size_t count)
 {
-    static const char *const heads[] = {"NAME",     "VERSION",     "GENERATION", "ROUTED",
-                                        "STATE",    "POSITION",    "LAG",        "VIEWS",
-                                        "FAILURES", "QUARANTINED", "DIGEST"};
-    cli_table table = CLI_TABLE_INIT(heads, 11, 0x3E6);
+    static const char *const heads[] = {"NAME",  "VERSION",  "GENERATION",  "ROUTED",
+                                        "STATE", "POSITION", "LAG",         "BLOCKED",
+                                        "VIEWS", "FAILURES", "QUARANTINED", "DIGEST"};
+    cli_table table = CLI_TABLE_INIT(heads, 12, 0x7E6);
 
     for (size_t i = 0; i < count; i++) {
         const ef_projection *p = &items[i];
-        char lag[32], text[80];
-        seconds_text(p->lag_us, lag);
-        (void)snprintf(text, sizeof(text), "%" PRId64 " (%s s)", p->lag_events, lag);
+        char lag[80], blocked[80];
+        events_text(p->lag_events, p->lag_us, lag);
+        events_text(p->blocked_events, p->blocked_us, blocked);
         cli_table_text(&table, p->name);
         cli_table_int(&table, p->version);
         cli_table_int(&table, p->generation);
         cli_table_text(&table, p->routed ? EF_STR("yes") : EF_STR("no"));
         cli_table_text(&table, p->state);
         cli_table_int(&table, p->position);
-        cli_table_text(&table, p->lag_events > 0 ? ef_str_from(text) : EF_STR("0"));
+        cli_table_text(&table, ef_str_from(lag));
+        cli_table_text(&table, ef_str_from(blocked));
         cli_table_int(&table, p->views);
         cli_table_int(&table, p->failures);
         cli_table_int(&table, p->quarantined);

@@ -37,13 +37,13 @@ void cli_print_view(cli *c, const ef_view *view, int64_t as_of)
 
 ef_status cli_freshness(const cli *c, ef_freshness *out, ef_error *err)
 {
-    int64_t position = 0;
+    ef_token token;
 
     *out = (ef_freshness){.at_least = ef_str_from(cli_value(c, "at-least")),
                           .current = cli_has(c, "current")};
     if (cli_has(c, "at-least") && out->current)
         return ef_fail(err, EF_BAD_INPUT, "--at-least and --current exclude each other");
-    if (cli_has(c, "at-least") && ef_token_parse(out->at_least, &position, err) != EF_OK)
+    if (cli_has(c, "at-least") && ef_token_parse(out->at_least, &token, err) != EF_OK)
         return err->status;
     if (cli_has(c, "at-least") || out->current)
         out->timeout_ms = TIMEOUT_MS_DEFAULT;

@@ -2,20 +2,19 @@
  * deploy.c - deploying programs, and what there is to say about projections.
  */
 #include "deploy.h"
+#include "lag.h"
 #include "migrate.h"
 #include "policy.h"
 #include "route.h"
 #include "tenant.h"
 #include "workset.h"
 
-#include "../journal/journal.h"
 #include "../base/hash.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LANE_AT_ONCE 1000
 #define FAILURES_COUNTED_MAX 10000
 
 static const char *state_name(ef__generation_state state)
@@ -28,155 +27,62 @@ static const char *state_name(ef__generation_state state)
 /* --- what there is to say
  * -------------------------------------------------------------------------- */
 
-static ef_status count_lane(ef_engine *e, ef_str lane, ef_outbox_summary *out, ef_error *err)
+/* The age of the first event at or after a position; 0 when there is none. */
+static ef_status age_at(ef_engine *e, int64_t position, int64_t *out, ef_error *err)
 {
-    *out = (ef_outbox_summary){0};
-    return ef_outbox_summarise(e->journal, &(ef_outbox_query){.lane = lane, .any_tenant = true},
-                               out, err);
-}
+    ef_batch batch = EF_BATCH_INIT;
+    ef_status st = ef_journal_read_log(
+        e->journal, &(ef_log_query){.any_tenant = true, .after = position - 1, .limit = 1}, &batch,
+        err);
 
-/* Nobody has failed there yet: the lane was never made. */
-static bool never_failed(ef_status st)
-{
-    return st == EF_NOT_FOUND;
-}
-
-/* Nothing at or above the first row of a lane is in yet. A lane that was never made has none.
- * `tenant` NULL: of all. */
-static ef_status stop_before_lane(ef_engine *e, ef_str lane, const ef_str *tenant,
-                                  int64_t *position, ef_error *err)
-{
-    ef_row_list rows = {0};
-    ef_outbox_query query = {
-        .lane = lane, .any_tenant = !tenant, .tenant = tenant ? *tenant : EF_STR(""), .limit = 1};
-    ef_status st = ef_outbox_ls(e->journal, &query, &rows, err);
-
-    if (st == EF_OK && rows.count && rows.items[0].position <= *position)
-        *position = rows.items[0].position - 1;
-    ef_row_list_release(&rows);
-    return never_failed(st) ? EF_OK : st;
-}
-
-/* Of one that has a cursor, which says how far it is; a tenant may have one of its own. */
-static ef_status cursor_of(ef_engine *e, const ef__generation *g, const ef_str *tenant,
-                           int64_t *out, ef_error *err)
-{
-    ef__tenant_cursor_item item;
-    bool found;
-    ef_status st = EF_OK;
-
-    *out = g->position;
-    if (g->own_cursors == 0)
-        return EF_OK;
-    if (!tenant) {
-        *out = g->own_lowest < g->position ? g->own_lowest : g->position;
-        return EF_OK;
-    }
-    st = e->views->ops->tenant_cursor_get(e->views, g->id, *tenant, &item, &found, err);
-    if (st == EF_OK && found)
-        *out = item.cursor.position;
+    *out = st == EF_OK && batch.count ? ef__engine_now(e) - batch.events[0].recorded_us : 0;
+    ef_batch_release(&batch);
     return st;
 }
 
-ef_status ef__engine_taken(ef_engine *e, const ef__generation *g, const ef_str *tenant,
-                           int64_t *out, ef_error *err)
-{
+/* What the list has in common: read once. */
+typedef struct journal_now {
     ef_head head;
-    ef_status st;
+    int64_t queued;
+} journal_now;
 
-    if (!ef__generation_by_queue(g))
-        return cursor_of(e, g, tenant, out, err);
-    st = ef_journal_head(e->journal, &head, err);
+/* Lag is work that proceeds by itself; what is blocked is counted apart, and has its own age. */
+static ef_status describe_lag(ef_engine *e, const ef__generation *g, const journal_now *now,
+                              ef_projection *out, ef_error *err)
+{
+    ef__lag lag;
+    int64_t head = now->head.position, lags;
+    ef_status st = ef__lag_read(e, g, NULL, true, &lag, err);
+
     if (st != EF_OK)
         return st;
-    /* The head was read first: whatever is waiting now and came later is above it anyway. What is
-     * queued is taken by position whoever it belongs to. */
-    *out = head.position;
-    return stop_before_lane(e, EF_STR(EF_LANE_APPLY), NULL, out, err);
-}
-
-/* What failed is the tenant's own affair. */
-ef_status ef__engine_as_of(ef_engine *e, const ef__generation *g, const ef_str *tenant,
-                           int64_t *out, ef_error *err)
-{
-    ef_status st = ef__engine_taken(e, g, tenant, out, err);
-
-    return st == EF_OK && ef__generation_by_queue(g)
-               ? stop_before_lane(e, g->name, tenant, out, err)
-               : st;
-}
-
-/* Events that are behind a generation for good. */
-static int64_t count_done(const ef__generation *g)
-{
-    return g->applied + g->ignored + g->skipped;
-}
-
-/* Rows of its lane that it lacks itself, and how many of these are dead: others may be there for
- * another generation. */
-static ef_status count_lacked(ef_engine *e, const ef__generation *g, int64_t *out,
-                              int64_t *out_dead, ef_error *err)
-{
-    ef_outbox_query query = {.lane = g->name, .any_tenant = true, .limit = LANE_AT_ONCE, .from = 1};
-    ef_row_list rows = {0};
-    ef_status st;
-
-    *out = *out_dead = 0;
-    do {
-        st = ef_outbox_ls(e->journal, &query, &rows, err);
-        for (size_t i = 0; st == EF_OK && i < rows.count; i++) {
-            const ef_row *row = &rows.items[i];
-            ef__watermark mark = {0};
-            bool found, lacks;
-            st = e->views->ops->watermark_get(e->views, g->id, row->tenant, row->stream, &mark,
-                                              &found, err);
-            lacks = st == EF_OK && mark.applied_seq < row->seq;
-            *out += lacks;
-            *out_dead += lacks && row->status == EF_ROW_DEAD;
-            query.from = row->position + 1;
-        }
-    } while (st == EF_OK && rows.count == LANE_AT_ONCE);
-    ef_row_list_release(&rows);
+    if (g->by_log)
+        lags = head - g->position + g->own_waiting - lag.blocked;
+    else if (ef__generation_by_queue(g))
+        lags = now->queued + lag.proceeding;
+    else
+        lags = head - ef__generation_done(g) - lag.blocked;
+    out->position = lag.as_of;
+    out->lag_events = lags > 0 ? lags : 0;
+    out->blocked_streams = lag.blocked_streams;
+    out->blocked_events = lag.blocked;
+    out->quarantined = lag.dead_streams;
+    out->unaccounted = ef__lag_unaccounted(g, &lag, head, now->queued);
+    if (out->lag_events) {
+        int64_t first = lag.taken + 1;
+        st = age_at(e, first < lag.proceeds_from ? first : lag.proceeds_from, &out->lag_us, err);
+    }
+    if (st == EF_OK && lag.blocked_from)
+        st = age_at(e, lag.blocked_from, &out->blocked_us, err);
     return st;
 }
 
-/* Events that have yet to be applied: of the queue and of the own lane, or all that a cursor has
- * not come to, with those that wait for tenants that are behind it. A generation that was live
- * before may be past its cursor here and there. */
-static ef_status count_waiting(ef_engine *e, const ef__generation *g, int64_t head, int64_t *out,
-                               int64_t *out_dead, ef_error *err)
-{
-    ef_outbox_summary s;
-    int64_t lacked;
-    ef_status st;
-
-    *out_dead = 0;
-    *out = g->by_log ? head - g->position + g->own_waiting : head - count_done(g);
-    if (!ef__generation_by_queue(g))
-        return EF_OK;
-    st = count_lane(e, EF_STR(EF_LANE_APPLY), &s, err);
-    *out = s.pending + s.processing;
-    ef_row_list_release(&s.oldest);
-    if (st != EF_OK)
-        return st;
-    st = count_lane(e, g->name, &s, err);
-    lacked = s.pending + s.failed + s.dead;
-    *out_dead = s.dead;
-    ef_row_list_release(&s.oldest);
-    if (st == EF_OK && lacked && *out + lacked > head - count_done(g))
-        st = count_lacked(e, g, &lacked, out_dead, err);
-    *out += lacked;
-    return never_failed(st) ? EF_OK : st;
-}
-
-static ef_status describe(ef_engine *e, const ef__generation *g, ef__arena *arena,
-                          ef_projection *out, ef_error *err)
+static ef_status describe(ef_engine *e, const ef__generation *g, const journal_now *now,
+                          ef__arena *arena, ef_projection *out, ef_error *err)
 {
     ef__failure_list failures = {0};
-    ef_head head;
-    int64_t waiting = 0;
     bool migrates = false;
-    ef_status st = ef_journal_head(e->journal, &head, err);
+    ef_status st = EF_OK;
 
     *out = (ef_projection){.name = ef__arena_copy(arena, g->name),
                            .version = g->version,
@@ -191,35 +97,22 @@ static ef_status describe(ef_engine *e, const ef__generation *g, ef__arena *aren
                            .no_function = ef__function_missing(e, g),
                            .program = ef__arena_copy(arena, g->program)};
     ef__hex(g->digest, sizeof g->digest, out->digest);
-    if (st == EF_OK && g->state == EF__GENERATION_CATCHING_UP)
+    if (g->state == EF__GENERATION_CATCHING_UP)
         st = ef__generation_migrates(e, g, &migrates, err);
     if (migrates)
         out->state = EF_STR("migrating");
     if (st == EF_OK)
         st = ef__policy_skips(e, g->name, &out->skips_errors, err);
     if (st == EF_OK)
-        st = ef__engine_as_of(e, g, NULL, &out->position, err);
-    if (st == EF_OK)
-        st = count_waiting(e, g, head.position, &waiting, &out->quarantined, err);
-    out->lag_events = waiting;
-    out->unaccounted = head.position - count_done(g) - waiting;
+        st = describe_lag(e, g, now, out, err);
     if (st == EF_OK)
         st = ef__room_ready(&failures.room, err);
     if (st == EF_OK)
         st = e->views->ops->failure_ls(e->views, g->id, true, FAILURES_COUNTED_MAX, &failures, err);
     out->failures = (int64_t)failures.count;
     if (st == EF_OK)
-        st = ef__scopes_describe(e, g, &failures, head.position, arena, out, err);
+        st = ef__scopes_describe(e, g, &failures, now->head.position, arena, out, err);
     ef__room_release(&failures.room);
-    if (st == EF_OK && waiting > 0) {
-        ef_batch batch = EF_BATCH_INIT;
-        st = ef_journal_read_log(
-            e->journal, &(ef_log_query){.any_tenant = true, .after = out->position, .limit = 1},
-            &batch, err);
-        if (st == EF_OK && batch.count)
-            out->lag_us = ef__engine_now(e) - batch.events[0].recorded_us;
-        ef_batch_release(&batch);
-    }
     return st == EF_OK && (!out->name.ptr || !out->program.ptr) ? ef__room_full(err) : st;
 }
 
@@ -243,6 +136,7 @@ ef_status ef_projection_ls(ef_engine *e, ef_str name, ef_projection_list *out, e
 {
     ef__generation_list list = {0};
     ef_projection *items = NULL;
+    journal_now now = {0};
     ef_status st;
 
     if (!e || !out)
@@ -263,10 +157,14 @@ ef_status ef_projection_ls(ef_engine *e, ef_str name, ef_projection_list *out, e
         st = items ? EF_OK : ef__room_full(err);
     }
     out->items = items;
+    if (st == EF_OK)
+        st = ef_journal_head(e->journal, &now.head, err);
+    if (st == EF_OK)
+        st = ef__lag_queued(e, &now.queued, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         if (list.items[i].state == EF__GENERATION_RETIRED)
             continue;
-        st = describe(e, &list.items[i], &out->room->arena, &items[out->count], err);
+        st = describe(e, &list.items[i], &now, &out->room->arena, &items[out->count], err);
         out->count += st == EF_OK;
     }
     put_routed_first(items, out->count);
@@ -311,7 +209,7 @@ ef_status ef__deploy_keep_place(ef_engine *e, const ef__generation *g, ef_error 
     if (st != EF_OK)
         return st;
     as_of = as_of < failed ? as_of : failed - 1;
-    if (as_of <= g->position || as_of > count_done(g))
+    if (as_of <= g->position || as_of > ef__generation_done(g))
         return EF_OK;
     return e->views->ops->commit(
         e->views,

@@ -69,6 +69,12 @@ typedef struct ef__rest {
     int64_t since_us; /* … which was then; of the clock that never jumps. 0: it has yet to begin */
 } ef__rest;
 
+/* A look for gaps of one generation, page by page: see ef__gaps_file. */
+typedef struct ef__gap_pass {
+    int64_t generation; /* 0: none */
+    char after[EF_CURSOR_MAX];
+} ef__gap_pass;
+
 struct ef__bus;
 struct ef__bus_options;
 
@@ -102,10 +108,14 @@ struct ef_engine {
     struct ef__workset *queued;   /* what the queue keeps from tick to tick, */
     size_t batch;                 /* how many rows the next pass takes, */
     int64_t policy_next_us;       /* and when to look for what is dead and may pass */
-    char gaps_after[EF_CURSOR_MAX]; /* the look for gaps at the start has come so far … */
-    bool gaps_looked;               /* … or is over */
+    int64_t
+        gaps_counted; /* the look for gaps at the start: generations up to this id are counted, */
+    bool gaps_found;  /* one of them does not add up, */
+    char gaps_after[EF_CURSOR_MAX]; /* streams up to here are looked at, */
+    bool gaps_looked;               /* and it is over */
     int64_t gaps_since_us;          /* it waits for a queue that is short; 0: not yet */
     pthread_mutex_t driving;        /* one step of a run at a time; it guards … */
+    ef__gap_pass gap_pass;          /* … this, … */
     ef__run_hold run_hold;          /* … this, and … */
     ef__run_trouble run_troubles[EF__RUN_TROUBLES]; /* … those that wait */
     pthread_mutex_t skipping;                       /* of … */

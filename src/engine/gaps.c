@@ -4,6 +4,7 @@
  * A gap is filed as rows of the projection's own lane, and the queue driver does the rest: through
  * the same apply, under the same leases.
  */
+#include "lag.h"
 #include "run.h"
 
 #include "../base/logger.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 
 #define GAP_BATCH 1000
-#define STREAMS_AT_ONCE 1000
+#define STREAMS_AT_ONCE 250
 #define GAPS_MAX 10000
 #define LOOK_AT_LAST_US INT64_C(60000000) /* after the start of work, however long the queue is */
 
@@ -179,30 +180,39 @@ static ef_status file_each(void *context, const ef__generation *g, const ef_stre
                : file_gap(e, g, stream->tenant, stream->name, gap->to_seq, err);
 }
 
-/* Does everything add up? Then there is no gap, and no stream needs to be looked at. */
-static ef_status adds_up(ef_engine *e, const ef__generation *only, bool *out, ef_error *err)
+/* Does everything of a generation add up? Then it has no gap, and no stream is looked at. */
+static ef_status adds_up(ef_engine *e, const ef__generation *g, bool *out, ef_error *err)
 {
-    ef_projection_list list = {0};
-    ef_status st = ef_projection_ls(e, only ? only->name : (ef_str){0}, &list, err);
+    ef__lag lag;
+    ef_head head;
+    int64_t queued = 0;
+    ef_status st = ef_journal_head(e->journal, &head, err);
 
-    *out = true;
-    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
-        const ef_projection *p = &list.items[i];
-        if (p->unaccounted != 0 && !p->by_log && (!only || p->generation == only->number))
-            *out = false;
-    }
-    ef_projection_list_release(&list);
+    if (st == EF_OK)
+        st = ef__lag_queued(e, &queued, err);
+    if (st == EF_OK)
+        st = ef__lag_read(e, g, NULL, true, &lag, err);
+    *out = st == EF_OK && ef__lag_unaccounted(g, &lag, head.position, queued) == 0;
     return st;
 }
 
-ef_status ef__gaps_file(ef_engine *e, const ef__generation *g, ef_error *err)
+ef_status ef__gaps_file(ef_engine *e, const ef__generation *g, bool *out_done, ef_error *err)
 {
-    bool fine;
-    ef_status st = g->by_log ? EF_OK : adds_up(e, g, &fine, err);
+    ef__gap_pass *pass = &e->gap_pass;
+    bool fine = g->by_log;
+    ef_status st = EF_OK;
 
-    if (st != EF_OK || g->by_log || fine)
-        return st;
-    return look_at_all(e, g->id, file_each, e, err);
+    *out_done = true;
+    if (!fine && pass->generation != g->id) {
+        *pass = (ef__gap_pass){.generation = g->id};
+        st = adds_up(e, g, &fine, err);
+    }
+    if (st == EF_OK && !fine)
+        st = look_at_page(e, g->id, pass->after, file_each, e, err);
+    *out_done = st == EF_OK && !pass->after[0];
+    if (*out_done)
+        *pass = (ef__gap_pass){0};
+    return st;
 }
 
 bool ef__gaps_wait(const ef_engine *e)
@@ -221,22 +231,48 @@ static bool has_waited(ef_engine *e)
     return now_us - e->gaps_since_us >= LOOK_AT_LAST_US;
 }
 
+/* Counts one generation more. *out_more: there are others. */
+static ef_status count_next(ef_engine *e, bool *out_more, ef_error *err)
+{
+    ef__live_set set = {0};
+    const ef__generation *next = NULL;
+    bool fine = true;
+    size_t left = 0;
+    ef_status st = ef__live_set_read(e, true, &set, err);
+
+    for (size_t i = 0; st == EF_OK && i < set.count; i++) {
+        const ef__generation *g = set.items[i].generation;
+        left += g->id > e->gaps_counted;
+        if (g->id > e->gaps_counted && (!next || g->id < next->id))
+            next = g;
+    }
+    *out_more = left > 1;
+    if (next)
+        st = adds_up(e, next, &fine, err);
+    if (next && st == EF_OK) {
+        e->gaps_counted = next->id;
+        e->gaps_found = e->gaps_found || !fine;
+    }
+    ef__live_set_release(&set);
+    return st;
+}
+
+/* One generation is counted a tick; then, if one does not add up, one page of streams is looked at.
+ * Between ticks leases are renewed and a stop is heeded. */
 ef_status ef__gaps_start(ef_engine *e, ef_tick *tick, ef_error *err)
 {
-    bool fine = false;
+    bool more = false;
     ef_status st = EF_OK;
 
     if (!ef__gaps_wait(e) || (tick->more && !has_waited(e)))
         return EF_OK;
     if (!e->gaps_after[0])
-        st = adds_up(e, NULL, &fine, err);
-    if (st != EF_OK || fine) {
-        e->gaps_looked = fine;
-        return st;
-    }
-    st = look_at_page(e, 0, e->gaps_after, file_each, e, err);
-    e->gaps_looked = st == EF_OK && !e->gaps_after[0];
-    tick->more = true; /* the rest of it, or what was filed */
+        st = count_next(e, &more, err);
+    if (st == EF_OK && !more && e->gaps_found)
+        st = look_at_page(e, 0, e->gaps_after, file_each, e, err);
+    e->gaps_looked = st == EF_OK && !more && !e->gaps_after[0];
+    if (more || e->gaps_found)
+        tick->more = true; /* the rest of it, or what was filed */
     return st;
 }
 

@@ -112,9 +112,9 @@ static ef_status read_lags(ef_engine *e, const ef__generation *a, const ef__gene
     lags[0] = lags[1] = 0;
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         if (list.items[i].generation == a->number)
-            lags[0] = list.items[i].lag_events;
+            lags[0] = list.items[i].lag_events + list.items[i].blocked_events;
         if (b && list.items[i].generation == b->number)
-            lags[1] = list.items[i].lag_events;
+            lags[1] = list.items[i].lag_events + list.items[i].blocked_events;
     }
     ef_projection_list_release(&list);
     return st;

@@ -169,6 +169,7 @@ static ef_status queue_is_past(ef__driven *d, const builds *b, bool *out, ef_err
 static ef_status is_even(ef__driven *d, const builds *b, bool *out, ef_error *err)
 {
     bool due = false;
+    bool filed;
     ef_status st;
 
     *out = false;
@@ -177,8 +178,10 @@ static ef_status is_even(ef__driven *d, const builds *b, bool *out, ef_error *er
     if (b->built->by_log)
         return ef__tenants_even(d->engine, b->built, b->routed, out, err);
     st = queue_is_past(d, b, out, err);
-    if (st == EF_OK && *out)
-        st = ef__gaps_file(d->engine, b->built, err);
+    if (st == EF_OK && *out) {
+        st = ef__gaps_file(d->engine, b->built, &filed, err);
+        *out = filed;
+    }
     if (st == EF_OK && *out)
         st = lane_is_due(d, b, &due, err);
     *out = *out && !due;
@@ -245,11 +248,11 @@ static ef_status requeue_dead(ef__driven *d, ef_error *err)
 static ef_status finish_rebuild(ef__driven *d, const builds *b, ef_error *err)
 {
     bool even = true;
-    ef_status st =
-        d->detail.in_place ? ef__gaps_file(d->engine, b->built, err) : is_even(d, b, &even, err);
+    ef_status st = d->detail.in_place ? ef__gaps_file(d->engine, b->built, &even, err)
+                                      : is_even(d, b, &even, err);
 
     if (st == EF_OK && !even) {
-        d->idle = true;
+        d->idle = !d->engine->gap_pass.generation;
         return EF_OK;
     }
     if (st == EF_OK && !d->detail.in_place)
@@ -286,7 +289,7 @@ static ef_status finish_verify(ef__driven *d, const builds *b, ef_error *err)
     ef_status st = is_even(d, b, &even, err);
 
     if (st == EF_OK && !even) {
-        d->idle = true;
+        d->idle = !d->engine->gap_pass.generation;
         return EF_OK;
     }
     /* The result is written before the generation goes: whoever goes on from here has it. */

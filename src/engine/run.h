@@ -117,8 +117,10 @@ ef_status ef__generations_compare(ef_engine *engine, const ef__generation *left,
 
 /* --- gaps (gaps.c) ---------------------------------------------------------------------------- */
 
-/* File what a live generation lacks and nothing will bring, of all streams. */
-ef_status ef__gaps_file(ef_engine *engine, const ef__generation *generation, ef_error *err);
+/* Files what a generation lacks that is fed by the queue and that nothing would bring: a page of
+ * streams. *out_done: that was the last. Only while a run is driven. */
+ef_status ef__gaps_file(ef_engine *engine, const ef__generation *generation, bool *out_done,
+                        ef_error *err);
 /*
  * At the start of work, behind a tick's other work: a bounded piece of looking for gaps and filing
  * them; nothing once done. One of the crew looks, who holds the first partition; and not while the

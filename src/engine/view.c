@@ -31,12 +31,13 @@ void ef_view_list_release(ef_view_list *list)
 
 static ef_status wanted_position(ef_engine *e, const ef_freshness *f, int64_t *out, ef_error *err)
 {
+    ef_token token = {0};
     ef_head head;
     ef_status st = EF_OK;
 
-    *out = 0;
     if (f->at_least.len)
-        st = ef_token_parse(f->at_least, out, err);
+        st = ef_token_parse(f->at_least, &token, err);
+    *out = token.position;
     if (st == EF_OK && f->current) {
         st = ef_journal_head(e->journal, &head, err);
         if (st == EF_OK && head.position > *out)

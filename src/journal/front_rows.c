@@ -186,3 +186,21 @@ ef_status ef__rows_pick(ef_journal *journal, const ef_outbox_query *query, ef_ro
     ef_row_list_release(&l.page);
     return st;
 }
+
+/* --- streams with retry rows ------------------------------------------------------------------ */
+
+ef_status ef__retry_streams(ef_journal *journal, const ef__retry_query *query,
+                            ef__retry_stream_list *out, ef_error *err)
+{
+    ef_status st = ef__room_ready(&out->room, err);
+
+    out->items = NULL;
+    out->count = 0;
+    return st == EF_OK ? journal->ops->retry_streams(journal, query, out, err) : st;
+}
+
+void ef__retry_stream_list_release(ef__retry_stream_list *list)
+{
+    ef__room_release(&list->room);
+    *list = (ef__retry_stream_list){0};
+}

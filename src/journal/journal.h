@@ -87,6 +87,36 @@ typedef struct ef__taking {
     size_t limit;
 } ef__taking;
 
+/*
+ * A stream with retry rows in a lane: its first row, and how many there are. What a lane holds is
+ * counted by stream, because the rows of one stream may be many and have one cause.
+ */
+typedef struct ef__retry_stream {
+    ef_str tenant, stream;
+    int64_t seq, position; /* of the first row */
+    ef_row_status status;  /* of the first row: PENDING, FAILED or DEAD */
+    ef_str error;          /* of the first row */
+    int64_t last_seq;      /* of the last row */
+    int64_t rows;          /* above `above_seq` of the query; 0 unless `counts` */
+} ef__retry_stream;
+
+typedef struct ef__retry_query {
+    ef_str lane;
+    bool any_tenant;
+    ef_str tenant;
+    ef_str stream;     /* of `tenant`: only this one; "" all */
+    int64_t above_seq; /* `rows` has those with a higher seq */
+    bool counts;       /* costs a look at every row of the streams */
+    int64_t after;     /* streams whose first row is above this position */
+    size_t limit;
+} ef__retry_query;
+
+typedef struct ef__retry_stream_list {
+    const ef__retry_stream *items;
+    size_t count;
+    struct ef__batch_room *room;
+} ef__retry_stream_list;
+
 /* A batch that is to be settled. */
 typedef struct ef__marking {
     ef_str lane;
@@ -166,6 +196,9 @@ struct ef__journal_ops {
     ef_status (*outbox_summarise)(ef_journal *journal, const ef_outbox_query *query,
                                   ef_outbox_summary *out, ef_error *err);
     ef_status (*outbox_waits)(ef_journal *journal, bool *out, ef_error *err);
+    /* In the order of the first rows' positions. A lane that does not exist has none. */
+    ef_status (*retry_streams)(ef_journal *journal, const ef__retry_query *query,
+                               ef__retry_stream_list *out, ef_error *err);
     ef_status (*requeue)(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
                          ef_error *err);
     ef_status (*requeue_dead)(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
@@ -235,6 +268,10 @@ ef_status ef__journal_partition_count(ef_journal *journal, int32_t *out, ef_erro
  * it later? What is dead, or waits behind what is, is an operator's. However many rows there are,
  * this looks at a few. */
 ef_status ef__outbox_waits(ef_journal *journal, bool *out, ef_error *err);
+/* Lists streams that have retry rows in a lane, up to `limit`, in the order of their first rows. */
+ef_status ef__retry_streams(ef_journal *journal, const ef__retry_query *query,
+                            ef__retry_stream_list *out, ef_error *err);
+void ef__retry_stream_list_release(ef__retry_stream_list *list);
 /* As ef_outbox_mark, on the connection of a store that shares the database. */
 ef_status ef__outbox_mark_with(ef_journal *journal, void *connection, const ef__marking *mark,
                                ef_error *err);

@@ -1,14 +1,12 @@
 /*
- * names.c - the words for the enums, and the text of a read-your-writes token.
+ * names.c - the words for the enums.
  */
-#include "../base/cursor.h"
 
 #include <everfold/everfold.h>
 
 #include <strings.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define TOKEN_KIND 'p'
 
 static const char *const intents[] = {
     [EF_INTENT_PROJECTION_AND_REPLAY] = "projection_and_replay",
@@ -107,27 +105,4 @@ const char *ef_run_mode_name(ef_run_mode mode)
 const char *ef_run_state_name(ef_run_state state)
 {
     return word_of(run_states, COUNT(run_states), (int)state);
-}
-
-void ef_token_format(int64_t position, char out[EF_TOKEN_MAX])
-{
-    _Static_assert(EF_TOKEN_MAX >= EF_CURSOR_MAX, "a token is written as a cursor is");
-    ef__cursor_format(TOKEN_KIND, position, 0, out);
-}
-
-ef_status ef_token_parse(ef_str token, int64_t *out_position, ef_error *err)
-{
-    int64_t position, rest;
-    ef_status st;
-
-    if (!out_position)
-        return ef_fail(err, EF_BAD_INPUT, "out_position is NULL");
-    if (token.len == 0)
-        return ef_fail(err, EF_BAD_INPUT, "the token is empty");
-    st = ef__cursor_parse(TOKEN_KIND, token, &position, &rest, NULL);
-    if (st != EF_OK || rest != 0 || position < 0)
-        return ef_fail(err, EF_BAD_INPUT, "\"%.*s\" is not a token that append gave",
-                       token.len < 100 ? (int)token.len : 100, token.ptr);
-    *out_position = position;
-    return EF_OK;
 }

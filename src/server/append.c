@@ -193,11 +193,13 @@ static void write_places(ef__request *r, const ef__appending *a)
 {
     ef__json_writer w = ef__request_writer(r);
     bool all_known = true;
+    char token[EF_TOKEN_MAX];
 
+    ef_token_of(a->events, a->places, a->count, token);
     if (!a->one)
         ef__json_open(&w, '[');
     for (size_t i = 0; i < a->count; i++) {
-        ef__placed placed = ef__placed_of(&a->events[i], &a->places[i]);
+        ef__placed placed = ef__placed_of(&a->events[i], &a->places[i], token);
         ef__shape_write(&w, &ef__shape_placed, &placed);
         all_known = all_known && a->places[i].duplicate;
     }

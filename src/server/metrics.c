@@ -420,7 +420,13 @@ typedef struct gauge {
 
 static const gauge gauges[] = {
     {"projection_position", "How far it is.", offsetof(ef_projection, position)},
-    {"projection_lag_events", "Events it has yet to fold.", offsetof(ef_projection, lag_events)},
+    {"projection_lag_events", "Events that are not applied yet and are not blocked.",
+     offsetof(ef_projection, lag_events)},
+    {"projection_blocked_streams",
+     "Streams behind a failed event; tenants in the order of the log.",
+     offsetof(ef_projection, blocked_streams)},
+    {"projection_blocked_events", "Events that are not applied because their stream is blocked.",
+     offsetof(ef_projection, blocked_events)},
     {"projection_views", "Views it has.", offsetof(ef_projection, views)},
     {"projection_unaccounted_events", "Events neither done nor waiting: must be 0.",
      offsetof(ef_projection, unaccounted)},
@@ -448,11 +454,12 @@ static bool is_shown(const ef_projection_list *list, size_t i)
 
 static void write_states(ef__buf *out, const ef_projection_list *list)
 {
-    static const char *const states[] = {"catching_up", "live", "paused", "failed", "retired"};
+    static const char *const states[] = {"catching_up", "migrating", "live",
+                                         "paused",      "failed",    "retired"};
 
     family(out, "projection_state", "gauge", "1 for the state it is in, 0 for the others.");
     for (size_t i = 0; i < list->count; i++)
-        for (size_t s = 0; is_shown(list, i) && s < 5; s++) {
+        for (size_t s = 0; is_shown(list, i) && s < sizeof states / sizeof states[0]; s++) {
             label(out, "projection_state", "projection", list->items[i].name);
             ef__buf_printf(out, ",state=\"%s\"} %d\n", states[s],
                            ef_str_equal(list->items[i].state, ef_str_from(states[s])));
@@ -468,6 +475,20 @@ static void write_outcomes(ef__buf *out, const ef_projection_list *list)
             label(out, "projection_events_total", "projection", list->items[i].name);
             ef__buf_printf(out, ",outcome=\"%s\"} %" PRId64 "\n", outcomes[o].name,
                            value_of(&list->items[i], &outcomes[o]));
+        }
+}
+
+static void write_ages(ef__buf *out, const ef_projection_list *list, const char *name,
+                       const char *help, size_t offset)
+{
+    family(out, name, "gauge", help);
+    for (size_t i = 0; i < list->count; i++)
+        if (is_shown(list, i)) {
+            int64_t us = value_of(&list->items[i], &(gauge){name, help, offset});
+            label(out, name, "projection", list->items[i].name);
+            ef__buf_add_text(out, "} ");
+            seconds(out, us > 0 ? us : 0);
+            ef__buf_add_char(out, '\n');
         }
 }
 
@@ -488,14 +509,11 @@ static ef_status write_projections(ef__buf *out, ef_engine *engine, ef_error *er
                 labelled(out, gauges[g].name, "projection", list.items[i].name,
                          value_of(&list.items[i], &gauges[g]));
     }
-    family(out, "projection_lag_seconds", "gauge", "Age of the first event it has yet to fold.");
-    for (size_t i = 0; i < list.count; i++)
-        if (is_shown(&list, i)) {
-            label(out, "projection_lag_seconds", "projection", list.items[i].name);
-            ef__buf_add_text(out, "} ");
-            seconds(out, list.items[i].lag_us > 0 ? list.items[i].lag_us : 0);
-            ef__buf_add_char(out, '\n');
-        }
+    write_ages(out, &list, "projection_lag_seconds",
+               "Age of the oldest event that is not applied yet and is not blocked.",
+               offsetof(ef_projection, lag_us));
+    write_ages(out, &list, "projection_blocked_seconds", "Age of the oldest event that is blocked.",
+               offsetof(ef_projection, blocked_us));
     write_states(out, &list);
     write_outcomes(out, &list);
     ef_projection_list_release(&list);

@@ -13,7 +13,7 @@
 /* at_least=TOKEN or current, and wait=500ms; the token may come as a header too. */
 static ef_status read_freshness(ef__request *r, ef_freshness *out, ef_error *err)
 {
-    int64_t position = 0;
+    ef_token token;
     ef_status st;
 
     *out = (ef_freshness){.at_least = ef__request_text(r, "at_least")};
@@ -23,7 +23,7 @@ static ef_status read_freshness(ef__request *r, ef_freshness *out, ef_error *err
     if (st == EF_OK)
         st = ef__request_duration(r, "wait", WAIT_MAX_MS, &out->timeout_ms, err);
     if (st == EF_OK && out->at_least.len > 0)
-        st = ef_token_parse(out->at_least, &position, err);
+        st = ef_token_parse(out->at_least, &token, err);
     if (st == EF_OK && out->at_least.len > 0 && out->current)
         st = ef_fail(err, EF_BAD_INPUT, "at_least and current exclude each other");
     return st;

@@ -86,7 +86,7 @@ typedef struct ef__placed {
     int64_t position;
     ef_str id;
     bool duplicate;
-    char token[EF_TOKEN_MAX];
+    ef_str token;
 } ef__placed;
 
 /* How it was at one time: the server keeps an hour of these. */
@@ -102,7 +102,8 @@ typedef struct ef__sample {
 
 extern const ef__shape ef__shape_sample;
 extern const ef__shape ef__shape_placed;
-ef__placed ef__placed_of(const ef_new_event *event, const ef_place *place);
+/* `token` is that of the whole append. */
+ef__placed ef__placed_of(const ef_new_event *event, const ef_place *place, const char *token);
 
 /* The object, or only its members, so that more can be written behind them. */
 void ef__shape_write(ef__json_writer *w, const ef__shape *shape, const void *thing);

@@ -72,7 +72,7 @@ static const ef__field placed_fields[] = {
     FIELD(ef__placed, "position", INT64, position),
     FIELD(ef__placed, "id", STR, id),
     FIELD(ef__placed, "duplicate", BOOL, duplicate),
-    CHARS(ef__placed, "token", token),
+    FIELD(ef__placed, "token", STR, token),
     END,
 };
 SHAPE(placed, ef__placed);
@@ -165,6 +165,9 @@ static const ef__field projection_fields[] = {
     FIELD(ef_projection, "unaccounted", INT64, unaccounted),
     FIELD(ef_projection, "failures", INT64, failures),
     FIELD(ef_projection, "quarantined", INT64, quarantined),
+    FIELD(ef_projection, "blocked_streams", INT64, blocked_streams),
+    FIELD(ef_projection, "blocked_events", INT64, blocked_events),
+    FIELD(ef_projection, "blocked_seconds", SECONDS, blocked_us),
     FIELD(ef_projection, "scopes_behind", INT64, scopes_behind),
     CHOICE(ef_projection, "on_error", skips_errors, on_error_word),
     END,
@@ -433,14 +436,14 @@ static const ef__field sample_fields[] = {
 };
 SHAPE(sample, ef__sample);
 
-ef__placed ef__placed_of(const ef_new_event *event, const ef_place *place)
+ef__placed ef__placed_of(const ef_new_event *event, const ef_place *place, const char *token)
 {
     ef__placed placed = {.stream = event->stream,
                          .seq = place->seq,
                          .position = place->position,
                          .id = place->id[0] ? ef_str_from(place->id) : event->id,
-                         .duplicate = place->duplicate};
+                         .duplicate = place->duplicate,
+                         .token = ef_str_from(token)};
 
-    ef_token_format(place->position, placed.token);
     return placed;
 }

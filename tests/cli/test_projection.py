@@ -6,7 +6,7 @@ from test_fold import COUNTER, SHOP, WRONG
 
 PROJECTION_KEYS = ["name", "version", "generation", "order", "state", "position", "lag_events",
                    "lag_seconds", "views", "digest", "unaccounted", "failures", "quarantined",
-                   "scopes_behind", "on_error", "scopes"]
+                   "blocked_streams", "blocked_events", "blocked_seconds", "scopes_behind", "on_error", "scopes"]
 
 SCOPE_KEYS = ["name", "tenant", "any_tenant", "state", "position", "pending", "pending_more",
               "synced_at", "retries", "next_try_at", "error_code", "error"]
@@ -317,8 +317,8 @@ class Scopes(Case):
         self.assertEqual({"n": 16}, self.view("a"))
         self.assertEqual({"n": 6}, self.view("b"))
         shown = self.show()
-        self.assertEqual(("live", 2, 2, 0, 1), tuple(shown[k] for k in (
-            "state", "position", "lag_events", "unaccounted", "scopes_behind")))
+        self.assertEqual(("live", 2, 0, 1, 2, 0, 1), tuple(shown[k] for k in (
+            "state", "position", "lag_events", "blocked_streams", "blocked_events", "unaccounted", "scopes_behind")))
         others, behind = shown["scopes"]
         self.assertEqual(SCOPE_KEYS, list(behind))
         self.assertEqual(("live", 5, 0, True), tuple(others[k] for k in (

@@ -211,13 +211,63 @@ CONTRACT(a_token_is_read_back_and_other_text_is_not)
 {
     contract *t = *state;
     char token[EF_TOKEN_MAX];
-    int64_t position = 0;
+    ef_token read;
 
     ef_token_format(INT64_C(1234567890123), token);
-    OK(ef_token_parse(str(token), &position, &t->err));
-    CHECK_INT(INT64_C(1234567890123), position);
-    REFUSED(EF_BAD_INPUT, ef_token_parse(str("12"), &position, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_token_parse(str(""), &position, &t->err));
+    OK(ef_token_parse(str(token), &read, &t->err));
+    CHECK_INT(INT64_C(1234567890123), read.position);
+    CHECK(!read.by_stream && !read.first);
+    REFUSED(EF_BAD_INPUT, ef_token_parse(str("12"), &read, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_token_parse(str(""), &read, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_token_parse(str("s..YQ.7.9."), &read, &t->err)); /* cut */
+    REFUSED(EF_BAD_INPUT, ef_token_parse(str("s..YQ.0.9.s"), &read, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_token_parse(str("s...1.9.s"), &read, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_token_parse(str("s.!!!!.YQ.1.9.s"), &read, &t->err));
+}
+
+CONTRACT(the_token_of_an_append_covers_all_its_events)
+{
+    contract *t = *state;
+    ef_new_event events[] = {{.tenant = str("t\xc3\xa4"), .stream = str("a/b+c d")},
+                             {.tenant = str("t\xc3\xa4"), .stream = str("a/b+c d")}};
+    ef_place places[] = {{.seq = 7, .position = 11}, {.seq = 8, .position = 12}};
+    char token[EF_TOKEN_MAX];
+    ef_token read;
+
+    ef_token_of(events, places, 2, token); /* one stream */
+    CHECK_TEXT("s.dMOk.YS9iK2MgZA.8.12.s", token);
+    OK(ef_token_parse(str(token), &read, &t->err));
+    CHECK(read.by_stream);
+    CHECK_TEXT("t\xc3\xa4", read.tenant);
+    CHECK_TEXT("a/b+c d", read.stream);
+    CHECK_INT(8, read.seq);
+    CHECK_INT(12, read.position);
+    events[1].stream = str("b"); /* several */
+    ef_token_of(events, places, 2, token);
+    OK(ef_token_parse(str(token), &read, &t->err));
+    CHECK(!read.by_stream);
+    CHECK_INT(11, read.first);
+    CHECK_INT(12, read.position);
+    places[1].position = 11 + EF_TOKEN_SPAN_MAX; /* an old duplicate among them */
+    ef_token_of(events, places, 2, token);
+    OK(ef_token_parse(str(token), &read, &t->err));
+    CHECK_INT(0, read.first);
+    CHECK_INT(11 + EF_TOKEN_SPAN_MAX, read.position);
+}
+
+CONTRACT(the_token_of_the_longest_names_fits)
+{
+    contract *t = *state;
+    char name[256] = "", token[EF_TOKEN_MAX];
+    ef_new_event event = {.tenant = {name, 255}, .stream = {name, 255}};
+    ef_place place = {.seq = INT64_C(999999999999999999), .position = INT64_C(999999999999999999)};
+    ef_token read;
+
+    memset(name, 'n', 255);
+    ef_token_of(&event, &place, 1, token);
+    OK(ef_token_parse(str(token), &read, &t->err));
+    CHECK_TEXT(name, read.stream);
+    CHECK_INT(place.seq, read.seq);
 }
 
 CONTRACT(enums_have_words_and_words_are_read_back)
@@ -248,4 +298,6 @@ CONTRACT_MAIN(CASE(a_url_names_its_store), CASE(options_out_of_range_are_refused
               CASE(a_journal_opened_read_only_refuses_to_write),
               CASE(lists_refuse_limits_and_cursors_that_are_none),
               CASE(a_token_is_read_back_and_other_text_is_not),
+              CASE(the_token_of_an_append_covers_all_its_events),
+              CASE(the_token_of_the_longest_names_fits),
               CASE(enums_have_words_and_words_are_read_back))

@@ -158,6 +158,72 @@ CONTRACT(it_is_told_whether_anything_waits_for_a_worker)
     CHECK(!waits(t)); /* a publisher's rows are not a worker's */
 }
 
+static ef__retry_stream_list retry_streams(contract *t, ef__retry_query query)
+{
+    ef__retry_stream_list found = {0};
+
+    query.lane = str("orders");
+    query.limit = query.limit ? query.limit : 10;
+    OK(ef__retry_streams(t->journal, &query, &found, &t->err));
+    return found;
+}
+
+CONTRACT(streams_with_retry_rows_are_listed_by_their_first_row)
+{
+    contract *t = *state;
+    ef__retry_stream_list found = retry_streams(t, (ef__retry_query){.any_tenant = true});
+
+    CHECK_INT(0, found.count); /* the lane does not exist yet */
+    fill(t, EF_ROW_FAILED, EF_ROW_PENDING);
+    append(t, "b", "t");
+    append(t, "b", "t");
+    fail_event(t, "orders", 6, EF_ROW_DEAD, 8, 0, "broken");
+    found = retry_streams(t, (ef__retry_query){.any_tenant = true, .counts = true});
+    CHECK_INT(2, found.count);
+    CHECK_STR("a", found.items[0].stream);
+    CHECK_INT(1, found.items[0].seq);
+    CHECK_INT(1, found.items[0].position);
+    CHECK_INT(EF_ROW_FAILED, found.items[0].status);
+    CHECK_STR("no such path", found.items[0].error);
+    CHECK_INT(4, found.items[0].last_seq);
+    CHECK_INT(4, found.items[0].rows);
+    CHECK_STR("b", found.items[1].stream);
+    CHECK_INT(2, found.items[1].seq);
+    CHECK_INT(6, found.items[1].position);
+    CHECK_INT(EF_ROW_DEAD, found.items[1].status);
+    CHECK_INT(1, found.items[1].rows);
+    ef__retry_stream_list_release(&found);
+}
+
+CONTRACT(streams_with_retry_rows_are_listed_by_page_tenant_and_name)
+{
+    contract *t = *state;
+    ef__retry_stream_list found;
+
+    fill(t, EF_ROW_FAILED, EF_ROW_PENDING);
+    append(t, "b", "t");
+    fail_event(t, "orders", 5, EF_ROW_DEAD, 8, 0, "broken");
+    found = retry_streams(t, (ef__retry_query){.any_tenant = true, .limit = 1});
+    CHECK_INT(1, found.count);
+    CHECK_INT(0, found.items[0].rows); /* not asked for */
+    ef__retry_stream_list_release(&found);
+    found = retry_streams(t, (ef__retry_query){.any_tenant = true, .after = 1});
+    CHECK_INT(1, found.count);
+    CHECK_STR("b", found.items[0].stream);
+    ef__retry_stream_list_release(&found);
+    found = retry_streams(t, (ef__retry_query){.tenant = str("another")});
+    CHECK_INT(0, found.count);
+    ef__retry_stream_list_release(&found);
+    found = retry_streams(t, (ef__retry_query){.stream = str("a"), .counts = true, .above_seq = 3});
+    CHECK_INT(1, found.count);
+    CHECK_INT(1, found.items[0].seq);
+    CHECK_INT(1, found.items[0].rows);
+    ef__retry_stream_list_release(&found);
+    found = retry_streams(t, (ef__retry_query){.stream = str("c")});
+    CHECK_INT(0, found.count);
+    ef__retry_stream_list_release(&found);
+}
+
 CONTRACT(what_is_filed_needs_no_lease_and_comes_due)
 {
     contract *t = *state;
@@ -224,6 +290,8 @@ CONTRACT_MAIN(CASE(what_waits_behind_an_exception_comes_with_it),
               CASE(what_is_dead_ends_what_comes_with_an_exception),
               CASE(a_batch_says_when_the_next_comes_due), CASE(a_dead_exception_is_never_due),
               CASE(it_is_told_whether_anything_waits_for_a_worker),
+              CASE(streams_with_retry_rows_are_listed_by_their_first_row),
+              CASE(streams_with_retry_rows_are_listed_by_page_tenant_and_name),
               CASE(what_is_filed_needs_no_lease_and_comes_due),
               CASE(what_is_there_already_is_not_filed_again),
               CASE(what_was_filed_since_it_was_taken_is_not_done),

@@ -115,7 +115,7 @@ static seen look(bench *b, ef_engine *engine, const char *name)
     (void)snprintf(s.state, sizeof s.state, "%.*s", EF_STR_ARG(p->state));
     memcpy(s.digest, p->digest, sizeof s.digest);
     s.position = p->position;
-    s.lag = p->lag_events;
+    s.lag = p->lag_events + p->blocked_events;
     s.unaccounted = p->unaccounted;
     s.failures = p->failures;
     s.views = p->views;

@@ -131,7 +131,7 @@ static void check_accounts(bench *b, const char *name, const char *state, int64_
     ef_projection p = show(b, name, &list);
 
     CHECK_STR(state, p.state);
-    CHECK_INT(lag, p.lag_events);
+    CHECK_INT(lag, p.lag_events + p.blocked_events);
     CHECK_INT(0, p.unaccounted);
     ef_projection_list_release(&list);
 }

@@ -53,7 +53,7 @@ static build build_of(fixture *f, const char *name, int32_t number)
                     .routed = p->routed,
                     .views = p->views,
                     .unaccounted = p->unaccounted,
-                    .lag = p->lag_events,
+                    .lag = p->lag_events + p->blocked_events,
                     .version = p->version};
         (void)snprintf(b.state, sizeof b.state, "%.*s", EF_STR_ARG(p->state));
         (void)snprintf(b.digest, sizeof b.digest, "%s", p->digest);

@@ -66,6 +66,7 @@ class Metrics(Case):
         families, series = parse(text)
         for name in ("events_appended_total", "append_duration_seconds", "projection_position",
                      "projection_lag_events", "projection_lag_seconds", "projection_state",
+                     "projection_blocked_streams", "projection_blocked_events", "projection_blocked_seconds",
                      "projection_events_total", "projection_unaccounted_events", "outbox_pending",
                      "outbox_oldest_timestamp_seconds", "quarantine_events", "leases_held", "followers",
                      "projection_batch_events", "projection_batch_duration_seconds",
@@ -131,7 +132,7 @@ class Metrics(Case):
                    self.value("projection_state", projection="customers", state="live") == 1)
         _, series = parse(self.scrape())
         states = [v for (n, labels), v in series.items() if n == "everfold_projection_state"]
-        self.assertEqual((1, 5), (sum(states), len(states)))
+        self.assertEqual((1, 6), (sum(states), len(states)))
         head = series["everfold_store_head_position", ()]
         done = sum(v for (n, _), v in series.items() if n == "everfold_projection_events_total")
         self.assertEqual((head, head), (done, series["everfold_projection_position",

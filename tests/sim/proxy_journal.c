@@ -288,6 +288,12 @@ static ef_status proxy_outbox_waits(ef_journal *journal, bool *out, ef_error *er
     PASS_ON(outbox_waits, false, out, err);
 }
 
+static ef_status proxy_retry_streams(ef_journal *journal, const ef__retry_query *query,
+                                     ef__retry_stream_list *out, ef_error *err)
+{
+    PASS_ON(retry_streams, false, query, out, err);
+}
+
 /* An operator's act on rows. */
 #define OPERATE(op, ...)                                                                           \
     hand *h = hand_of(journal);                                                                    \
@@ -475,6 +481,7 @@ const ef__journal_ops proxy_journal_ops = {
     .outbox_ls = proxy_outbox_ls,
     .outbox_summarise = proxy_outbox_summarise,
     .outbox_waits = proxy_outbox_waits,
+    .retry_streams = proxy_retry_streams,
     .requeue = proxy_requeue,
     .requeue_dead = proxy_requeue_dead,
     .skip = proxy_skip,

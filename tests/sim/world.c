@@ -294,10 +294,11 @@ static void check_accounts(sim *s)
     hand_leave(h, "projection ls", st, &err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         const ef_projection *p = &list.items[i];
-        if (p->unaccounted != 0 || p->lag_events != 0)
+        if (p->unaccounted != 0 || p->lag_events + p->blocked_events != 0)
             oracle_wrong(&s->oracle,
                          "G5: %.*s v%d has %" PRId64 " events unaccounted for, %" PRId64 " waiting",
-                         EF_STR_ARG(p->name), (int)p->version, p->unaccounted, p->lag_events);
+                         EF_STR_ARG(p->name), (int)p->version, p->unaccounted,
+                         p->lag_events + p->blocked_events);
     }
     ef_projection_list_release(&list);
 }

@@ -45,6 +45,10 @@ PASS(outbox_summarise,
      (ef_journal * journal, const ef_outbox_query *query, ef_outbox_summary *out, ef_error *err),
      query, out, err)
 PASS(outbox_waits, (ef_journal * journal, bool *out, ef_error *err), out, err)
+PASS(retry_streams,
+     (ef_journal * journal, const ef__retry_query *query, ef__retry_stream_list *out,
+      ef_error *err),
+     query, out, err)
 PASS(requeue, (ef_journal * journal, const ef_outbox_act *act, ef_row_list *out, ef_error *err),
      act, out, err)
 PASS(requeue_dead,
@@ -237,6 +241,7 @@ static const ef__journal_ops jet_ops = {
     .outbox_ls = pass_outbox_ls,
     .outbox_summarise = pass_outbox_summarise,
     .outbox_waits = pass_outbox_waits,
+    .retry_streams = pass_retry_streams,
     .requeue = pass_requeue,
     .requeue_dead = pass_requeue_dead,
     .skip = pass_skip,

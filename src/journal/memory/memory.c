@@ -298,6 +298,7 @@ static const ef__journal_ops memory_ops = {
     .outbox_ls = ef__mem_outbox_ls,
     .outbox_summarise = ef__mem_outbox_summarise,
     .outbox_waits = ef__mem_outbox_waits,
+    .retry_streams = ef__mem_retry_streams,
     .requeue = ef__mem_requeue,
     .requeue_dead = ef__mem_requeue_dead,
     .skip = ef__mem_skip,

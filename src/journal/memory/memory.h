@@ -239,6 +239,8 @@ ef_status ef__mem_outbox_ls(ef_journal *journal, const ef_outbox_query *query, e
 ef_status ef__mem_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
                                    ef_outbox_summary *out, ef_error *err);
 ef_status ef__mem_outbox_waits(ef_journal *journal, bool *out, ef_error *err);
+ef_status ef__mem_retry_streams(ef_journal *journal, const ef__retry_query *query,
+                                ef__retry_stream_list *out, ef_error *err);
 ef_status ef__mem_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
                           ef_error *err);
 ef_status ef__mem_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,

@@ -357,6 +357,35 @@ UPDATE everfold.outbox_exception x SET status = 0, skip = true, due = $5, update
    AND x.lane = l.id AND l.name = $4
 RETURNING x.lane, x.position;
 
+-- name: retry_streams
+-- Streams with retry rows in a lane, by their first row.
+-- binds: 1 lane name, 2 after position, 3 any tenant, 4 tenant, 5 rows above this seq, 6 counts,
+-- binds: 7 limit
+SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
+       (SELECT max(r.seq) FROM everfold.outbox_exception r
+         WHERE r.lane = x.lane AND r.stream = x.stream),
+       CASE WHEN $6 THEN (SELECT count(*) FROM everfold.outbox_exception r
+                           WHERE r.lane = x.lane AND r.stream = x.stream AND r.seq > $5) ELSE 0 END
+  FROM everfold.outbox_exception x
+  JOIN everfold.stream s ON s.id = x.stream
+ WHERE x.lane = (SELECT l.id FROM everfold.lane l WHERE l.name = $1) AND x.first
+   AND x.position > $2 AND ($3 OR s.tenant = $4)
+ ORDER BY x.position LIMIT $7;
+
+-- name: retry_stream
+-- The same of one stream: one row, or none.
+-- binds: 1 lane name, 2 tenant, 3 stream, 4 rows above this seq, 5 counts
+SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
+       (SELECT max(r.seq) FROM everfold.outbox_exception r
+         WHERE r.lane = x.lane AND r.stream = x.stream),
+       CASE WHEN $5 THEN (SELECT count(*) FROM everfold.outbox_exception r
+                           WHERE r.lane = x.lane AND r.stream = x.stream AND r.seq > $4) ELSE 0 END
+  FROM everfold.stream s
+  JOIN everfold.outbox_exception x ON x.stream = s.id
+ WHERE s.tenant = $2 AND s.name = $3
+   AND x.lane = (SELECT l.id FROM everfold.lane l WHERE l.name = $1)
+ ORDER BY x.seq LIMIT 1;
+
 -- name: act_of_rows
 -- binds: 1 lanes, 2 positions, 3 now, 4 act, 5 who, 6 reason
 INSERT INTO everfold.outbox_act(at, act, who, reason, lane, tenant, stream, seq)

@@ -415,6 +415,7 @@ static const ef__journal_ops postgres_ops = {
     .outbox_ls = pg_outbox_ls,
     .outbox_summarise = pg_outbox_summarise,
     .outbox_waits = pg_outbox_waits,
+    .retry_streams = pg_retry_streams,
     .requeue = pg_requeue,
     .requeue_dead = pg_requeue_dead,
     .skip = pg_skip,

@@ -238,10 +238,37 @@ DELETE FROM outbox_exception WHERE lane = ?1 AND position = ?2;
 SELECT position FROM outbox_exception WHERE lane = ?1 AND stream = ?2 AND seq = ?3;
 
 -- name: exception_first_dead
--- What blocks a stream in a lane. The scan is along the stream: its head is nearly always the one.
+-- What blocks a stream in a lane.
 -- binds: 1 lane, 2 stream
-SELECT seq FROM outbox_exception INDEXED BY outbox_exception_of_stream
+SELECT seq FROM outbox_exception INDEXED BY outbox_exception_dead
  WHERE lane = ?1 AND stream = ?2 AND status = 3 ORDER BY seq LIMIT 1;
+
+-- name: retry_streams
+-- Streams with retry rows in a lane, by their first row. The limit is the caller's: it stops stepping.
+-- binds: 1 lane, 2 after position, 3 any tenant, 4 tenant, 5 rows above this seq, 6 counts
+SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
+       (SELECT max(r.seq) FROM outbox_exception r INDEXED BY outbox_exception_of_stream
+         WHERE r.lane = x.lane AND r.stream = x.stream),
+       CASE WHEN ?6 THEN (SELECT count(*)
+                            FROM outbox_exception r INDEXED BY outbox_exception_of_stream
+                           WHERE r.lane = x.lane AND r.stream = x.stream AND r.seq > ?5) ELSE 0 END
+  FROM outbox_exception x INDEXED BY outbox_exception_head CROSS JOIN stream s
+ WHERE x.lane = ?1 AND x.first = 1 AND x.position > ?2 AND s.id = x.stream
+   AND (?3 OR s.tenant = ?4)
+ ORDER BY x.position;
+
+-- name: retry_stream
+-- The same of one stream: one row, or none.
+-- binds: 1 lane, 2 tenant, 3 stream, 4 rows above this seq, 5 counts
+SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
+       (SELECT max(r.seq) FROM outbox_exception r INDEXED BY outbox_exception_of_stream
+         WHERE r.lane = x.lane AND r.stream = x.stream),
+       CASE WHEN ?5 THEN (SELECT count(*)
+                            FROM outbox_exception r INDEXED BY outbox_exception_of_stream
+                           WHERE r.lane = x.lane AND r.stream = x.stream AND r.seq > ?4) ELSE 0 END
+  FROM stream s CROSS JOIN outbox_exception x INDEXED BY outbox_exception_of_stream
+ WHERE s.tenant = ?2 AND s.name = ?3 AND x.lane = ?1 AND x.stream = s.id
+ ORDER BY x.seq LIMIT 1;
 
 -- name: exception_after
 -- binds: 1 lane, 2 position, 3 any tenant, 4 tenant

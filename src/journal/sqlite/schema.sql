@@ -11,7 +11,9 @@ CREATE TABLE lease(kind INTEGER NOT NULL, name TEXT NOT NULL, partition INTEGER 
 CREATE VIEW outbox(lane, position, partition) AS SELECT id >> 48, id & 0xffffffffffff, partition FROM outbox_queue;
 CREATE TABLE outbox_act(id INTEGER PRIMARY KEY, at INTEGER NOT NULL, act TEXT NOT NULL, who TEXT NOT NULL, reason TEXT NOT NULL, lane TEXT NOT NULL, tenant TEXT NOT NULL, stream TEXT NOT NULL, seq INTEGER NOT NULL);
 CREATE TABLE outbox_exception(lane INTEGER NOT NULL REFERENCES lane(id), position INTEGER NOT NULL REFERENCES event(position), partition INTEGER NOT NULL, stream INTEGER NOT NULL, seq INTEGER NOT NULL, status INTEGER NOT NULL, skip INTEGER NOT NULL, first INTEGER NOT NULL, attempts INTEGER NOT NULL, due INTEGER NOT NULL, error TEXT NOT NULL, updated INTEGER NOT NULL, filed INTEGER NOT NULL, PRIMARY KEY(lane, position)) WITHOUT ROWID;
+CREATE INDEX outbox_exception_dead ON outbox_exception(lane, stream, seq) WHERE status = 3;
 CREATE INDEX outbox_exception_due ON outbox_exception(lane, due) WHERE first = 1 AND status < 3;
+CREATE INDEX outbox_exception_head ON outbox_exception(lane, position) WHERE first = 1;
 CREATE INDEX outbox_exception_of_status ON outbox_exception(status, lane, position);
 CREATE INDEX outbox_exception_of_stream ON outbox_exception(lane, stream, seq);
 CREATE TABLE outbox_mark(lane INTEGER NOT NULL REFERENCES lane(id), partition INTEGER NOT NULL, position INTEGER NOT NULL, hand INTEGER NOT NULL, hand_token INTEGER NOT NULL, suspect INTEGER NOT NULL, updated INTEGER NOT NULL, PRIMARY KEY(lane, partition)) WITHOUT ROWID;

@@ -442,6 +442,7 @@ static const ef__journal_ops ops = {
     .outbox_ls = sq_outbox_ls,
     .outbox_summarise = sq_outbox_summarise,
     .outbox_waits = sq_outbox_waits,
+    .retry_streams = sq_retry_streams,
     .requeue = sq_requeue,
     .requeue_dead = sq_requeue_dead,
     .skip = sq_skip,
