@@ -45,7 +45,8 @@ static bool change(PGconn *db, const char *account, const char *amount)
 static bool transfer(PGconn *db, const char *from, const char *to, const char *amount, bool crash)
 {
     static const char APPEND[] =
-        "SELECT seq FROM everfold.append('', $1, NULL, json_build_object('type', 'money.transferred',"
+        "SELECT seq FROM everfold.append('', $1, NULL, json_build_object('type', "
+        "'money.transferred',"
         " 'data', json_build_object('from', $1::text, 'to', $2::text, 'amount', $3::int)))";
     const char *seq = NULL;
     char less[32];

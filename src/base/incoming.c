@@ -244,7 +244,7 @@ ef_status ef__event_decode(ef_str text, const ef_new_event *defaults, ef__arena 
                            ef_new_event *out, ef_error *err)
 {
     ef__json_kind kind = EF__JSON_NULL;
-    ef_status st = ef__json_check(text, EF_LIMIT_LINE_BYTES, &kind, err);
+    ef_status st = ef__json_check_envelope(text, EF_LIMIT_LINE_BYTES, &kind, err);
 
     if (st == EF_OK && kind != EF__JSON_OBJECT)
         st = ef_fail(err, EF_BAD_INPUT, "the event is not a JSON object");

@@ -71,7 +71,8 @@ typedef struct parser {
     size_t key_count;
     size_t key_cap;
     token keys_in_place[KEYS_IN_PLACE];
-    frame frames[EF_LIMIT_JSON_DEPTH];
+    size_t depth_max;
+    frame frames[EF_LIMIT_JSON_DEPTH + EF_LIMIT_ENVELOPE_DEPTH];
 } parser;
 
 static ef_status read_text(parser *ps, ef_str text, size_t max_bytes);
@@ -100,29 +101,55 @@ static ef_status fail_expected(parser *ps, const char *what);
 static ef_status fail_at(parser *ps, ef_status status, const char *at, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-ef_status ef__json_check(ef_str text, size_t max_bytes, ef__json_kind *out_kind, ef_error *err)
+static ef_status check(ef_str text, size_t max_bytes, size_t depth_max, ef__json_kind *out_kind,
+                       ef_error *err)
 {
     parser ps;
 
     ps.arena = NULL;
     ps.err = err;
+    ps.depth_max = depth_max;
     ef_status st = read_text(&ps, text, max_bytes);
     if (st == EF_OK && out_kind)
         *out_kind = ps.root_kind;
     return st;
 }
 
-ef_status ef__json_parse(ef_str text, size_t max_bytes, ef__arena *arena, ef__json **out,
-                         ef_error *err)
+ef_status ef__json_check(ef_str text, size_t max_bytes, ef__json_kind *out_kind, ef_error *err)
+{
+    return check(text, max_bytes, EF_LIMIT_JSON_DEPTH, out_kind, err);
+}
+
+ef_status ef__json_check_envelope(ef_str text, size_t max_bytes, ef__json_kind *out_kind,
+                                  ef_error *err)
+{
+    return check(text, max_bytes, EF_LIMIT_JSON_DEPTH + EF_LIMIT_ENVELOPE_DEPTH, out_kind, err);
+}
+
+static ef_status parse(ef_str text, size_t max_bytes, size_t depth_max, ef__arena *arena,
+                       ef__json **out, ef_error *err)
 {
     parser ps;
 
     assert(arena && out);
     ps.arena = arena;
     ps.err = err;
+    ps.depth_max = depth_max;
     ef_status st = read_text(&ps, text, max_bytes);
     *out = st == EF_OK ? ps.root : NULL;
     return st;
+}
+
+ef_status ef__json_parse(ef_str text, size_t max_bytes, ef__arena *arena, ef__json **out,
+                         ef_error *err)
+{
+    return parse(text, max_bytes, EF_LIMIT_JSON_DEPTH, arena, out, err);
+}
+
+ef_status ef__json_parse_envelope(ef_str text, size_t max_bytes, ef__arena *arena, ef__json **out,
+                                  ef_error *err)
+{
+    return parse(text, max_bytes, EF_LIMIT_JSON_DEPTH + EF_LIMIT_ENVELOPE_DEPTH, arena, out, err);
 }
 
 const ef__json *ef__json_get(const ef__json *object, const char *key)
@@ -274,9 +301,9 @@ static ef_status open_container(parser *ps, state *next, ef__json_kind kind)
     frame opened = {kind == EF__JSON_OBJECT, ps->key_count, NULL, NULL};
     ef_status st;
 
-    if (ps->depth == EF_LIMIT_JSON_DEPTH)
-        return fail_at(ps, EF_TOO_LARGE, ps->p, "arrays and objects are nested deeper than %d",
-                       EF_LIMIT_JSON_DEPTH);
+    if (ps->depth == ps->depth_max)
+        return fail_at(ps, EF_TOO_LARGE, ps->p, "arrays and objects are nested deeper than %zu",
+                       ps->depth_max);
     st = add_node(ps, kind, (ef_str){ps->p, 0}, &opened.node);
     ps->frames[ps->depth++] = opened;
     ps->p++;

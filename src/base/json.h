@@ -47,6 +47,16 @@ ef_status ef__json_check(ef_str text, size_t max_bytes, ef__json_kind *out_kind,
 ef_status ef__json_parse(ef_str text, size_t max_bytes, ef__arena *arena, ef__json **out,
                          ef_error *err);
 
+/*
+ * The same for a text that has data inside, such as an event, a view or a list of them: it may be
+ * nested EF_LIMIT_ENVELOPE_DEPTH deeper, so that the limit of data is the same whatever it came in.
+ * The data itself is checked where it is used.
+ */
+ef_status ef__json_check_envelope(ef_str text, size_t max_bytes, ef__json_kind *out_kind,
+                                  ef_error *err);
+ef_status ef__json_parse_envelope(ef_str text, size_t max_bytes, ef__arena *arena, ef__json **out,
+                                  ef_error *err);
+
 /* The member of that name; NULL when there is none or `object` is not an object. */
 const ef__json *ef__json_get(const ef__json *object, const char *key);
 /* A JSON number that is an integer (no fraction, no exponent) in int64: 0, else -1. */

@@ -8,6 +8,7 @@
 #define EF_LIMIT_DATA_BYTES (1024 * 1024) /* an event is a fact, not a file */
 #define EF_LIMIT_META_BYTES (64 * 1024)   /* ids and trace context, with room to spare */
 #define EF_LIMIT_JSON_DEPTH 128      /* deeper than people nest, shallow enough for any stack */
+#define EF_LIMIT_ENVELOPE_DEPTH 8    /* what requests and responses put around data */
 #define EF_LIMIT_JSON_KEYS 10000     /* keys of one object: the duplicate check stays cheap */
 #define EF_LIMIT_NUMBER_BYTES 128    /* characters of a JSON number; exact numbers fit in 50 */
 #define EF_LIMIT_NUMBER_EXPONENT 999 /* an exponent past this is a mistake or an attack */

@@ -84,6 +84,43 @@ ef_status ef__number_scan(ef_str text, ef__number_parts *out)
     return EF_OK;
 }
 
+ef__number_digits ef__number_digits_of(ef_str text)
+{
+    ef__number_parts parts;
+    ef__number_digits out = {0};
+
+    (void)ef__number_scan(text, &parts);
+    out.whole = parts.whole;
+    out.fraction = parts.fraction;
+    out.count = parts.whole.len + parts.fraction.len;
+    while (out.count > 0 && ef__number_digit(&out, out.count - 1) == 0)
+        out.count--;
+    while (out.count > 0 && ef__number_digit(&out, 0) == 0) {
+        out.skip++;
+        out.count--;
+    }
+    if (out.count == 0)
+        return out;
+    out.sign = parts.negative ? -1 : 1;
+    out.exponent = (int32_t)parts.whole.len - (int32_t)out.skip + parts.exponent;
+    return out;
+}
+
+int ef__number_digits_compare(const ef__number_digits *a, const ef__number_digits *b)
+{
+    if (a->sign != b->sign)
+        return a->sign < b->sign ? -1 : 1;
+    if (a->exponent != b->exponent)
+        return a->exponent < b->exponent ? -a->sign : a->sign;
+    for (size_t i = 0; i < a->count && i < b->count; i++) {
+        unsigned left = ef__number_digit(a, i);
+        unsigned right = ef__number_digit(b, i);
+        if (left != right)
+            return left < right ? -a->sign : a->sign;
+    }
+    return a->count == b->count ? 0 : a->count < b->count ? -a->sign : a->sign;
+}
+
 bool ef__number_parse_short(ef_str text, ef__number *out)
 {
     if (text.len == 0 || text.len > 18)

@@ -34,6 +34,31 @@ typedef struct ef__number_parts {
 /* EF_BAD_JSON, EF_TOO_LARGE; what stands behind the number is not looked at. */
 ef_status ef__number_scan(ef_str text, ef__number_parts *out);
 
+/*
+ * The digits of a JSON number of any size, for comparing what does not fit an ef__number: the
+ * number is sign * 0.d1d2d3… * 10^exponent, d1 and the last digit are not 0.
+ */
+typedef struct ef__number_digits {
+    int sign;         /* -1, 0, 1 */
+    int32_t exponent; /* 0 of zero */
+    size_t count;     /* digits; 0 of zero */
+    size_t skip;      /* zeros before the first of them */
+    ef_str whole;
+    ef_str fraction;
+} ef__number_digits;
+
+/* `text` is a number that ef__number_scan accepts. */
+ef__number_digits ef__number_digits_of(ef_str text);
+static inline unsigned ef__number_digit(const ef__number_digits *digits, size_t index)
+{
+    size_t at = digits->skip + index;
+
+    return (unsigned)((at < digits->whole.len ? digits->whole.ptr[at]
+                                              : digits->fraction.ptr[at - digits->whole.len]) -
+                      '0');
+}
+int ef__number_digits_compare(const ef__number_digits *a, const ef__number_digits *b);
+
 /* A JSON number's text, exponent included. EF_BAD_JSON when it is none,
  * EF_TOO_LARGE when it has too many digits. */
 ef_status ef__number_parse(ef_str text, ef__number *out, ef_error *err);

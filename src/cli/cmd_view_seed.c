@@ -72,8 +72,8 @@ static ef_status next_view(void *context, ef_seed_view *out, bool *out_more, ef_
         return ferror(s->file) ? ef_fail(err, EF_IO, "the file cannot be read: error %d", errno)
                                : EF_OK;
     ef__arena_reset(&s->arena);
-    if (ef__json_parse((ef_str){s->line, (size_t)length}, LINE_MAX_BYTES, &s->arena, &line, &why) !=
-        EF_OK)
+    if (ef__json_parse_envelope((ef_str){s->line, (size_t)length}, LINE_MAX_BYTES, &s->arena, &line,
+                                &why) != EF_OK)
         return ef_fail(err, why.status, "line %" PRId64 ": %s", s->number, why.text);
     return decode(s, line, out, err);
 }

@@ -17,7 +17,7 @@ ef_status ef__ask_json(ef_client *client, ef__ask *call, ef__arena *arena, const
     text = ef__arena_copy(arena, ef__buf_str(&call->answer));
     if (!text.ptr)
         return ef__room_full(err);
-    if (ef__json_parse(text, EF__ASK_ANSWER_MAX, arena, &json, &bad) != EF_OK)
+    if (ef__json_parse_envelope(text, EF__ASK_ANSWER_MAX, arena, &json, &bad) != EF_OK)
         return ef_fail(err, EF_IO, "the server's answer is not as Everfold's: %s", bad.text);
     *out = json;
     return EF_OK;

@@ -6,8 +6,8 @@
  *     ef__match_test(match, filter, &holds)       of any number of expressions
  *     ef__match_key(match, path, …)               what it sorts by
  *
- * A query is lenient: what is missing, of another kind or cannot be counted is null, and null does
- * not match. So a row never fails a query; budgets and memory do.
+ * A query is lenient: what is missing, of another kind or cannot be counted is null, and null
+ * counts as false, so that `not` of it is true. A row never fails a query; budgets and memory do.
  */
 #ifndef EF_FOLD_MATCH_H
 #define EF_FOLD_MATCH_H
@@ -46,8 +46,8 @@ ef_status ef__match_index(ef__match *match, const ef__program *program, size_t i
  *   array   key of each item, then 0          object   key of each name and value, then 0
  */
 ef_status ef__sort_key(ef__value v, size_t max_bytes, ef__buf *out, bool *out_cut, ef_error *err);
-/* Do two uncut keys tell as much as their values do? True of texts and numbers of everyday size
- * that are of one kind: then comparing the keys is comparing the values. */
+/* Do two uncut keys tell as much as their values do? True of two texts and of two numbers: then
+ * comparing the keys is comparing the values. */
 bool ef__sort_key_is_plain(ef_str key, ef_str other);
 
 #endif

@@ -115,17 +115,16 @@ static char *small_digits(uint64_t magnitude, int32_t scale, bool negative,
     return p;
 }
 
-/* A number's text in `text`; its length, or 0 when it does not fit the numbers there are. */
-static size_t number_text(ef__value v, char text[NUMBER_TEXT_MAX], const char **out, ef_status *st,
-                          ef_error *err)
+/* A number's text, in `text` unless it is text already; its length. */
+static size_t number_text(ef__value v, char text[NUMBER_TEXT_MAX], const char **out)
 {
     ef__buf buf = {text, 0, NUMBER_TEXT_MAX, NUMBER_TEXT_MAX - 1, false};
     ef__number n = {v.as.integer, 0};
 
-    if (v.kind != EF__VALUE_INT)
-        *st = ef__value_number(v, &n, err);
-    if (*st != EF_OK)
-        return 0;
+    if (v.kind != EF__VALUE_INT && ef__value_number(v, &n, NULL) != EF_OK) {
+        *out = v.as.text;
+        return v.len;
+    }
     if (n.coefficient >= -INT64_MAX && n.coefficient <= INT64_MAX) {
         int64_t small = (int64_t)n.coefficient;
         uint64_t magnitude = small < 0 ? -(uint64_t)small : (uint64_t)small;
@@ -137,14 +136,13 @@ static size_t number_text(ef__value v, char text[NUMBER_TEXT_MAX], const char **
     return buf.len;
 }
 
-static EF__SELDOM void print_number(ef__value v, ef__buf *out, ef_status *status, ef_error *err)
+static EF__SELDOM void print_number(ef__value v, ef__buf *out)
 {
     char text[NUMBER_TEXT_MAX];
     const char *number;
-    size_t len = number_text(v, text, &number, status, err);
+    size_t len = number_text(v, text, &number);
 
-    if (len)
-        add_bytes(out, number, len);
+    add_bytes(out, number, len);
 }
 
 /* ,"key": in one go when the key is plain, as keys of views are. */
@@ -243,7 +241,7 @@ static void print_value(ef__value v, ef__buf *out, ef_status *status, ef_error *
         break;
     case EF__VALUE_INT:
     case EF__VALUE_DECIMAL:
-        print_number(v, out, status, err);
+        print_number(v, out);
         break;
     case EF__VALUE_STRING:
         print_string(v, out);
@@ -312,10 +310,8 @@ static EF__SELDOM size_t long_number_size(ef__value v)
 {
     char text[NUMBER_TEXT_MAX];
     const char *number;
-    ef_status st = EF_OK;
-    size_t len = number_text(v, text, &number, &st, NULL);
 
-    return st == EF_OK ? len : v.len;
+    return number_text(v, text, &number);
 }
 
 static size_t short_number_size(int64_t coefficient, uint32_t scale)

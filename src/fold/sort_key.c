@@ -14,9 +14,19 @@ enum {
     TAG_OBJECT = 0x60
 };
 
-enum { SIDE_FAR_BELOW, SIDE_BELOW, SIDE_ZERO, SIDE_ABOVE, SIDE_FAR_ABOVE };
+enum { SIDE_BELOW = 1, SIDE_ZERO, SIDE_ABOVE };
 
-enum { EXPONENT_BIAS = 64, DIGITS_MAX = 39 };
+/* Exponents of numbers that are exact, -37 to 38, are one byte. Those outside have a byte below or
+ * above all of these, and then two. */
+enum {
+    EXPONENT_BIAS = 64,
+    EXPONENT_MIN = -37,
+    EXPONENT_MAX = 38,
+    EXPONENT_LOWER = 8,
+    EXPONENT_HIGHER = 240,
+    LONG_BIAS = 32768,
+    DIGITS_MAX = 39
+};
 
 static void add_value(ef__buf *out, ef__value v);
 
@@ -37,6 +47,19 @@ static void add_text(ef__buf *out, ef_str text)
     add_byte(out, 0);
 }
 
+static void add_exponent(ef__buf *out, int32_t exponent, unsigned flip)
+{
+    unsigned lifted = (unsigned)(exponent + LONG_BIAS);
+
+    if (exponent >= EXPONENT_MIN && exponent <= EXPONENT_MAX) {
+        add_byte(out, (unsigned)(exponent + EXPONENT_BIAS) ^ flip);
+        return;
+    }
+    add_byte(out, (exponent < EXPONENT_MIN ? EXPONENT_LOWER : EXPONENT_HIGHER) ^ flip);
+    add_byte(out, (lifted >> 8) ^ flip);
+    add_byte(out, (lifted & 0xFF) ^ flip);
+}
+
 /* coefficient * 10^-scale as 0.d1d2d3… * 10^exponent, without trailing zeros. Digits are taken in
  * pairs from the front, so a longer number with the same beginning is the larger one. */
 static void add_digits(ef__buf *out, const ef__number *n)
@@ -51,12 +74,27 @@ static void add_digits(ef__buf *out, const ef__number *n)
     for (; rest; rest /= 10)
         digits[--at] = (char)(rest % 10);
     count = (int)sizeof(digits) - at;
-    add_byte(out, (unsigned)(count - n->scale + EXPONENT_BIAS) ^ flip);
+    add_exponent(out, count - n->scale, flip);
     while (count > 0 && digits[at + count - 1] == 0)
         count--;
     for (int i = 0; i < count; i += 2) {
         unsigned second = i + 1 < count ? (unsigned)digits[at + i + 1] : 0;
         add_byte(out, ((unsigned)digits[at + i] * 10 + second + 1) ^ flip);
+    }
+    add_byte(out, flip);
+}
+
+/* The same of a number with more digits than numbers have. */
+static void add_long_number(ef__buf *out, ef_str text)
+{
+    ef__number_digits digits = ef__number_digits_of(text);
+    unsigned flip = digits.sign < 0 ? 0xFF : 0;
+
+    add_byte(out, digits.sign < 0 ? SIDE_BELOW : SIDE_ABOVE);
+    add_exponent(out, digits.exponent, flip);
+    for (size_t i = 0; i < digits.count; i += 2) {
+        unsigned second = i + 1 < digits.count ? ef__number_digit(&digits, i + 1) : 0;
+        add_byte(out, (ef__number_digit(&digits, i) * 10 + second + 1) ^ flip);
     }
     add_byte(out, flip);
 }
@@ -67,10 +105,7 @@ static void add_number(ef__buf *out, ef__value v)
 
     add_byte(out, TAG_NUMBER);
     if (ef__value_number(v, &n, NULL) != EF_OK) {
-        add_byte(out, v.as.text[0] == '-' ? SIDE_FAR_BELOW : SIDE_FAR_ABOVE);
-        for (uint32_t i = 0; i < v.len; i++)
-            add_byte(out, (unsigned char)v.as.text[i]);
-        add_byte(out, 0);
+        add_long_number(out, ef__value_text(v));
         return;
     }
     add_byte(out, n.coefficient < 0 ? SIDE_BELOW : n.coefficient == 0 ? SIDE_ZERO : SIDE_ABOVE);
@@ -169,7 +204,5 @@ bool ef__sort_key_is_plain(ef_str key, ef_str other)
 {
     if (key.len < 2 || other.len < 2 || key.ptr[0] != other.ptr[0])
         return false;
-    if (key.ptr[0] == TAG_TEXT)
-        return true;
-    return key.ptr[0] == TAG_NUMBER && key.ptr[1] != SIDE_FAR_BELOW && key.ptr[1] != SIDE_FAR_ABOVE;
+    return key.ptr[0] == TAG_TEXT || key.ptr[0] == TAG_NUMBER;
 }

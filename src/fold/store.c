@@ -1,7 +1,8 @@
 /*
  * store.c - making arrays and objects, taking values into the heap, and giving them back.
  *
- * A string of the heap has its count just before its bytes; a number has it behind.
+ * A string of the heap, and a number that is text, has its count just before its bytes; another
+ * number has it behind.
  */
 #include "value.h"
 
@@ -115,10 +116,11 @@ static ef_status store_text(ef__heap *heap, ef__value v, ef__value *out, ef_erro
 static ef_status store_number(ef__heap *heap, ef__value v, ef__value *out, ef_error *err)
 {
     ef__number number;
-    ef_status st = ef__value_number(v, &number, err);
 
-    if (st != EF_OK || ef__value_short_number(&number, out))
-        return st;
+    if (ef__value_number(v, &number, NULL) != EF_OK)
+        return store_text(heap, v, out, err);
+    if (ef__value_short_number(&number, out))
+        return EF_OK;
     heap_number *stored = ef__heap_alloc(heap, sizeof(*stored));
     if (!stored)
         return no_memory(err);
@@ -263,7 +265,8 @@ static uint32_t *refs_of(ef__value v)
     case EF__VALUE_STRING:
         return (uint32_t *)(void *)(v.as.text - sizeof(heap_text));
     case EF__VALUE_DECIMAL:
-        return &((heap_number *)(uintptr_t)v.as.number)->refs;
+        return v.len ? (uint32_t *)(void *)(v.as.text - sizeof(heap_text))
+                     : &((heap_number *)(uintptr_t)v.as.number)->refs;
     case EF__VALUE_ARRAY:
         return &v.as.array->refs;
     default:
@@ -310,7 +313,10 @@ void ef__value_drop(ef__heap *heap, ef__value v)
         ef__heap_free(heap, refs_of(v), sizeof(heap_text) + v.len);
         break;
     case EF__VALUE_DECIMAL:
-        ef__heap_free(heap, (void *)(uintptr_t)v.as.number, sizeof(heap_number));
+        if (v.len)
+            ef__heap_free(heap, refs_of(v), sizeof(heap_text) + v.len);
+        else
+            ef__heap_free(heap, (void *)(uintptr_t)v.as.number, sizeof(heap_number));
         break;
     case EF__VALUE_ARRAY:
         free_array(heap, v.as.array);

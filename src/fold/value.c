@@ -98,7 +98,7 @@ ef_status ef__value_number(ef__value v, ef__number *out, ef_error *err)
         *out = ef__number_from_int64(v.as.integer);
     else if (v.home == EF__HOME_SELF)
         *out = (ef__number){v.as.integer, (int32_t)v.len};
-    else if (v.home == EF__HOME_JSON)
+    else if (ef__value_is_text_number(v))
         return ef__number_parse(ef__value_text(v), out, err);
     else
         *out = *v.as.number;
@@ -164,8 +164,32 @@ int ef__value_compare(ef__value a, ef__value b)
     }
 }
 
-/* A number past all others: 1 or -1 by its sign, by its text among its like. One that is too fine
- * (1e-99) counts as too large as well: what matters is that the order is total. */
+enum { NUMBER_TEXT_MAX = 64 };
+
+/* `text` is room for a number that is not text already. */
+static ef__number_digits digits_of(ef__value v, char text[NUMBER_TEXT_MAX])
+{
+    ef__buf buf = {text, 0, NUMBER_TEXT_MAX, NUMBER_TEXT_MAX - 1, false};
+    ef__number n;
+
+    if (ef__value_is_text_number(v))
+        return ef__number_digits_of(ef__value_text(v));
+    (void)ef__value_number(v, &n, NULL);
+    ef__number_format(&n, &buf); /* 48 bytes at most: it never grows */
+    return ef__number_digits_of(ef__buf_str(&buf));
+}
+
+/* One of them has more digits than numbers have. */
+static EF__SELDOM int compare_digits(ef__value a, ef__value b)
+{
+    char a_text[NUMBER_TEXT_MAX];
+    char b_text[NUMBER_TEXT_MAX];
+    ef__number_digits x = digits_of(a, a_text);
+    ef__number_digits y = digits_of(b, b_text);
+
+    return ef__number_digits_compare(&x, &y);
+}
+
 static int compare_numbers(ef__value a, ef__value b)
 {
     ef__number x;
@@ -173,15 +197,9 @@ static int compare_numbers(ef__value a, ef__value b)
 
     if (a.kind == EF__VALUE_INT && b.kind == EF__VALUE_INT)
         return a.as.integer < b.as.integer ? -1 : a.as.integer > b.as.integer;
-    bool a_fits = ef__value_number(a, &x, NULL) == EF_OK;
-    bool b_fits = ef__value_number(b, &y, NULL) == EF_OK;
-    if (a_fits && b_fits)
+    if (ef__value_number(a, &x, NULL) == EF_OK && ef__value_number(b, &y, NULL) == EF_OK)
         return ef__number_compare(&x, &y);
-    int a_side = a_fits ? 0 : a.as.text[0] == '-' ? -1 : 1;
-    int b_side = b_fits ? 0 : b.as.text[0] == '-' ? -1 : 1;
-    if (a_side != b_side)
-        return a_side < b_side ? -1 : 1;
-    return compare_text((ef_str){a.as.text, a.len}, (ef_str){b.as.text, b.len});
+    return compare_digits(a, b);
 }
 
 static int compare_arrays(ef__value a, ef__value b)

@@ -10,8 +10,9 @@
  *   json     in a parsed tree: read where it stands, turned into something else only when stored
  *
  * Numbers are exact. An integer that fits 64 bits is an INT; everything else is a DECIMAL (a large
- * integer too), or a number that still stands as text in a tree and is read when somebody counts
- * with it. Objects of the heap and of the arena keep their members sorted by key.
+ * integer too), or text: in a tree, until it is used in arithmetic, and in the heap, where it has
+ * more digits than arithmetic is exact with (1e300) and is copied as it was written. Objects of the
+ * heap and of the arena keep their members sorted by key.
  *
  * Where an array or object of the heap stands in a view, its `len` says how many bytes of text it
  * is, so that taking it out needs no walk; 0 when that is not known. Whoever changes one clears it
@@ -132,7 +133,14 @@ static inline bool ef__value_is_number(ef__value v)
     return v.kind == EF__VALUE_INT || v.kind == EF__VALUE_DECIMAL;
 }
 
-/* A string's text. */
+/* A number that is the text it was written as. */
+static inline bool ef__value_is_text_number(ef__value v)
+{
+    return v.kind == EF__VALUE_DECIMAL &&
+           (v.home == EF__HOME_JSON || (v.home == EF__HOME_HEAP && v.len > 0));
+}
+
+/* The text of a string, or of a number that is text. */
 static inline ef_str ef__value_text(ef__value v)
 {
     return (ef_str){v.as.text, v.len};
@@ -212,19 +220,18 @@ static inline bool ef__value_next(ef__value_walk *walk)
 /*
  * The total order: missing < null < false < true < numbers < strings < arrays < objects. Strings by
  * bytes; arrays item by item, a shorter one first; objects as the list of their sorted keys and
- * values. 0 means equal by value: 1 and 1.0 are. A number with more digits than numbers have counts
- * as larger than all others in its direction, so that the order is total whatever the bytes.
+ * values. 0 means equal by value: 1 and 1.0 are, and numbers of any size are compared exactly.
  */
 int ef__value_compare(ef__value a, ef__value b);
 
 /* Does a text print without an escape? */
 bool ef__text_is_plain(ef_str text);
 
-/* Canonical JSON: sorted keys, no spaces, plain numbers. MISSING is written as null. EF_TOO_LARGE
- * when a number does not fit or the buffer is full, EF_NO_MEMORY. */
+/* Canonical JSON: sorted keys, no spaces, plain numbers; a number with too many digits as it was
+ * written. MISSING is written as null. EF_TOO_LARGE when the buffer is full, EF_NO_MEMORY. */
 ef_status ef__value_print(ef__value v, ef__buf *out, ef_error *err);
 
-/* Exactly as many bytes as ef__value_print writes; a number that does not fit counts its text. */
+/* Exactly as many bytes as ef__value_print writes. */
 size_t ef__value_size(ef__value v);
 /* About as many, without a walk where that can be had: what budgets are charged with. Whoever makes
  * an array or object in the arena keeps its sum in `weight`, for [x, x] of [x, x] of … is little
@@ -268,7 +275,7 @@ static inline size_t ef__object_find(const ef__object *object, ef_str key, bool 
 /*
  * Take a value into the heap: what is there already is shared, texts of the program stay where they
  * are, the rest is copied. MISSING becomes null. The result is owned: one reference.
- * EF_TOO_LARGE (a number that does not fit, nesting past EF_LIMIT_JSON_DEPTH), EF_NO_MEMORY; then
+ * EF_TOO_LARGE (nesting past EF_LIMIT_JSON_DEPTH), EF_NO_MEMORY; then
  * nothing is kept and `*out` is MISSING.
  */
 ef_status ef__value_store(ef__heap *heap, ef__value v, ef__value *out, ef_error *err);

@@ -48,7 +48,7 @@ static ef_status take_json(ef__request *r, ef__appending *a, ef_error *err)
 {
     ef_str text = ef__buf_str(&r->body);
     ef__json_kind kind = EF__JSON_NULL;
-    ef_status st = ef__json_check(text, r->body.max_bytes, &kind, err);
+    ef_status st = ef__json_check_envelope(text, r->body.max_bytes, &kind, err);
     ef__slice item;
     size_t at = 0;
     bool more = true;
@@ -86,7 +86,7 @@ static ef_status take_lines(ef__request *r, ef__appending *a, ef_error *err)
             line.len--;
         if (line.len > 0) {
             ef_error why = EF_ERROR_INIT;
-            st = ef__json_check(line, EF_LIMIT_LINE_BYTES, &kind, &why);
+            st = ef__json_check_envelope(line, EF_LIMIT_LINE_BYTES, &kind, &why);
             if (st == EF_OK && kind != EF__JSON_OBJECT)
                 st = ef_fail(&why, EF_BAD_JSON, "it is not a JSON object");
             st = st == EF_OK ? add_event(r, a, line, err)

@@ -65,8 +65,9 @@ ef_status ef__cloudevent_from_headers(ef__request *r, ef_str *out, ef_error *err
     }
     ef__json_close(&w, '}');
     if (walk.st == EF_OK)
-        walk.st = text.failed ? ef_fail(err, EF_TOO_LARGE, "the event is too large")
-                              : ef__json_check(ef__buf_str(&text), EF_LIMIT_LINE_BYTES, NULL, err);
+        walk.st = text.failed
+                      ? ef_fail(err, EF_TOO_LARGE, "the event is too large")
+                      : ef__json_check_envelope(ef__buf_str(&text), EF_LIMIT_LINE_BYTES, NULL, err);
     *out = ef__arena_copy(&r->arena, ef__buf_str(&text));
     ef__buf_release(&text);
     if (walk.st == EF_OK && !out->ptr)

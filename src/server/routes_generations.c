@@ -158,7 +158,7 @@ static ef_status next_view(void *context, ef_seed_view *out, bool *out_more, ef_
     if (text.len == 0)
         return EF_OK;
     ef__arena_reset(&s->arena);
-    st = ef__json_parse(text, text.len, &s->arena, &line, err);
+    st = ef__json_parse_envelope(text, text.len, &s->arena, &line, err);
     return st == EF_OK ? read_view(s, line, out, err) : st;
 }
 

@@ -133,8 +133,8 @@ static bool sql_transaction(PGconn *conn, writer *w, int event, const char *stre
 
     (void)snprintf(
         sql, sizeof sql,
-        "SELECT * FROM everfold.append('', '%s', NULL, '{\"type\":\"t\",\"id\":\"%d-%d\"}')", stream,
-        w->number, event);
+        "SELECT * FROM everfold.append('', '%s', NULL, '{\"type\":\"t\",\"id\":\"%d-%d\"}')",
+        stream, w->number, event);
     if (!run(conn, "BEGIN", NULL) || !run(conn, sql, NULL))
         return false;
     if (hold_ms && rand_r(&w->seed) % held_of() == 0)

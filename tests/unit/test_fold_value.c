@@ -186,15 +186,54 @@ TEST(equality_is_by_value_and_not_by_writing)
     tear_down(&f);
 }
 
-TEST(a_number_with_too_many_digits_is_refused_when_stored)
+TEST(a_number_with_too_many_digits_is_stored_as_it_was_written)
 {
+    static const char TEXT[] = "[1,123456789012345678901234567890123456789012345,-1.50e-300]";
     fixture f;
-    ef__value v;
+    ef__buf out = EF__BUF_INIT(1000);
     ef_error err = EF_ERROR_INIT;
 
     set_up(&f);
-    ef__value tree = parse(&f, "[1,123456789012345678901234567890123456789012345]");
-    CHECK_STATUS(EF_TOO_LARGE, ef__value_store(&f.heap, tree, &v, &err), &err);
+    ef__value v = stored(&f, TEXT);
+    CHECK_STATUS(EF_OK, ef__value_print(v, &out, &err), &err);
+    CHECK_STR(TEXT, ef__buf_str(&out));
+    CHECK_INT((int64_t)strlen(TEXT), (int64_t)ef__value_size(v));
+    ef__buf_release(&out);
+    tear_down(&f);
+}
+
+TEST(numbers_of_any_size_are_compared_exactly)
+{
+    static const char *const RISING[] = {"-1e300",
+                                         "-1e299",
+                                         "-100000000000000000000000000000000000000.5",
+                                         "-100000000000000000000000000000000000000",
+                                         "-1",
+                                         "-1e-50",
+                                         "-1e-51",
+                                         "0",
+                                         "1e-999",
+                                         "1e-50",
+                                         "1.000000000000000000000000000000000000000000001e-50",
+                                         "1e-37",
+                                         "1",
+                                         "1.00000000000000000000000000000000000000000001",
+                                         "1e37",
+                                         "1e38",
+                                         "100000000000000000000000000000000000001",
+                                         "1e999"};
+    fixture f;
+
+    set_up(&f);
+    for (size_t i = 0; i < sizeof RISING / sizeof *RISING; i++) {
+        for (size_t k = 0; k < sizeof RISING / sizeof *RISING; k++) {
+            int order = i < k ? -1 : i > k;
+            CHECK_INT(order, ef__value_compare(parse(&f, RISING[i]), stored(&f, RISING[k])));
+        }
+    }
+    CHECK_INT(0, ef__value_compare(parse(&f, "1e40"),
+                                   stored(&f, "10000000000000000000000000000000000000000")));
+    CHECK_INT(0, ef__value_compare(parse(&f, "0.5e-60"), parse(&f, "50e-62")));
     tear_down(&f);
 }
 
@@ -351,7 +390,8 @@ TEST_MAIN(TEST_CASE(values_print_canonically_from_the_tree_and_from_the_heap),
           TEST_CASE(the_size_of_a_number_is_right_on_both_sides_of_each_power),
           TEST_CASE(every_value_stands_where_the_order_of_kinds_puts_it),
           TEST_CASE(equality_is_by_value_and_not_by_writing),
-          TEST_CASE(a_number_with_too_many_digits_is_refused_when_stored),
+          TEST_CASE(a_number_with_too_many_digits_is_stored_as_it_was_written),
+          TEST_CASE(numbers_of_any_size_are_compared_exactly),
           TEST_CASE(undone_changes_leave_no_trace_and_kept_ones_the_right_size),
           TEST_CASE(the_heap_uses_its_pieces_again),
           TEST_CASE(objects_that_have_grown_give_all_their_memory_back))

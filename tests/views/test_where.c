@@ -68,17 +68,13 @@ TEST(what_is_compared_with_a_literal_is_tested)
     check("starts_with(a, \"x\")", "$.\"a\" starts with $v0", "{\"v0\":\"x\"}");
 }
 
-TEST(less_and_more_let_numbers_beyond_the_exact_ones_pass)
+TEST(less_and_more_are_tested_for_numbers_of_any_size)
 {
-    check("a < 5", "($.\"a\" < $v0 || ($.\"a\" * 1e20) % 1 != 0)", "{\"v0\":5}");
-    check("5 <= a", "($.\"a\" >= $v0 || ($.\"a\" * 1e20) % 1 != 0)", "{\"v0\":5}");
-    check("not (a > 5)", "(!exists($ ? ($.\"a\" > $v0)) || ($.\"a\" * 1e20) % 1 != 0)",
-          "{\"v0\":5}");
+    check("a < 5", "$.\"a\" < $v0", "{\"v0\":5}");
+    check("5 <= a", "$.\"a\" >= $v0", "{\"v0\":5}");
+    check("not (a > 5)", "!exists($ ? ($.\"a\" > $v0))", "{\"v0\":5}");
     check("a >= \"x\"", "$.\"a\" >= $v0", "{\"v0\":\"x\"}");
-    check("a > 999999999999999999", "($.\"a\" > $v0 || ($.\"a\" * 1e20) % 1 != 0)",
-          "{\"v0\":999999999999999999}");
-    check_nothing("a > 1000000000000000000");
-    check_nothing("a < -1000000000000000000");
+    check("a > 1000000000000000000000", "$.\"a\" > $v0", "{\"v0\":1000000000000000000000}");
     check_nothing("a < true");
     check_nothing("a < null");
 }
@@ -180,7 +176,7 @@ TEST(no_filter_says_nothing)
 }
 
 TEST_MAIN(TEST_CASE(what_is_compared_with_a_literal_is_tested),
-          TEST_CASE(less_and_more_let_numbers_beyond_the_exact_ones_pass),
+          TEST_CASE(less_and_more_are_tested_for_numbers_of_any_size),
           TEST_CASE(lists_and_items_are_looked_for),
           TEST_CASE(a_needle_is_what_every_view_that_matches_has_in_its_text),
           TEST_CASE(of_and_either_side_is_enough_and_of_or_both_are_needed),

@@ -127,7 +127,7 @@ static ef_status decode(natsMsg *msg, ef_str text, const ef_new_event *place, ef
     ef_status st = binary ? join_headers(msg, text, arena, &text, err) : EF_OK;
 
     if (st == EF_OK)
-        st = ef__json_check(text, ENVELOPE_BYTES, &kind, err);
+        st = ef__json_check_envelope(text, ENVELOPE_BYTES, &kind, err);
     if (st == EF_OK && kind != EF__JSON_OBJECT)
         st = ef_fail(err, EF_BAD_INPUT, "the envelope is not a JSON object");
     if (st != EF_OK)

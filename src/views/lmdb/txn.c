@@ -11,11 +11,13 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 #define GROW_STEP_MAX ((size_t)64 << 30) /* twice as large each time, up to this much more */
 #define TRIES_MAX 64                     /* no map is doubled as often as that */
-#define LOOK_EVERY 1024                  /* commits, for readers that were killed */
+#define FREE_BYTES_MIN ((uint64_t)1 << 20)
+#define LOOK_EVERY 1024 /* commits, for readers that were killed */
 
 /* Reads that this thread has open: it must not wait for the gate, which waits for it. */
 static _Thread_local int open_here;
@@ -47,8 +49,19 @@ static ef_status status_of(int rc)
     }
 }
 
+/* LMDB reports a write that was cut short as EIO. A full file system is the usual cause, and the
+ * largest write of a commit is smaller than this. */
+static bool is_disk_full(const char *folder)
+{
+    struct statvfs disk;
+
+    return statvfs(folder, &disk) == 0 && disk.f_bavail * disk.f_frsize < FREE_BYTES_MIN;
+}
+
 ef_status vl_failed(vl_txn *txn, int rc, const char *doing, ef_error *err)
 {
+    if (rc == EIO && is_disk_full(txn->env->folder))
+        rc = ENOSPC;
     if (rc == MDB_MAP_FULL)
         txn->full = true;
     return ef_fail(err, status_of(rc), "%s: %s failed: %s%s", txn->env->folder, doing,
