@@ -3,6 +3,7 @@
  */
 #include "migrate.h"
 #include "route.h"
+#include "view_names.h"
 
 #include "../views/query.h"
 
@@ -354,7 +355,9 @@ ef_status ef_view_find(ef_engine *e, const ef_view_query *query, ef_view_list *o
                               .cursor = query->after,
                               .count = query->count_only};
         result.room = out->room;
-        st = ef__query_run(e->views, &q.query, &result, err);
+        st = ef__view_names_check(e, g, &q.query, err);
+        if (st == EF_OK)
+            st = ef__query_run(e->views, &q.query, &result, err);
     }
     if (st == EF_OK)
         st = take_rows(g, query, &result, out, err);

@@ -272,7 +272,10 @@ struct ef__program {
     size_t route_count;
     const ef__handler **wild; /* handlers with a prefix pattern, in order; ends in NULL */
     char hash[65];            /* SHA-256 of the tokens, in hexadecimal */
-    ef_fold_fn fn;            /* a C projection: takes the events in the handlers' place */
+    const ef_str *fields;     /* of the view, that a statement writes: sorted; see check_names.c */
+    size_t field_count;
+    bool any_field; /* fields cannot be told from the text */
+    ef_fold_fn fn;  /* a C projection: takes the events in the handlers' place */
     void *fn_context;
 };
 

@@ -1,5 +1,5 @@
 /*
- * call.h - the code of the functions, by their id. Seen by the evaluator only.
+ * call.h - the code of the functions, by their id. Seen by the evaluator and the checker only.
  */
 #ifndef EF_FOLD_CALL_H
 #define EF_FOLD_CALL_H
@@ -24,6 +24,9 @@ ef_status ef__call_int(ef__call *c, size_t i, int64_t least, int64_t most, int64
 ef_status ef__call_take(ef__call *c, ef__buf *buf, ef__value *out);
 /* Is the text `part` in `text`, from `at` on? Its place, or -1. */
 ptrdiff_t ef__call_find(ef_str text, size_t at, ef_str part);
+
+#define EF__DATE_PARTS "year, month, day, hour, minute, second, weekday and day_of_year"
+bool ef__date_part_is_known(ef_str name);
 
 /* call_text.c */
 ef__call_fn ef__call_lower, ef__call_upper, ef__call_trim, ef__call_length, ef__call_substr,

@@ -119,6 +119,13 @@ static bool part_named(parts p, ef_str name, int *out)
     return false;
 }
 
+bool ef__date_part_is_known(ef_str name)
+{
+    int value;
+
+    return part_named((parts){.year = 1970, .month = 1, .day = 1}, name, &value);
+}
+
 static ef_status part(ef__call *c, size_t time_arg, ef_str name, ef__value *out)
 {
     char text[EF_TIME_TEXT_MAX];
@@ -130,8 +137,7 @@ static ef_status part(ef__call *c, size_t time_arg, ef_str name, ef__value *out)
         return st;
     if (!part_named(parts_of(text), name, &value))
         return ef__eval_mistake(c->ev, c->exprs[0], c->args[0], out,
-                                "date_part knows year, month, day, hour, minute, second, weekday "
-                                "and day_of_year");
+                                "date_part knows " EF__DATE_PARTS);
     *out = ef__value_int(value);
     return EF_OK;
 }

@@ -6,6 +6,7 @@
  */
 #include "check.h"
 
+#include "call.h"
 #include "expr.h"
 
 enum { NUMBER = EF__KIND_NUMBER, TEXT = EF__KIND_TEXT, TRUTH = EF__KIND_BOOL | EF__KIND_NULL };
@@ -86,6 +87,48 @@ static void check_arithmetic(const ef__expr *expr, ef__diagnostics *diagnostics)
                             "this divides by zero, always");
 }
 
+static void check_format(const ef__expr *call, ef__diagnostics *diagnostics)
+{
+    ef_str text = call->args->text;
+    size_t places = 0;
+    size_t values = 0;
+
+    for (const ef__expr *arg = call->args->next; arg; arg = arg->next)
+        values++;
+    for (size_t i = 0; i + 1 < text.len; i++)
+        places += text.ptr[i] == '{' && text.ptr[i + 1] == '}';
+    if (places != values)
+        ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, call->args->span, NULL,
+                            "format has %zu {} for %zu values%s", places, values,
+                            text.len && memmem(text.ptr, text.len, "{:", 2)
+                                ? "; a {} takes no width or precision"
+                                : "");
+}
+
+/* Arguments that are literals and cannot be what the function needs, whatever the event is. */
+static void check_literals(const ef__expr *call, ef__diagnostics *diagnostics)
+{
+    const ef__expr *first = call->args;
+    const ef__expr *second = first ? first->next : NULL;
+    bool first_is_text = first && first->kind == EF__EXPR_TEXT;
+    bool second_is_text = second && second->kind == EF__EXPR_TEXT;
+    ef__function_id id = call->function->id;
+
+    if (id == EF__FN_DATE_PART && first_is_text && !ef__date_part_is_known(first->text))
+        ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, first->span, NULL,
+                            "date_part has no \"%.*s\": it knows " EF__DATE_PARTS,
+                            EF_STR_ARG(first->text));
+    if (id == EF__FN_FORMAT && first_is_text)
+        check_format(call, diagnostics);
+    if (id == EF__FN_SORT && second_is_text && second->text.len > 1 && second->text.ptr[0] == '-')
+        ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, second->span, NULL,
+                            "sort has no falling order: use reverse(sort(…, \"%.*s\"))",
+                            (int)second->text.len - 1, second->text.ptr + 1);
+    if (id == EF__FN_REPLACE && second_is_text && second->text.len == 0)
+        ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, second->span, NULL,
+                            "replace needs a text that is not empty");
+}
+
 static void check_call(const ef__expr *call, ef__diagnostics *diagnostics)
 {
     const ef__function *f = call->function;
@@ -93,6 +136,7 @@ static void check_call(const ef__expr *call, ef__diagnostics *diagnostics)
 
     for (const ef__expr *arg = call->args; arg; arg = arg->next, i++)
         complain(arg, f->arg_kinds[i < 3 ? i : 2], f->name, diagnostics);
+    check_literals(call, diagnostics);
 }
 
 /* A field of a text, an index into a number. */

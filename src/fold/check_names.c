@@ -17,15 +17,18 @@
 enum { WORDS_MAX = 500 }; /* names that a slip is compared with */
 
 typedef struct names {
-    ef__arena arena;
-    ef_str *items; /* sorted */
+    ef_str *items;
     size_t count;
-    bool anything; /* fields cannot be told from the text */
+    bool anything;
 } names;
 
 typedef struct reader {
-    const names *written;
+    const ef__program *program;
     ef__diagnostics *diagnostics;
+    bool
+        of_query; /* the expression is a query's: it has no event, and views may have more fields */
+    ef__name_is_known *is_known;
+    void *context;
 } reader;
 
 static int compare_names(const void *a, const void *b)
@@ -53,22 +56,27 @@ static void collect_block(const ef__block *block, names *out)
     }
 }
 
-static bool collect(const ef__program *program, names *out)
+/* Fill in what the program writes to its views. */
+static bool collect(ef__program *program)
 {
+    names out = {0};
     size_t max = 1;
 
     for (const ef__handler *h = program->handlers; h; h = h->next)
         max += (size_t)h->block.stmt_count;
     for (const ef__migration *m = program->migrations; m; m = m->next)
         max += (size_t)m->block.stmt_count;
-    out->items = ef__arena_zalloc(&out->arena, max, sizeof *out->items);
-    if (!out->items)
+    out.items = ef__arena_zalloc(&program->arena, max, sizeof *out.items);
+    if (!out.items)
         return false;
     for (const ef__handler *h = program->handlers; h; h = h->next)
-        collect_block(&h->block, out);
+        collect_block(&h->block, &out);
     for (const ef__migration *m = program->migrations; m; m = m->next)
-        collect_block(&m->block, out);
-    qsort(out->items, out->count, sizeof *out->items, compare_names);
+        collect_block(&m->block, &out);
+    qsort(out.items, out.count, sizeof *out.items, compare_names);
+    program->fields = out.items;
+    program->field_count = out.count;
+    program->any_field = out.anything;
     return true;
 }
 
@@ -80,8 +88,8 @@ static const char *guess(const reader *r, ef_str name, char *out, size_t size)
     size_t count = 0;
     const char *found;
 
-    for (size_t i = 0; i < r->written->count && count < WORDS_MAX; i++) {
-        ef_str word = r->written->items[i];
+    for (size_t i = 0; i < r->program->field_count && count < WORDS_MAX; i++) {
+        ef_str word = r->program->fields[i];
         if (word.len > EF_FOLD_LIMIT_NAME_BYTES ||
             (count > 0 && ef_str_equal(word, ef_str_from(words[count - 1]))))
             continue;
@@ -90,7 +98,7 @@ static const char *guess(const reader *r, ef_str name, char *out, size_t size)
         words[count] = copies[count];
         count++;
     }
-    for (ef__root root = EF__ROOT_DATA; root <= EF__ROOT_ID; root++)
+    for (ef__root root = EF__ROOT_DATA; root <= EF__ROOT_ID && !r->of_query; root++)
         words[count++] = ef__root_name(root);
     found = ef__suggest(name, words, count);
     if (!found)
@@ -106,11 +114,18 @@ static void check_read(const reader *r, ef_str name, ef__span span)
 {
     char word[EF_FOLD_LIMIT_NAME_BYTES + 1];
 
-    if (bsearch(&name, r->written->items, r->written->count, sizeof name, compare_names))
+    if (bsearch(&name, r->program->fields, r->program->field_count, sizeof name, compare_names))
+        return;
+    if (r->of_query && r->is_known(r->context, name))
         return;
     const char *suggestion = r->diagnostics->count < EF_FOLD_LIMIT_DIAGNOSTICS
                                  ? guess(r, name, word, sizeof word)
                                  : NULL;
+    if (r->of_query) {
+        ef__diagnostics_add(r->diagnostics, EF__SEVERITY_ERROR, span, suggestion,
+                            "no view of this projection has a field \"%.*s\"", EF_STR_ARG(name));
+        return;
+    }
     ef__diagnostics_add(r->diagnostics, EF__SEVERITY_ERROR, span, suggestion,
                         "there is no \"%.*s\" in the event fields, and nothing writes it to the "
                         "view",
@@ -147,16 +162,29 @@ static void check_handler(reader *r, const ef__handler *handler)
 
 bool ef__check_names(ef__program *program, ef__diagnostics *diagnostics)
 {
-    names written = {.arena = EF__ARENA_INIT(EF_FOLD_LIMIT_ARENA_BYTES)};
-    bool good = collect(program, &written);
+    bool good = collect(program);
 
-    if (good && !written.anything) {
-        reader r = {&written, diagnostics};
+    if (good && !program->any_field) {
+        reader r = {.program = program, .diagnostics = diagnostics};
         for (const ef__handler *h = program->handlers; h; h = h->next)
             check_handler(&r, h);
         for (const ef__index *i = program->indexes; i; i = i->next)
             check_read(&r, i->path->steps->field, i->path->span);
     }
-    ef__arena_release(&written.arena);
     return good;
+}
+
+void ef__filter_check_names(const ef__filter *filter, const ef__program *program,
+                            ef__name_is_known *is_known, void *context,
+                            ef__diagnostics *diagnostics)
+{
+    reader r = {.program = program,
+                .diagnostics = diagnostics,
+                .of_query = true,
+                .is_known = is_known,
+                .context = context};
+
+    /* A program in C has no text that names its fields. */
+    if (!program->any_field && !program->fn)
+        check_expr(&r, filter->expr);
 }

@@ -69,6 +69,12 @@ bool ef__program_handles(const ef__program *program, ef_str type);
 ef_status ef__filter_compile(ef_str text, ef__filter **out, ef__diagnostics *diagnostics,
                              ef_error *err);
 void ef__filter_close(ef__filter *filter);
+/* Adds a diagnostic for each field that the filter reads, the program does not write and `is_known`
+ * does not know. None where the fields cannot be told from the program. */
+typedef bool ef__name_is_known(void *context, ef_str name);
+void ef__filter_check_names(const ef__filter *filter, const ef__program *program,
+                            ef__name_is_known *is_known, void *context,
+                            ef__diagnostics *diagnostics);
 ef_str ef__filter_source(const ef__filter *filter);
 
 /*

@@ -341,9 +341,12 @@ static ef_status write_journal(ef__buf *out, ef_journal *journal, ef_error *err)
         family(out, "streams", "gauge", "Streams in the journal.");
         number(out, "streams", facts.streams);
     }
-    family(out, "storage_bytes", "gauge", "Size of the journal's files.");
-    labelled(out, "storage_bytes", "kind", EF_STR("journal"), facts.store_bytes);
-    labelled(out, "storage_bytes", "kind", EF_STR("wal"), facts.wal_bytes);
+    if (facts.store_bytes >= 0 || facts.wal_bytes >= 0)
+        family(out, "storage_bytes", "gauge", "Size of the journal's files.");
+    if (facts.store_bytes >= 0)
+        labelled(out, "storage_bytes", "kind", EF_STR("journal"), facts.store_bytes);
+    if (facts.wal_bytes >= 0)
+        labelled(out, "storage_bytes", "kind", EF_STR("wal"), facts.wal_bytes);
     if (facts.free_bytes >= 0) {
         family(out, "storage_free_bytes", "gauge", "Free on the journal's file system.");
         number(out, "storage_free_bytes", facts.free_bytes);

@@ -136,7 +136,11 @@ static void check_disk(const ef__server *server, check *out)
         return;
     }
     out->ok = facts.free_bytes < 0 || facts.free_bytes >= FREE_BYTES_MIN;
-    (void)snprintf(out->detail, sizeof(out->detail), "%" PRId64 " bytes free", facts.free_bytes);
+    if (facts.free_bytes < 0)
+        (void)snprintf(out->detail, sizeof(out->detail), "not known for this store");
+    else
+        (void)snprintf(out->detail, sizeof(out->detail), "%" PRId64 " bytes free",
+                       facts.free_bytes);
 }
 
 static void check_posts(const ef__server *server, check *out)
