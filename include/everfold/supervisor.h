@@ -27,8 +27,9 @@ typedef struct ef_supervisor ef_supervisor;
 typedef struct ef_supervisor_options {
     ef_engine *engine; /* borrowed for as long as the supervisor runs */
     ef_work_options work;
-    int64_t interval_ms;    /* look at least so often; default 2,000 */
-    int32_t cursor_threads; /* default 1 */
+    int64_t interval_ms;      /* look at least so often; default 2,000 */
+    int32_t cursor_threads;   /* default 1 */
+    struct ef_shadow *shadow; /* shadow_only: kept going instead of the queue; borrowed */
     /* After each step that did something or failed, from the thread that did it, one at a time:
      * `error` is NULL unless it failed. */
     void (*on_step)(void *context, const char *post, const ef_tick *tick, const ef_error *error);
@@ -46,7 +47,7 @@ typedef enum ef_post_state {
 const char *ef_post_state_name(ef_post_state state); /* "working" */
 
 typedef struct ef_post {
-    char name[16]; /* "queue", "cursor-1", "runs", "publish" */
+    char name[16]; /* "queue" or "shadow", "cursor-1", "runs", "publish" */
     ef_post_state state;
     int64_t steps;
     int64_t failures_in_a_row;

@@ -90,7 +90,7 @@ static ef_status tell(cli *c, ef_str text, ef_projection_list *deployed, ef_erro
     return st == EF_OK ? read_again(c, name, deployed, err) : st;
 }
 
-/* In inline_apply_only no worker catches the projection up, so the deployment does: what other
+/* In inline_apply_only and shadow_only no worker catches the projection up, so the deployment does: what other
  * processes hold is waited for while it moves. */
 static ef_status catch_up(cli *c, ef_error *err)
 {
@@ -141,7 +141,8 @@ static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
                                    cli_value(c, "on-error"), &deployed, &report, &err);
     if (st == EF_OK && !c->client)
         st = tell(c, ef__buf_str(text), &deployed, &err);
-    if (st == EF_OK && !c->client && c->mode == CLI_MODE_INLINE_APPLY_ONLY) {
+    if (st == EF_OK && !c->client &&
+        (c->mode == CLI_MODE_INLINE_APPLY_ONLY || c->mode == CLI_MODE_SHADOW_ONLY)) {
         st = catch_up(c, &err);
         if (st == EF_OK)
             st = read_again(c, find_deployed(&deployed, ef__buf_str(text))->name, &deployed, &err);
@@ -202,8 +203,8 @@ const cli_command cli_cmd_projection_deploy = {
     .arguments = arguments,
     .more =
         "A new projection, or a new version of one, catches up from the journal's first event\n"
-        "(everfold work) and then goes on with the live ones; in mode inline_apply_only it is\n"
-        "caught up before the command returns. A program with a mistake is not\n"
+        "(everfold work) and then goes on with the live ones; in the modes inline_apply_only\n"
+        "and shadow_only it is caught up before the command returns. A program with a mistake is not\n"
         "deployed, nor is another text under a version that is there. One FILE answers an\n"
         "object with -o json, several an array.\n"
         "With --in-place a program of a higher version and schema takes over the views that\n"

@@ -10,6 +10,7 @@
 
 #include "../server/server.h"
 
+#include <everfold/shadow.h>
 #include <everfold/supervisor.h>
 
 #include <dirent.h>
@@ -33,6 +34,7 @@ typedef struct pulse {
 typedef struct serving {
     cli *c;
     ef_supervisor *supervisor;
+    ef_shadow *shadow; /* in shadow_only; NULL otherwise */
     ef__server *server;
     cli_demo *demo; /* NULL: none was asked for */
     char tokens[PATH_MAX];
@@ -73,15 +75,19 @@ static ef_status start_workers(serving *s, ef_error *err)
 {
     int64_t workers = 1;
     ef_status st = cli_number(s->c, "workers", 0, 64, &workers, err);
-    bool folds = s->c->mode != CLI_MODE_ENQUEUE_ONLY && s->c->mode != CLI_MODE_SHADOW_ONLY;
 
-    if (st != EF_OK || workers == 0 || !folds)
+    if (st != EF_OK || workers == 0 || s->c->mode == CLI_MODE_ENQUEUE_ONLY)
+        return st;
+    if (s->c->mode == CLI_MODE_SHADOW_ONLY)
+        st = ef_shadow_open(s->c->engine, &s->shadow, err);
+    if (st != EF_OK)
         return st;
     return ef_supervisor_start(
         &(ef_supervisor_options){
             .engine = s->c->engine,
             .work = {.lease_ms = ef__settings_int(s->c->settings, "worker.lease_ttl")},
-            .cursor_threads = (int32_t)workers},
+            .cursor_threads = (int32_t)workers,
+            .shadow = s->shadow},
         &s->supervisor, err);
 }
 
@@ -374,6 +380,7 @@ static int run_serve(cli *c)
     cli_demo_close(s.demo);
     ef__server_stop(s.server, s.drain_ms);
     ef_supervisor_stop(s.supervisor);
+    ef_shadow_close(s.shadow);
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
 

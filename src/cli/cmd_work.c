@@ -332,9 +332,9 @@ static ef_status report_shadow(work *w, ef_shadow *shadow, ef_error *err)
         if (w->c->format == CLI_TABLE) {
             ef__buf_printf(&w->c->out,
                            "shadow of %s: %s at position %" PRId64 ", %" PRId64 " applied, %" PRId64
-                           " failed (digest %s, live %s)\n",
+                           " failed, %" PRId64 " dead, %" PRId64 " blocked (digest %s, live %s)\n",
                            r->name, r->same ? "the same" : "DIFFERENT", r->position, r->applied,
-                           r->attempts, r->digest, r->live_digest);
+                           r->failed, r->dead, r->blocked, r->digest, r->live_digest);
             continue;
         }
         ef__json_open(&j, '{');
@@ -342,7 +342,10 @@ static ef_status report_shadow(work *w, ef_shadow *shadow, ef_error *err)
         ef__json_str(&j, ef_str_from(r->name));
         add_int(&j, "position", r->position);
         add_int(&j, "applied", r->applied);
-        add_int(&j, "failed", r->attempts);
+        add_int(&j, "failed", r->failed);
+        add_int(&j, "dead", r->dead);
+        add_int(&j, "blocked", r->blocked);
+        add_int(&j, "attempts", r->attempts);
         ef__json_key(&j, "digest");
         ef__json_str(&j, ef_str_from(r->digest));
         ef__json_key(&j, "live_digest");
@@ -370,6 +373,8 @@ static ef_status work_in_shadow(work *w, ef_error *err)
             st = ef_shadow_step(shadow, &tick, err);
         if (st == EF_OK)
             show_tick(w, &tick);
+        if (st == EF_OK && (w->once || w->drain) && tick.owned_count == 0)
+            st = ef_fail(err, EF_LEASE_HELD, "another shadow worker holds the leases");
         if (st != EF_OK || w->once || (w->drain && !tick.more))
             break;
         if (!tick.more)

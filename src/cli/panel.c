@@ -499,6 +499,7 @@ static size_t draw_health(const cli_panel_facts *f, const cli_panel_view *v, ef_
     ef__health_facts facts = {.outbox = &o->outbox,
                               .projections = &o->projections,
                               .workers_live = o->workers_live,
+                              .shadow_only = strcmp(f->mode, "shadow_only") == 0,
                               .unaccounted = o->unaccounted,
                               .views_unreadable = o->views_error.status != EF_OK,
                               .publisher_down = ef_str_from(o->publisher_down)};

@@ -51,15 +51,16 @@ static ef_status describe_lag(ef_engine *e, const ef__generation *g, const journ
                               ef_projection *out, ef_error *err)
 {
     ef__lag lag;
-    int64_t head = now->head.position, lags;
+    int64_t head = now->head.position, lags, queued;
     ef_status st = ef__lag_read(e, g, NULL, true, &lag, err);
 
     if (st != EF_OK)
         return st;
+    queued = ef__lag_queued_open(g, &lag, head, now->queued);
     if (g->by_log)
         lags = head - g->position + g->own_waiting - lag.blocked;
     else if (ef__generation_by_queue(g))
-        lags = now->queued + lag.proceeding;
+        lags = queued + lag.proceeding;
     else
         lags = head - ef__generation_done(g) - lag.blocked;
     out->position = lag.as_of;
@@ -67,7 +68,7 @@ static ef_status describe_lag(ef_engine *e, const ef__generation *g, const journ
     out->blocked_streams = lag.blocked_streams;
     out->blocked_events = lag.blocked;
     out->quarantined = lag.dead_streams;
-    out->unaccounted = ef__lag_unaccounted(g, &lag, head, now->queued);
+    out->unaccounted = ef__lag_unaccounted(g, &lag, head, queued);
     if (out->lag_events) {
         int64_t first = lag.taken + 1;
         st = age_at(e, first < lag.proceeds_from ? first : lag.proceeds_from, &out->lag_us, err);

@@ -125,7 +125,8 @@ struct ef_engine {
     ef_work_options publish_options;   /* … what their threads work by */
     ef_status (*sink_open)(const struct ef__bus_options *options, struct ef__bus **out,
                            ef_error *err); /* ef__bus_open; tests have sinks of their own */
-    bool ghost;        /* a shadow's: it leaves nothing in the journal, not even a lease */
+    struct ef_shadow *shadow; /* that a supervisor keeps going instead of the queue; NULL: none */
+    bool ghost;               /* a shadow's: it leaves nothing in the journal, not even a lease */
     bool careful;      /* some of what a process that ended had in hand is still to be tried */
     int64_t failed_us; /* monotonic: when a batch last failed as a whole; 0: never */
 };

@@ -164,7 +164,7 @@ static void fold_at_once(ef_engine *e, int64_t *positions, size_t count)
     if (count == 0)
         return;
     st = fold_runs(e, positions, count, &err);
-    if (st == EF_OK && only)
+    if (st == EF_OK && (only || e->options.mode == EF_MODE_SHADOW_ONLY))
         st = follow_log(e, positions[count - 1], &err);
     if (st == EF_OK && only)
         st = retry_due(e, &err);

@@ -308,6 +308,16 @@ ef_status ef__lag_queued(ef_engine *e, int64_t *out, ef_error *err)
     return st;
 }
 
+int64_t ef__lag_queued_open(const ef__generation *g, const ef__lag *lag, int64_t head,
+                            int64_t queued)
+{
+    int64_t open = head - ef__generation_done(g) - lag->proceeding - lag->blocked;
+
+    if (!ef__generation_by_queue(g) || queued <= open)
+        return queued;
+    return open > 0 ? open : 0;
+}
+
 int64_t ef__lag_unaccounted(const ef__generation *g, const ef__lag *lag, int64_t head,
                             int64_t queued)
 {

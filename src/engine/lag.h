@@ -54,6 +54,11 @@ static inline int64_t ef__generation_done(const ef__generation *g)
     return g->applied + g->ignored + g->skipped;
 }
 
+/* How many of the queued rows the generation lacks. A row whose event an inline append has folded
+ * stays queued until a worker passes it; such rows are among them when there are more rows than
+ * events that are not done. */
+int64_t ef__lag_queued_open(const ef__generation *generation, const ef__lag *lag, int64_t head,
+                            int64_t queued);
 /* Events that a generation has passed, lacks or is yet to be given, beside the journal's head:
  * `lag` is read with counts, `queued` are the rows of "*". 0 unless something is wrong, or moves.
  */

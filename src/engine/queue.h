@@ -68,6 +68,10 @@ size_t ef__exceptions_collect(const ef_engine *engine, const ef__apply *apply, e
 ef_status ef__gap_file(ef_engine *engine, const ef__generation *generation, const ef_event *event,
                        ef_error *err);
 
+/* A step of the engine's shadow, which a supervisor keeps going. (shadow.c) */
+ef_status ef__shadow_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                          ef_error *err);
+
 void ef__tick_add(ef_tick *tick, const ef__apply *apply);
 
 #endif

@@ -106,7 +106,7 @@ static bool minds_appends(const post *p)
 
     return (p->step == ef__queue_watch && !ef__journal_is_sparse(e->journal) &&
             e->options.mode != EF_MODE_INLINE_APPLY_ONLY) ||
-           (p->step == ef__cursor_work && atomic_load(&e->reads_log));
+           p->step == ef__shadow_work || (p->step == ef__cursor_work && atomic_load(&e->reads_log));
 }
 
 /* Until the journal is past `position`, the time is over, or somebody nudges: to make us stop, or
@@ -282,7 +282,9 @@ ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_superviso
     if (!s)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while starting a supervisor");
     atomic_store(&options->engine->supervised, true);
-    st = add_post(s, ef__queue_watch, "queue", 0, err);
+    options->engine->shadow = options->shadow;
+    st = options->shadow ? add_post(s, ef__shadow_work, "shadow", 0, err)
+                         : add_post(s, ef__queue_watch, "queue", 0, err);
     for (int i = 1; st == EF_OK && i <= s->options.cursor_threads; i++)
         st = add_post(s, ef__cursor_work, "cursor", i, err);
     if (st == EF_OK)
@@ -332,6 +334,7 @@ void ef_supervisor_stop(ef_supervisor *s)
     for (size_t i = 0; i < s->count; i++)
         (void)pthread_join(s->posts[i].thread, NULL);
     ef__publish_stop(s->options.engine);
+    s->options.engine->shadow = NULL;
     atomic_store(&s->options.engine->supervised, false);
     ef__log(s->options.engine->options.log, EF_LOG_INFO, "a worker has stopped",
             EF_LOG_TEXT_FIELD("worker", ef_str_from(s->options.engine->worker)));

@@ -27,6 +27,7 @@ typedef struct overview {
     int64_t blocked_ms; /* … and of the oldest that is */
     ef_worker_list workers;
     size_t workers_live;
+    bool shadow_only; /* the mode of this server */
     int64_t runs_queued, runs_running;
     ef_projection_list projections;
     int64_t unaccounted;  /* of all of them */
@@ -88,6 +89,7 @@ static ef_status read_overview(const ef__server *server, overview *o, ef_error *
         return st;
     read_projections(server->options.engine, o);
     ef__health_publisher_down(server->options.engine, o->publisher_down);
+    o->shadow_only = strcmp(server->options.mode, "shadow_only") == 0;
     o->read_us = ef__server_now(server);
     for (size_t i = 0; i < o->workers.count; i++)
         o->workers_live += o->workers.items[i].live && !o->workers.items[i].late ? 1 : 0;
@@ -120,6 +122,7 @@ static void write_health(ef__json_writer *w, const overview *o)
         ef__health_of(&(ef__health_facts){.outbox = &o->outbox,
                                           .projections = &o->projections,
                                           .workers_live = o->workers_live,
+                                          .shadow_only = o->shadow_only,
                                           .unaccounted = o->unaccounted,
                                           .views_unreadable = o->views_error.status != EF_OK,
                                           .publisher_down = ef_str_from(o->publisher_down)},

@@ -79,7 +79,7 @@ static bool is_trouble(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
     else if (failed)
         (void)snprintf(out, EF__HEALTH_TEXT, "Projection %.*s has failed and is not fed.",
                        EF_STR_ARG(failed->name));
-    else if (o->workers_live == 0 && waiting > 0)
+    else if (o->workers_live == 0 && waiting > 0 && !o->shadow_only)
         (void)snprintf(out, EF__HEALTH_TEXT, "Nobody works, and %" PRId64 " event%s wait%s.",
                        waiting, plural(waiting), waiting == 1 ? "s" : "");
     else
