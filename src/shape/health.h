@@ -18,10 +18,10 @@ typedef struct ef__health_facts {
     const ef_outbox_summary *outbox; /* of all lanes and tenants */
     const ef_projection_list *projections;
     size_t workers_live;
-    bool shadow_only; /* appends fold, and rows stay queued until a worker is turned on */
     int64_t unaccounted; /* of all projections */
     bool views_unreadable;
     ef_str publisher_down; /* its sink is not at hand, as far as this process knows; "": none */
+    bool shadow_only;      /* appends fold, and rows stay queued until a worker is turned on */
 } ef__health_facts;
 
 #define EF__HEALTH_TEXT 240

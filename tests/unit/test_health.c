@@ -19,6 +19,7 @@ typedef struct facts {
     int64_t unaccounted;
     bool views_unreadable;
     const char *publisher_down;
+    bool shadow_only;
 } facts;
 
 static facts calm(void)
@@ -33,7 +34,7 @@ static void check_says(ef__health health, const char *words, const facts *o)
     CHECK_INT(health,
               ef__health_of(&(ef__health_facts){&o->outbox, &o->projections, o->workers_live,
                                                 o->unaccounted, o->views_unreadable,
-                                                ef_str_from(o->publisher_down)},
+                                                ef_str_from(o->publisher_down), o->shadow_only},
                             text));
     CHECK_TEXT(words, text);
 }
@@ -69,6 +70,8 @@ TEST(what_needs_somebody_is_trouble)
     o.outbox.pending = 3;
     o.workers_live = 0;
     check_says(EF__HEALTH_TROUBLE, "Nobody works, and 3 events wait.", &o);
+    o.shadow_only = true; /* rows stay queued by design */
+    check_says(EF__HEALTH_WELL, "All is well; no projection is deployed yet.", &o);
     o = calm();
     o.projections = (ef_projection_list){.items = failed, .count = 1};
     check_says(EF__HEALTH_TROUBLE, "Projection bad has failed and is not fed.", &o);
