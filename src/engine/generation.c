@@ -241,11 +241,25 @@ ef_status ef__generation_retire(ef_engine *e, const ef__generation *g, ef_error 
                                                err);
 }
 
-ef_status ef__generation_sweep(ef_engine *e, int64_t id, int64_t era, bool *out_more, ef_error *err)
+ef_status ef__generation_sweep(ef_engine *e, const ef__generation *g, int64_t era, bool *out_more,
+                               ef_error *err)
 {
-    ef_status st = e->views->ops->generation_remove(e->views, id, era, SWEEP_ROWS, out_more, err);
+    char reader[EF__READER_MAX];
+    ef_status st =
+        e->views->ops->generation_remove(e->views, g->id, era, SWEEP_ROWS, out_more, err);
 
-    return st == EF_NOT_FOUND ? EF_OK : st; /* another worker was quicker */
+    if (st == EF_NOT_FOUND) /* another worker was quicker */
+        return EF_OK;
+    if (st == EF_OK && !*out_more) {
+        ef__generation_reader(g, reader);
+        ef__journal_unfollow(e->journal, ef_str_from(reader));
+    }
+    return st;
+}
+
+void ef__generation_reader(const ef__generation *g, char out[EF__READER_MAX])
+{
+    (void)snprintf(out, EF__READER_MAX, "%.*s-%" PRId32, EF_STR_ARG(g->name), g->number);
 }
 
 ef_status ef__retired_step(ef_engine *e, const ef__generation_list *list, ef_tick *tick,
@@ -257,7 +271,7 @@ ef_status ef__retired_step(ef_engine *e, const ef__generation_list *list, ef_tic
         if (g->state != EF__GENERATION_RETIRED || g->routed)
             continue;
         tick->more = true; /* of it, or of the next */
-        return ef__generation_sweep(e, g->id, g->era, &more, err);
+        return ef__generation_sweep(e, g, g->era, &more, err);
     }
     return EF_OK;
 }
@@ -307,7 +321,7 @@ static ef_status retire(ef_engine *e, const ef__generation *g, ef_error *err)
     ef_status st = is_out ? EF_OK : ef__generation_retire(e, g, err);
 
     while (st == EF_OK && more)
-        st = ef__generation_sweep(e, g->id, is_out ? g->era : g->era + 1, &more, err);
+        st = ef__generation_sweep(e, g, is_out ? g->era : g->era + 1, &more, err);
     return st;
 }
 

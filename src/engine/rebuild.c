@@ -279,7 +279,7 @@ static ef_status remove_built(ef__driven *d, const builds *b, ef_error *err)
         return EF_OK;
     st = ef__generation_retire(d->engine, b->built, err);
     return st == EF_OK
-               ? ef__generation_sweep(d->engine, b->built->id, b->built->era + 1, &more, err)
+               ? ef__generation_sweep(d->engine, b->built, b->built->era + 1, &more, err)
                : st;
 }
 
@@ -307,7 +307,7 @@ static ef_status clean_up(ef__driven *d, const builds *b, ef_error *err)
     ef_status st = EF_OK;
 
     if (b->leaving)
-        st = ef__generation_sweep(d->engine, b->leaving->id, b->leaving->era, &more, err);
+        st = ef__generation_sweep(d->engine, b->leaving, b->leaving->era, &more, err);
     if (st == EF_OK && !more)
         d->run.state = EF_RUN_COMPLETED;
     return st;

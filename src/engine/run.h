@@ -97,8 +97,8 @@ ef_status ef__generation_route(ef_engine *engine, const ef__generation *from,
  * name and version are free; its rows go by sweeping. */
 ef_status ef__generation_retire(ef_engine *engine, const ef__generation *generation, ef_error *err);
 /* Remove a slice of a retired one. *out_more: call again. One that is gone is fine. */
-ef_status ef__generation_sweep(ef_engine *engine, int64_t id, int64_t era, bool *out_more,
-                               ef_error *err);
+ef_status ef__generation_sweep(ef_engine *engine, const ef__generation *g, int64_t era,
+                               bool *out_more, ef_error *err);
 /* A slice of the first retired one of the list, if there is one: what a process that ended, or a
  * run, has left. */
 ef_status ef__retired_step(ef_engine *engine, const ef__generation_list *list, ef_tick *tick,

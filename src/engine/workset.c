@@ -242,8 +242,7 @@ ef_status ef__workset_open(ef_engine *engine, const ef__live *live, ef__workset 
                          .fetched_arena = EF__ARENA_INIT(SIZE_MAX),
                          .ahead = {.limit_max = engine->cursor_batch, .batch = EF_BATCH_INIT}};
     if (!engine->ghost) /* it must not read as the one that it is compared with */
-        (void)snprintf(set->ahead.reader, sizeof set->ahead.reader, "%.*s-%" PRId32,
-                       EF_STR_ARG(live->generation->name), live->generation->number);
+        ef__generation_reader(live->generation, set->ahead.reader);
     st = ef__folder_open(
         &(ef__folder_options){
             .program = live->program, .load = load_view, .lookup = look_up, .context = set},

@@ -79,6 +79,8 @@ void ef__workset_close(ef__workset *set); /* NULL is fine */
  * read; a new one if there is none. It stays where it is kept. For one tick at a time. */
 ef_status ef__workset_kept(ef_engine *engine, ef__workset **all, const ef__live *live,
                            ef__workset **out, ef_error *err);
+/* Under which name a generation reads the journal. */
+void ef__generation_reader(const ef__generation *g, char out[EF__READER_MAX]);
 /* Close those that are kept for generations that `live` has not, or that are fed in another way
  * now. */
 void ef__worksets_prune(ef__workset **all, const ef__live_set *live, bool by_cursor);

@@ -426,6 +426,12 @@ void ef__journal_followed(ef_journal *journal, ef_str reader, int64_t upto)
         journal->ops->followed(journal, reader, upto);
 }
 
+void ef__journal_unfollow(ef_journal *journal, ef_str reader)
+{
+    if (journal->ops->unfollow && reader.len)
+        journal->ops->unfollow(journal, reader);
+}
+
 ef_status ef_journal_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
                              ef_error *err)
 {

@@ -152,6 +152,8 @@ struct ef__journal_ops {
                         int64_t *out_reached, ef_error *err);
     /* As ef__journal_followed, where it is EF__JOURNAL_ACKNOWLEDGED. */
     void (*followed)(ef_journal *journal, ef_str reader, int64_t upto);
+    /* As ef__journal_unfollow. NULL: the store keeps nothing per reader. */
+    void (*unfollow)(ef_journal *journal, ef_str reader);
     /* `nudge` is NULL, or as ef__journal_wait has it. */
     ef_status (*wait)(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
                       ef_error *err);
@@ -259,6 +261,8 @@ ef_status ef__journal_follow(ef_journal *journal, const ef__follow *follow, ef_b
 /* What `reader` has read up to `upto` is committed, and synced where the journal is acknowledged.
  * Nobody relies on that being heard. */
 void ef__journal_followed(ef_journal *journal, ef_str reader, int64_t upto);
+/* `reader` will not read again: the store may remove what it keeps for it. Best effort. */
+void ef__journal_unfollow(ef_journal *journal, ef_str reader);
 /* There is something to do that no append tells of: those who wait look at once. When that fails it
  * is logged, for they look by themselves too, later. */
 void ef__journal_nudge(ef_journal *journal);

@@ -568,6 +568,23 @@ class Jetstream(Case):
 
     # --- generations -------------------------------------------------------------------------
 
+    def durables(self):
+        consumers = self.broker.ask("$JS.API.CONSUMER.LIST.EVENTS", {})["consumers"] or []
+        return sorted(c["config"]["durable_name"].split("-", 2)[2] for c in consumers if c and c["config"].get("durable_name"))
+
+    def test_the_consumer_of_a_retired_generation_is_removed_from_the_broker(self):
+        self.begin()
+        self.broker.publish(mixed(range(1, 21)))
+        self.work()
+        self.deploy(version=2)
+        self.work()
+        self.assertEqual(2, len(self.durables()))
+        self.ok("projection", "switch", "totals", "--version", "2")
+        self.ok("projection", "retire", "totals", "--version", "1")
+        self.work()
+        self.assertEqual(1, len(self.durables()))
+        self.assertTrue(self.durables()[0].endswith("-2"), self.durables())
+
     def test_rebuild_versions_switch_and_seed(self):
         self.begin()
         self.broker.publish([ours(n, who=f"w{n % 3}", amount=n) for n in range(30)])

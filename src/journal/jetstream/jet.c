@@ -220,6 +220,7 @@ static const ef__journal_ops jet_ops = {
     .read_id = jet_read_id,
     .follow = jet_follow,
     .followed = jet_followed,
+    .unfollow = jet_unfollow,
     .wait = jet_wait,
     .nudge = pass_nudge,
     .head = jet_head,

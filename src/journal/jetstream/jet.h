@@ -188,6 +188,7 @@ ef_status jet_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int
 ef_status jet_follow(ef_journal *journal, const ef__follow *follow, ef_batch *out,
                      int64_t *out_reached, ef_error *err);
 void jet_followed(ef_journal *journal, ef_str reader, int64_t upto);
+void jet_unfollow(ef_journal *journal, ef_str reader);
 
 /* --- writing and waiting (append.c, watch.c) -------------------------------------------------- */
 

@@ -227,3 +227,19 @@ void jet_followed(ef_journal *journal, ef_str name, int64_t upto)
     if (r)
         jet_reader_ack(store, r, upto);
 }
+
+/* By name: the process that removes a generation need not be one that has read for it. A consumer
+ * that is not there, or a broker that is unavailable, changes nothing: it expires by itself. */
+void jet_unfollow(ef_journal *journal, ef_str name)
+{
+    jet_store *store = jet_store_of(journal);
+    jet_link *link = NULL;
+    jsErrCode code = 0;
+    char durable[JET_NAME_MAX];
+
+    durable_name(store, name, durable);
+    if (jet_link_get(store, &link, NULL) != EF_OK)
+        return;
+    (void)js_DeleteConsumer(link->stream, store->address.stream, durable, NULL, &code);
+    jet_link_put(link);
+}
