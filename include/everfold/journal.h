@@ -216,7 +216,7 @@ typedef struct ef_type_list {
     struct ef__batch_room *room;
 } ef_type_list;
 
-/* Make or change a type. An alias may not point at an alias, nor at itself. */
+/* Make or change a type. An alias may not point at an alias, nor at itself; a name has no `*`. */
 ef_status ef_type_set(ef_journal *journal, const ef_type *type, ef_error *err);
 /* EF_NOT_FOUND when the type was neither set nor appended; `out` holds one item. */
 ef_status ef_type_get(ef_journal *journal, ef_str name, ef_type_list *out, ef_error *err);

@@ -35,14 +35,82 @@ static void write_type(cli *c, const ef_type *type)
     ef__buf_add_char(&c->out, '\n');
 }
 
+/* --- a pattern ---------------------------------------------------------------------------------
+ */
+
+static bool begins_with(ef_str text, ef_str start)
+{
+    return text.len >= start.len && memcmp(text.ptr, start.ptr, start.len) == 0;
+}
+
+static ef_status change_matching(cli *c, ef_str start, const ef_type_list *types, size_t *out_count,
+                                 ef_error *err)
+{
+    cli_list list = {.lines = c->format == CLI_NDJSON};
+    ef_status st = EF_OK;
+
+    *out_count = 0;
+    for (size_t i = 0; st == EF_OK && i < types->count; i++) {
+        ef_type type = types->items[i];
+        ef__json_writer w = EF__JSON_WRITER(&c->out);
+        if (!begins_with(type.name, start))
+            continue;
+        st = change_type(c, &type, err);
+        if (st == EF_OK)
+            st = cli_type_set(c, &type, err);
+        *out_count += st == EF_OK;
+        if (st != EF_OK || c->format == CLI_TABLE)
+            continue;
+        cli_list_next(c, &list);
+        ef__shape_write(&w, &ef__shape_type, &type);
+        (void)cli_list_item_end(c, &list);
+    }
+    if (st == EF_OK && c->format != CLI_TABLE && *out_count > 0)
+        cli_list_end(c, &list);
+    return st;
+}
+
+/* All types there are whose name begins as PREFIX* does. */
+static int set_matching(cli *c, ef_str pattern)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_str start = {pattern.ptr, pattern.len - 1};
+    ef_type_list types = {0};
+    size_t count = 0;
+    ef_status st;
+    int rc;
+
+    if (memchr(start.ptr, '*', start.len))
+        return cli_usage(c, "TYPE is '%s': a pattern has one * at its end", c->arguments[0]);
+    if (cli_has(c, "alias-of"))
+        return cli_usage(c, "--alias-of needs the name of one type, not the pattern '%s'",
+                         c->arguments[0]);
+    rc = cli_journal_need(c, false);
+    if (rc != 0)
+        return rc;
+    st = cli_type_ls(c, &types, &err);
+    if (st == EF_OK)
+        st = change_matching(c, start, &types, &count, &err);
+    if (st == EF_OK && count == 0)
+        st = ef_fail(&err, EF_NOT_FOUND, "no event type matches '%s'", c->arguments[0]);
+    ef_type_list_release(&types);
+    if (st != EF_OK)
+        return cli_fail(c, &err, st == EF_NOT_FOUND ? "see: everfold type ls" : NULL);
+    cli_say(c, "%zu type%s changed; types that come later are not", count, count == 1 ? "" : "s");
+    return 0;
+}
+
 static int run_set(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef_type_list types = {0};
     ef_type type = {.name = ef_str_from(c->arguments[0])};
     ef_status st = change_type(c, &type, &err); /* before the journal is opened: usage first */
-    int rc = st == EF_OK ? cli_journal_need(c, false) : cli_fail(c, &err, NULL);
+    int rc;
 
+    if (st == EF_OK && type.name.len > 0 && type.name.ptr[type.name.len - 1] == '*')
+        return set_matching(c, type.name);
+    rc = st == EF_OK ? cli_journal_need(c, false) : cli_fail(c, &err, NULL);
     if (rc != 0)
         return rc;
     st = cli_type_get(c, type.name, &types, &err);
@@ -59,7 +127,7 @@ static int run_set(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"TYPE", false, false, NULL, "the type to make or change"},
+    {"TYPE", false, false, NULL, "the type to make or change; PREFIX* changes all there are that begin so"},
     {NULL, false, false, NULL, NULL},
 };
 

@@ -79,5 +79,6 @@ int cli_connect(cli *c)
     if (open_client(c, url, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     (void)snprintf(c->journal_shown, sizeof(c->journal_shown), "%s", url);
+    (void)snprintf(c->views_shown, sizeof(c->views_shown), "%s", url);
     return 0;
 }

@@ -514,6 +514,10 @@ ef_status ef_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
         st = ef__range_check("intent", type->intent, 0, EF_INTENT_AUDIT_ONLY, err);
     if (st != EF_OK)
         return st;
+    if (memchr(type->name.ptr, '*', type->name.len))
+        return ef_fail(err, EF_BAD_INPUT,
+                       "type is \"%.*s\": a pattern is not the name of an event type",
+                       EF_STR_ARG(type->name));
     if (type->alias_of.len && ef_str_equal(type->name, type->alias_of))
         return ef_fail(err, EF_BAD_INPUT, "type \"%.*s\" cannot be an alias of itself",
                        EF_STR_ARG(type->name));
