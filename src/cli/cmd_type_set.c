@@ -127,7 +127,8 @@ static int run_set(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"TYPE", false, false, NULL, "the type to make or change; PREFIX* changes all there are that begin so"},
+    {"TYPE", false, false, NULL,
+     "the type to make or change; PREFIX* changes all there are that begin so"},
     {NULL, false, false, NULL, NULL},
 };
 

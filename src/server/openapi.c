@@ -4,6 +4,7 @@
  * Paths come from the routes, objects from the shapes. Only what is put together by hand in a
  * handler (a page, a summary) has its schema here, as text.
  */
+#include "openapi.h"
 #include "request.h"
 #include "token.h"
 
@@ -29,11 +30,12 @@ typedef struct schema {
 #define TEXT_OR_NULL "{\"type\":[\"string\",\"null\"]}"
 #define OBJECT(properties, required)                                                               \
     "{\"type\":\"object\",\"properties\":{" properties "},\"required\":[" required "]}"
+#define ANY_OBJECT "{\"type\":\"object\",\"additionalProperties\":true}"
+#define OBJECT_OR_NULL "{\"type\":[\"object\",\"null\"],\"additionalProperties\":true}"
 #define NEW_EVENT                                                                                  \
-    "\"type\":" TEXT ",\"data\":{\"type\":\"object\"},\"meta\":{\"type\":\"object\"},\"id\":" TEXT \
-    ",\"schema\":" INTEGER ",\"time\":{\"type\":\"string\",\"format\":\"date-time\"}"              \
-    ",\"tenant\":" TEXT ",\"expected_seq\":" INTEGER ",\"seq\":" INTEGER ",\"position\":" INTEGER  \
-    ",\"recorded_at\":{\"type\":\"string\",\"format\":\"date-time\"}"
+    "\"type\":" TEXT ",\"data\":{},\"meta\":{},\"id\":" TEXT ",\"schema\":" INTEGER                \
+    ",\"time\":{\"type\":\"string\",\"format\":\"date-time\"},\"tenant\":" TEXT                    \
+    ",\"expected_seq\":{\"type\":[\"integer\",\"null\"]}"
 #define TOKEN                                                                                      \
     "\"id\":" TEXT ",\"scopes\":{\"type\":\"array\",\"items\":" TEXT "},\"tenant\":" TEXT_OR_NULL  \
     ",\"note\":" TEXT ",\"state\":" TEXT ",\"created_at\":" TEXT ",\"expires_at\":" TEXT_OR_NULL   \
@@ -60,6 +62,15 @@ static const schema schemas[] = {
     {"NewEvent", NULL, OBJECT("\"stream\":" TEXT "," NEW_EVENT, "\"type\",\"data\""), NULL},
     {"Append", NULL, "{\"oneOf\":[" REF("NewEvent") "," LIST("NewEvent") "]}", NULL},
     {"AppendMany", NULL, "{\"oneOf\":[" REF("NewEvent") "," LIST("NewEvent") "]}", NULL},
+    {"Lines", NULL, TEXT, NULL},
+    {"CloudEvent", NULL,
+     "{\"type\":\"object\",\"properties\":{\"specversion\":" TEXT ",\"id\":" TEXT
+     ",\"source\":" TEXT ",\"type\":" TEXT ",\"subject\":" TEXT ",\"time\":" TEXT
+     ",\"datacontenttype\":" TEXT
+     ",\"data\":{}},\"required\":[\"specversion\",\"id\",\"source\",\"type\"],"
+     "\"additionalProperties\":true}",
+     NULL},
+    {"CloudEvents", NULL, LIST("CloudEvent"), NULL},
     {"Event", &ef__shape_event, NULL, NULL},
     {"Events", NULL, LIST("Event"), NULL},
     {"View", &ef__shape_view, "\"as_of\":" INTEGER, "\"as_of\""},
@@ -139,8 +150,8 @@ static const schema schemas[] = {
      NULL},
     {"Retired", NULL, OBJECT("\"retired\":" INTEGER, "\"retired\""), NULL},
     {"Difference", NULL,
-     OBJECT("\"tenant\":" TEXT ",\"view_id\":" TEXT
-            ",\"left\":{\"type\":[\"object\",\"null\"]},\"right\":{\"type\":[\"object\",\"null\"]}",
+     OBJECT("\"tenant\":" TEXT ",\"view_id\":" TEXT ",\"left\":" OBJECT_OR_NULL
+            ",\"right\":" OBJECT_OR_NULL,
             "\"tenant\",\"view_id\",\"left\",\"right\""),
      NULL},
     {"Diff", &ef__shape_diff, "\"differences\":" LIST("Difference"), "\"differences\""},
@@ -164,7 +175,7 @@ static const schema schemas[] = {
      NULL},
     {"Publisher", &ef__shape_publisher,
      "\"pending\":" INTEGER ",\"processing\":" INTEGER ",\"failed\":" INTEGER ",\"dead\":" INTEGER
-     ",\"blocked\":" INTEGER ",\"kept\":" INTEGER ",\"sink\":{\"type\":[\"object\",\"null\"]}",
+     ",\"blocked\":" INTEGER ",\"kept\":" INTEGER ",\"sink\":" OBJECT_OR_NULL,
      "\"pending\",\"processing\",\"failed\",\"dead\",\"blocked\",\"kept\",\"sink\""},
     {"Publishers", NULL, LIST("Publisher"), NULL},
     {"NewPublisher", NULL,
@@ -183,7 +194,7 @@ static const schema schemas[] = {
             "\"scopes\""),
      NULL},
     {"MadeToken", NULL, OBJECT(TOKEN ",\"token\":" TEXT, TOKEN_NEEDED ",\"token\""), NULL},
-    {"Explained", NULL, "{\"type\":\"object\"}", NULL},
+    {"Explained", NULL, ANY_OBJECT, NULL},
     {"Try", NULL,
      OBJECT("\"stream\":" TEXT ",\"seq\":" INTEGER ",\"generation\":" INTEGER,
             "\"stream\",\"seq\""),
@@ -199,17 +210,18 @@ static const schema schemas[] = {
             "},\"tenant\":" TEXT_OR_NULL,
             "\"name\",\"scopes\",\"tenant\""),
      NULL},
-    {"Overview", NULL, "{\"type\":\"object\"}", NULL},
+    {"Overview", NULL, ANY_OBJECT, NULL},
     {"Version", NULL,
      OBJECT("\"version\":" TEXT ",\"mode\":" TEXT ",\"journal\":" TEXT ",\"journal_id\":" TEXT
             ",\"started_at\":{\"type\":\"string\",\"format\":\"date-time\"}",
             "\"version\",\"mode\",\"journal\",\"journal_id\",\"started_at\""),
      NULL},
-    {"OpenApi", NULL, "{\"type\":\"object\"}", NULL},
+    {"OpenApi", NULL, ANY_OBJECT, NULL},
     {"Problem", NULL,
-     OBJECT("\"type\":" TEXT ",\"title\":" TEXT ",\"status\":" INTEGER ",\"code\":" TEXT
-            ",\"detail\":" TEXT ",\"asked\":" INTEGER ",\"found\":" INTEGER ",\"hint\":" TEXT
-            ",\"mistakes\":{\"type\":\"array\"}",
+     OBJECT("\"type\":" TEXT ",\"title\":" TEXT ",\"status\":" INTEGER
+            ",\"code\":" REF("Code") ",\"detail\":" TEXT ",\"asked\":" INTEGER ",\"found\":" INTEGER
+                                     ",\"hint\":" TEXT
+                                     ",\"mistakes\":{\"type\":\"array\",\"items\":" ANY_OBJECT "}",
             "\"type\",\"title\",\"status\",\"code\",\"detail\""),
      NULL},
     {NULL, NULL, NULL, NULL},
@@ -287,7 +299,10 @@ static void write_components(ef__json_writer *w)
         else
             ef__json_raw(w, ef_str_from(s->text));
     }
+    ef__json_key(w, "Code");
+    ef__openapi_codes(w);
     ef__json_close(w, '}');
+    ef__openapi_parts(w);
     ef__json_close(w, '}');
 }
 
@@ -328,60 +343,90 @@ static void write_parameters(ef__json_writer *w, const ef__route *route)
         write_parameter(w, (ef_str){at, name}, "query", (ef_str){at + name + 1, whole - name - 1});
         at += whole + (at[whole] == ' ');
     }
+    ef__openapi_header_parameters(w, route);
     ef__json_close(w, ']');
 }
 
-static void write_content(ef__json_writer *w, const char *media, const char *name)
+/* A body or an answer in one media type. */
+typedef struct media {
+    const char *type;
+    const char *schema;
+} media;
+
+static void write_content(ef__json_writer *w, const media *list, size_t count)
 {
     char ref[96];
 
-    (void)snprintf(ref, sizeof(ref), "#/components/schemas/%s", name);
     ef__json_key(w, "content");
     ef__json_open(w, '{');
-    ef__json_key(w, media);
-    ef__json_open(w, '{');
-    ef__json_key(w, "schema");
-    ef__json_open(w, '{');
-    ef__json_key(w, "$ref");
-    ef__json_str(w, ef_str_from(ref));
-    ef__json_close(w, '}');
-    ef__json_close(w, '}');
+    for (size_t i = 0; i < count; i++) {
+        bool text = strcmp(list[i].schema, "Text") == 0 || strcmp(list[i].schema, "Stream") == 0;
+        (void)snprintf(ref, sizeof(ref), "#/components/schemas/%s",
+                       text ? "Program" : list[i].schema); /* a string as well */
+        ef__json_key(w, list[i].type);
+        ef__json_open(w, '{');
+        ef__json_key(w, "schema");
+        ef__json_open(w, '{');
+        ef__json_key(w, "$ref");
+        ef__json_str(w, ef_str_from(ref));
+        ef__json_close(w, '}');
+        ef__json_close(w, '}');
+    }
     ef__json_close(w, '}');
 }
 
-static void write_response(ef__json_writer *w, const char *status, const char *words,
-                           const char *media, const char *name)
+static void write_body(ef__json_writer *w, const ef__route *route)
 {
+    const media append[] = {{"application/json", route->body},
+                            {"application/x-ndjson", "Lines"},
+                            {"application/cloudevents+json", "CloudEvent"},
+                            {"application/cloudevents-batch+json", "CloudEvents"}};
+    bool program = strcmp(route->body, "Program") == 0;
+
+    ef__json_key(w, "requestBody");
+    ef__json_open(w, '{');
+    ef__json_key(w, "required");
+    ef__json_bool(w, program || (route->flags & EF__ROUTE_APPEND));
+    if (route->flags & EF__ROUTE_APPEND)
+        write_content(w, append, sizeof(append) / sizeof(append[0]));
+    else
+        write_content(w, &(media){program ? "text/plain" : "application/json", route->body}, 1);
+    ef__json_close(w, '}');
+}
+
+static void write_answer(ef__json_writer *w, const char *status, const char *words,
+                         const ef__route *route)
+{
+    bool page = strcmp(route->answer, "Events") == 0, one = strcmp(route->answer, "Event") == 0;
+    const media list[] = {
+        {route->flags & EF__ROUTE_STREAM      ? "text/event-stream"
+         : strcmp(route->answer, "Text") == 0 ? "text/plain"
+                                              : "application/json",
+         route->answer},
+        {page ? "application/cloudevents-batch+json" : "application/cloudevents+json",
+         page ? "CloudEvents" : "CloudEvent"}};
+
     ef__json_key(w, status);
     ef__json_open(w, '{');
     ef__json_key(w, "description");
     ef__json_str(w, ef_str_from(words));
-    if (strcmp(name, "Text") == 0 || strcmp(name, "Stream") == 0)
-        name = "Program"; /* a string as well */
-    write_content(w, media, name);
+    ef__openapi_page_headers(w, route);
+    write_content(w, list, page || one ? 2 : 1);
     ef__json_close(w, '}');
-}
-
-static const char *media_of(const ef__route *route)
-{
-    if (route->flags & EF__ROUTE_STREAM)
-        return "text/event-stream";
-    return strcmp(route->answer, "Text") == 0 ? "text/plain" : "application/json";
 }
 
 static void write_responses(ef__json_writer *w, const ef__route *route)
 {
     char status[8];
-    bool readiness = strcmp(route->answer, "Text") == 0;
 
     (void)snprintf(status, sizeof(status), "%d", route->answer_status ? route->answer_status : 200);
     ef__json_open(w, '{');
-    write_response(w, status, route->summary, media_of(route), route->answer);
-    if (route->answer_status == 201)
-        write_response(w, "200", "all of them were there already", media_of(route), route->answer);
-    if (readiness && route->parameters)
-        write_response(w, "503", "not ready", media_of(route), route->answer);
-    write_response(w, "default", "a problem", "application/problem+json", "Problem");
+    write_answer(w, status, route->summary, route);
+    if (route->answer_status == 201 && (route->flags & EF__ROUTE_APPEND))
+        write_answer(w, "200", "all of them were there already", route);
+    if (strcmp(route->answer, "Text") == 0 && route->parameters)
+        write_answer(w, "503", "not ready", route);
+    ef__openapi_errors(w, route);
     ef__json_close(w, '}');
 }
 
@@ -420,13 +465,8 @@ static void write_operation(ef__json_writer *w, const ef__route *route)
     write_security(w, route);
     ef__json_key(w, "parameters");
     write_parameters(w, route);
-    if (route->body) {
-        ef__json_key(w, "requestBody");
-        ef__json_open(w, '{');
-        write_content(w, strcmp(route->body, "Program") == 0 ? "text/plain" : "application/json",
-                      route->body);
-        ef__json_close(w, '}');
-    }
+    if (route->body)
+        write_body(w, route);
     ef__json_key(w, "responses");
     write_responses(w, route);
     ef__json_close(w, '}');
@@ -475,7 +515,11 @@ static ef_status openapi(ef__request *r, ef_error *err)
     ef__json_str(&w, EF_STR("Everfold"));
     ef__json_key(&w, "version");
     ef__json_str(&w, ef_str_from(ef_version()));
+    ef__json_key(&w, "license");
+    ef__json_raw(&w, EF_STR("{\"name\":\"MIT\",\"identifier\":\"MIT\"}"));
     ef__json_close(&w, '}');
+    ef__json_key(&w, "servers");
+    ef__json_raw(&w, EF_STR("[{\"url\":\"/\",\"description\":\"this server\"}]"));
     ef__json_key(&w, "paths");
     ef__json_open(&w, '{');
     for (size_t t = 0; ef__route_tables[t]; t++)

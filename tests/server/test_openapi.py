@@ -36,7 +36,8 @@ def mistakes(document, schema, value, at="$"):
             return [f"{at}: {value!r} is not {names}"]
     out = []
     if isinstance(value, dict) and "properties" in schema:
-        out += [f"{at}.{k}: not in the schema" for k in value if k not in schema["properties"]]
+        if not schema.get("additionalProperties"):
+            out += [f"{at}.{k}: not in the schema" for k in value if k not in schema["properties"]]
         out += [f"{at}.{k}: missing" for k in schema["required"] if k not in value]
         for k in value.keys() & schema["properties"].keys():
             out += mistakes(document, schema["properties"][k], value[k], f"{at}.{k}")
@@ -119,8 +120,8 @@ class OpenApi(Case):
         self.assertEqual(sorted(self.ASKED), sorted(self.operations()))
         self.assertLess(len(self.ASKED), 128)  # EF__ROUTES_MAX
         text = json.dumps(self.document)
-        for name in set(part.split('"')[0] for part in text.split("#/components/schemas/")[1:]):
-            self.assertIn(name, self.document["components"]["schemas"])
+        for kind, name in set(re.findall(r'"#/components/(\w+)/(\w+)"', text)):
+            self.assertIn(name, self.document["components"][kind])
 
     def test_the_page_has_an_example_of_every_path(self):
         page = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
@@ -136,9 +137,53 @@ class OpenApi(Case):
             path = path[:start] + (self.run_id if value == "RUN" else value) + path[end + 1:]
         return path
 
+    def resolve(self, part):
+        if "$ref" in part:
+            _, kind, name = part["$ref"].rsplit("/", 2)
+            return self.document["components"][kind][name]
+        return part
+
+    def test_the_page_and_the_document_list_every_code(self):
+        page = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
+        rows = re.findall(r"^\| (\d{3}) \| `(\w+)` \| [^|]+ \| (\d) \|$", page, re.MULTILINE)
+        codes = self.document["components"]["schemas"]["Code"]["enum"]
+        self.assertEqual(sorted(codes), sorted(code for _, code, _ in rows))
+        described = {(name[5:], code) for name, response in self.document["components"]["responses"].items()
+                     for code in re.findall(r"`(\w+)`", response["description"]) if name != "Error"}
+        described.add(("405", "method_not_allowed"))
+        self.assertEqual(described, {(status, code) for status, code, _ in rows})
+
+    def test_headers_of_requests_and_answers_are_described(self):
+        operations = self.operations()
+
+        def headers(name):
+            return {p["name"] for p in map(self.resolve, operations[name][2]["parameters"]) if p["in"] == "header"}
+        self.assertLessEqual({"If-Match", "Idempotency-Key", "X-Tenant-Id", "traceparent"}, headers("appendToStream"))
+        self.assertIn("Everfold-Token", headers("getView"))
+        self.assertIn("Last-Event-ID", headers("followEvents"))
+        self.assertEqual(set(), headers("livez"))
+        self.assertEqual({"Everfold-Next", "Everfold-More"}, set(operations["readLog"][2]["responses"]["200"]["headers"]))
+        self.assertIn("Retry-After", self.document["components"]["responses"]["Error503"]["headers"])
+        self.assertEqual({"application/json", "application/x-ndjson", "application/cloudevents+json",
+                          "application/cloudevents-batch+json"},
+                         set(operations["appendMany"][2]["requestBody"]["content"]))
+        answer = self.ask("GET", "/v1/events?limit=1", headers={"Accept": "application/cloudevents-batch+json"})
+        self.check(operations["readLog"][2], answer)
+        self.assertEqual("application/cloudevents-batch+json", answer.headers["Content-Type"].split(";")[0])
+        known = set(answer.headers) - {"Date", "Content-Length", "Content-Type", "Connection", "Vary", "Cache-Control",
+                                       "X-Content-Type-Options"}
+        self.assertLessEqual(known, set(operations["readLog"][2]["responses"]["200"]["headers"]))
+
+    def test_any_json_is_data_and_meta(self):
+        body = self.document["components"]["schemas"]["NewEvent"]
+        for data in ({"a": 1}, [1], "text", 7, None, True):
+            event = {"type": "t", "data": data}
+            self.assertEqual([], mistakes(self.document, body, event))
+            self.assertEqual(201, self.ask("POST", "/v1/streams/any-json/events", event).status)
+
     def check(self, operation, answer):
         responses = operation["responses"]
-        said = responses.get(str(answer.status), responses["default"])
+        said = self.resolve(responses.get(str(answer.status), responses["default"]))
         media = answer.headers["Content-Type"].split(";")[0]
         self.assertIn(media, said["content"], (answer.status, answer.body))
         value = answer.json() if "json" in media else answer.body.decode()
