@@ -26,8 +26,8 @@ typedef struct ef_log_field {
     int64_t number;
 } ef_log_field;
 
-#define EF_LOG_TEXT_FIELD(name, value) ((ef_log_field){(name), (value), 0})
-#define EF_LOG_NUMBER_FIELD(name, value) ((ef_log_field){(name), {NULL, 0}, (value)})
+#define EF_LOG_TEXT_FIELD(name, value) (EF_VALUE(ef_log_field){(name), (value), 0})
+#define EF_LOG_NUMBER_FIELD(name, value) (EF_VALUE(ef_log_field){(name), {NULL, 0}, (value)})
 
 typedef struct ef_log {
     ef_log_level level_min;

@@ -20,8 +20,15 @@ typedef struct ef_str {
     size_t len;
 } ef_str;
 
+/* Begins a value of a struct type in an expression: ISO C++ has no compound literals. */
+#ifdef __cplusplus
+#define EF_VALUE(type) type
+#else
+#define EF_VALUE(type) (type)
+#endif
+
 /* The ef_str of a string literal. */
-#define EF_STR(literal) ((ef_str){(literal), sizeof(literal) - 1})
+#define EF_STR(literal) (EF_VALUE(ef_str){(literal), sizeof(literal) - 1})
 
 /* For printf: printf("%.*s", EF_STR_ARG(s)). */
 #define EF_STR_ARG(s) (int)(s).len, ((s).ptr ? (s).ptr : "")

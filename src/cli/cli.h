@@ -246,6 +246,11 @@ int cli_usage(const cli *c, const char *format, ...) __attribute__((format(print
 /* Are messages lines of the log? With log.format=json the stderr of a service is JSON throughout.
  */
 bool cli_logs_messages(const cli *c);
+/* "1 event", "2 events": what comes after the noun. */
+static inline const char *cli_plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
 /* A line on stderr unless --quiet. */
 void cli_say(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A line on stderr, always. */

@@ -426,8 +426,8 @@ static void check_projections(diagnosis *d)
                "%.*s is %" PRId64 " events behind, and no worker catches it up",
                EF_STR_ARG(stranded->name), stranded->lag_events);
     else if (failures > 0)
-        report(d, WARN, "projections", fix, "%" PRId64 " events failed and are not passed yet",
-               failures);
+        report(d, WARN, "projections", fix, "%" PRId64 " event%s failed and not passed yet",
+               failures, cli_plural(failures));
     else
         report(d, OK, "projections", NULL, "%zu deployed, none has an open failure", list.count);
     ef_projection_list_release(&list);

@@ -378,10 +378,11 @@ static void write_summary(importer *in)
 
     if (c->format == CLI_TABLE)
         ef__buf_printf(&c->out,
-                       "%s%s%" PRId64 " events, %" PRId64 " duplicates, %" PRId64
+                       "%s%s%" PRId64 " event%s, %" PRId64 " duplicate%s, %" PRId64
                        " bad, %.3f seconds, %.0f events/s\n",
                        cli_stopped() ? "stopped: " : "", in->dry_run ? "checked only: " : "",
-                       in->imported, in->duplicates, in->bad, seconds, rate);
+                       in->imported, cli_plural(in->imported), in->duplicates,
+                       cli_plural(in->duplicates), in->bad, seconds, rate);
     else
         ef__buf_printf(&c->out,
                        "{\"events\":%" PRId64 ",\"duplicates\":%" PRId64 ",\"bad\":%" PRId64

@@ -188,7 +188,8 @@ static int run_test(cli *c)
     if (c->format != CLI_TABLE)
         cli_list_end(c, &t.list);
     else if (t.cases > 0)
-        ef__buf_printf(&c->out, "%zu cases, %zu failed\n", t.cases, t.failed);
+        ef__buf_printf(&c->out, "%zu case%s, %zu failed\n", t.cases, cli_plural((int64_t)t.cases),
+                       t.failed);
     return rc != 0 ? rc : t.failed > 0 ? 1 : 0;
 }
 

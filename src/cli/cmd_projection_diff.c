@@ -103,9 +103,10 @@ static void show_counts(showing *s, const ef_diff *diff)
 
     if (s->c->format == CLI_TABLE) {
         ef__buf_printf(&s->c->out,
-                       "%" PRId64 " views: %" PRId64 " differ, %" PRId64 " only left, %" PRId64
+                       "%" PRId64 " view%s: %" PRId64 " differ, %" PRId64 " only left, %" PRId64
                        " only right\n",
-                       diff->views, diff->different, diff->left_only, diff->right_only);
+                       diff->views, cli_plural(diff->views), diff->different, diff->left_only,
+                       diff->right_only);
         return;
     }
     ef__json_close(w, ']');

@@ -89,8 +89,8 @@ static ef_status write_lines(cli *c, const ef_projection *p, ef_error *err)
     if (p->no_function)
         add_line(c, "", EF_STR("its C function is not registered in this process"));
     add_number(c, "position", p->position);
-    ef__buf_printf(&c->out, "%-12s%" PRId64 " events, %.3f s\n", "lag", p->lag_events,
-                   (double)p->lag_us / 1e6);
+    ef__buf_printf(&c->out, "%-12s%" PRId64 " event%s, %.3f s\n", "lag", p->lag_events,
+                   cli_plural(p->lag_events), (double)p->lag_us / 1e6);
     if (p->blocked_streams)
         ef__buf_printf(&c->out, "%-12s%" PRId64 " events of %" PRId64 " %s, %.3f s\n", "blocked",
                        p->blocked_events, p->blocked_streams, p->by_log ? "tenants" : "streams",

@@ -12,8 +12,8 @@ static void print_verdict(cli *c, const ef_run *run, const ef_verdict *v)
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
     if (c->format == CLI_TABLE) {
-        ef__buf_printf(&c->out, "%" PRId64 " views, %" PRId64 " differ\n", v->views,
-                       v->differences);
+        ef__buf_printf(&c->out, "%" PRId64 " view%s, %" PRId64 " differ\n", v->views,
+                       cli_plural(v->views), v->differences);
         if (v->examples.len) {
             ef__buf_add_text(&c->out, "first of them: ");
             cli_escape(&c->out, v->examples);

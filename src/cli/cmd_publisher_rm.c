@@ -18,8 +18,8 @@ static int run_rm(cli *c)
         cli_note(c, "publisher_remove", name, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     if (rows)
-        cli_say(c, "publisher %.*s is removed; %lld rows that were not published are thrown away",
-                EF_STR_ARG(name), (long long)rows);
+        cli_say(c, "publisher %.*s is removed; %lld unpublished row%s discarded", EF_STR_ARG(name),
+                (long long)rows, cli_plural(rows));
     else
         cli_say(c, "publisher %.*s is removed", EF_STR_ARG(name));
     return 0;

@@ -31,10 +31,10 @@ static void write_projection(cli *c, const ef_projection *p, bool first)
     ef__buf_add_text(&c->out, first ? "projections " : "            ");
     cli_escape(&c->out, p->name);
     ef__buf_printf(&c->out,
-                   " version %d  %.*s  lag %" PRId64 " events  failures %s%" PRId64
+                   " version %d  %.*s  lag %" PRId64 " event%s  failures %s%" PRId64
                    "%s  unaccounted %" PRId64 "\n",
-                   (int)p->version, EF_STR_ARG(p->state), p->lag_events, colour, p->failures,
-                   colour[0] ? cli_colour(c, CLI_PLAIN) : "", p->unaccounted);
+                   (int)p->version, EF_STR_ARG(p->state), p->lag_events, cli_plural(p->lag_events),
+                   colour, p->failures, colour[0] ? cli_colour(c, CLI_PLAIN) : "", p->unaccounted);
 }
 
 /* Only those that are behind: the others are what the line above says. */

@@ -111,7 +111,8 @@ static void write_plan(cli *c, const ef_view_query *query, const ef_view_list *f
         rest.ptr += length;
         rest.len -= length;
     }
-    ef__buf_printf(&c->out, "%" PRId64 " views looked at, %" PRId64 " found\n", found->looked,
+    ef__buf_printf(&c->out, "%" PRId64 " view%s looked at, %" PRId64 " found\n", found->looked,
+                   cli_plural(found->looked),
                    query->count_only ? found->total : (int64_t)found->count);
 }
 

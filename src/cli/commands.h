@@ -73,6 +73,7 @@ extern const cli_command cli_cmd_config_check;
 extern const cli_command cli_cmd_completion;
 extern const cli_command cli_cmd_complete; /* hidden: what the completion scripts ask */
 extern const cli_command cli_cmd_help;
+extern const cli_command cli_cmd_version;
 extern const cli_command cli_cmd_man_page; /* hidden: the manual page as scdoc */
 
 #endif

@@ -100,6 +100,7 @@ const cli_command *const cli_commands[] = {
     &cli_cmd_config_check,
     &cli_cmd_completion,
     &cli_cmd_help,
+    &cli_cmd_version,
     &cli_cmd_complete,
     &cli_cmd_man_page,
     NULL,

@@ -150,9 +150,7 @@ ef_status ef_projection_ls(ef_engine *e, ef_str name, ef_projection_list *out, e
     if (st == EF_OK)
         st = e->views->ops->generation_ls(e->views, name, &list, err);
     if (st == EF_OK && name.len && !list.count)
-        st = ef_fail(err, EF_NOT_FOUND,
-                     "there is no projection \"%.*s\"; see: everfold projection ls",
-                     EF_STR_ARG(name));
+        st = ef__projection_unknown(e, name, err);
     if (st == EF_OK) {
         items = ef__arena_zalloc(&out->room->arena, list.count + 1, sizeof *items);
         st = items ? EF_OK : ef__room_full(err);
@@ -462,9 +460,7 @@ static ef_status set_state(ef_engine *e, ef_str name, bool pause, ef_str who, ef
         if (st == EF_OK)
             st = e->views->ops->generation_ls(e->views, name, &list, err);
         if (st == EF_OK && !list.count)
-            st = ef_fail(err, EF_NOT_FOUND,
-                         "there is no projection \"%.*s\"; see: everfold projection ls",
-                         EF_STR_ARG(name));
+            st = ef__projection_unknown(e, name, err);
         if (st == EF_OK && tries == 0)
             st = ef__engine_note(e, pause ? "pause" : "resume", name, who, reason, err);
         if (st == EF_OK)

@@ -249,9 +249,7 @@ ef_status ef__engine_routed(ef_engine *e, ef_str name, ef__generation_list *list
         if (list->items[i].routed)
             *out = &list->items[i];
     if (st == EF_OK && !*out)
-        st = ef_fail(err, EF_NOT_FOUND,
-                     "there is no projection \"%.*s\"; see: everfold projection ls",
-                     EF_STR_ARG(name));
+        st = ef__projection_unknown(e, name, err);
     return st;
 }
 

@@ -171,6 +171,8 @@ ef_status ef__deploy_program(ef_engine *engine, const ef__program *program, ef_s
 ef_status ef__engine_note(ef_engine *engine, const char *act, ef_str projection, ef_str who,
                           ef_str reason, ef_error *err);
 
+/* EF_NOT_FOUND, with the name that was probably meant (unknown.c). */
+ef_status ef__projection_unknown(ef_engine *engine, ef_str name, ef_error *err);
 /* The generation that queries for `name` go to; EF_NOT_FOUND. `list` owns it. */
 ef_status ef__engine_routed(ef_engine *engine, ef_str name, ef__generation_list *list,
                             const ef__generation **out, ef_error *err);

@@ -22,9 +22,7 @@ ef_status ef__generations_read(ef_engine *e, ef_str name, ef__generation_list *o
     if (st == EF_OK)
         st = e->views->ops->generation_ls(e->views, name, out, err);
     if (st == EF_OK && (name.len == 0 || out->count == 0))
-        st = ef_fail(err, EF_NOT_FOUND,
-                     "there is no projection \"%.*s\"; see: everfold projection ls",
-                     EF_STR_ARG(name));
+        st = ef__projection_unknown(e, name, err);
     return st;
 }
 

@@ -160,12 +160,26 @@ def check_rooms(args):
 
 # --- headers ----------------------------------------------------------------------------------
 
-STRICT = ['-Wall', '-Wextra', '-Wpedantic', '-Werror', '-fsyntax-only']
+STRICT = ['-Wall', '-Wextra', '-pedantic-errors', '-Werror', '-fsyntax-only']
+
+
+# The macros of the headers, as an application uses them.
+MACROS = """
+static ef_log_field number_field(void) { return EF_LOG_NUMBER_FIELD("pages", 12); }
+static ef_log_field text_field(void) { return EF_LOG_TEXT_FIELD("error", EF_STR("disk full")); }
+int main(void)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_batch batch = EF_BATCH_INIT;
+    ef_taken_batch taken = EF_TAKEN_BATCH_INIT;
+    return (int)(number_field().number + text_field().number) + (int)batch.count + (int)taken.count + (int)err.asked;
+}
+"""
 
 
 def compile_finding(compiler, language, std, header, public):
     # Twice: the second time the guard has to keep it out.
-    unit = f'#include <everfold/{header.name}>\n' * 2
+    unit = f'#include <everfold/{header.name}>\n' * 2 + (MACROS if header.name == 'everfold.h' else '')
     run = subprocess.run(
         shlex.split(compiler) + STRICT + [f'-std={std}', '-x', language, f'-I{public}', '-'],
         input=unit, capture_output=True, text=True, check=False)

@@ -115,7 +115,7 @@ class Test(Case):
 
     def test_a_case_passes_by_the_worth_of_its_numbers(self):
         path = self.write("counter.test", TESTED % "1.50")
-        self.assertEqual(f"ok    {path}:3: it adds up\n1 cases, 0 failed\n",
+        self.assertEqual(f"ok    {path}:3: it adds up\n1 case, 0 failed\n",
                          self.ok("fold", "test", path).out)
 
     def test_a_difference_is_shown_by_path(self):
@@ -129,7 +129,7 @@ class Test(Case):
                          f"      {path}:8: counter ada: more\n"
                          "          expected  [true]\n"
                          "          found     nothing\n"
-                         "1 cases, 1 failed\n", answer.out)
+                         "1 case, 1 failed\n", answer.out)
 
     def test_the_same_with_json(self):
         path = self.write("counter.test", TESTED % "2")

@@ -75,7 +75,7 @@ class Publish(Case):
         self.assertIn(f"publishers  out  paused  to file:{self.dir}/other  pending 2  failed 0  dead 0",
                       self.ok("status").out)
         said = self.ok("publisher", "rm", "out", "--discard", "--reason", "they closed").err
-        self.assertIn("publisher out is removed; 2 rows that were not published are thrown away", said)
+        self.assertIn("publisher out is removed; 2 unpublished rows discarded", said)
         self.assertEqual([("publisher_remove", "out", "they closed"), ("publisher_pause", "out", "they move"),
                           ("publisher_set", "out", None), ("publisher_set", "out", None)],
                          [(a["act"], a["lane"], a["reason"]) for a in self.ok("act", "ls", "-o", "json").json()])

@@ -42,6 +42,19 @@ class Shop(Case):
         self.ok("event", "import", SHOP / "events.ndjson")
         self.ok("work", "--drain")
 
+    def test_a_mistyped_projection_is_answered_with_the_one_that_was_meant(self):
+        for words in (["view", "query", "product"], ["view", "get", "product", "x"], ["projection", "show", "prodcuts"],
+                      ["projection", "pause", "product"], ["projection", "retire", "product", "--generation", "1"]):
+            answer = self.run_it(*words)
+            self.assertEqual((3, True), (answer.code, 'did you mean "products"?' in answer.err), answer.err)
+        self.assertNotIn("did you mean", self.run_it("view", "query", "something_else").err)
+
+    def test_one_of_a_thing_is_not_told_as_many(self):
+        imported = self.dir / "one.ndjson"
+        imported.write_text('{"stream":"s","type":"t","id":"only","data":{}}\n')
+        self.assertIn("1 event, 0 duplicates", self.ok("event", "import", imported).out)
+        self.assertIn("1 event, 1 duplicate,", self.ok("event", "import", imported).out)
+
     def query(self, *words):
         return self.ok("view", "query", "customer_orders", *words, "-o", "json").json()
 

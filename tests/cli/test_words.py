@@ -13,7 +13,7 @@ COMMANDS = ["init", "event append", "event import", "event ls", "event log", "ev
             "projection ls", "projection show", "projection failures", "projection pause",
             "projection resume", "projection wait", "view get", "view query", "view export", "view explain", "view at",
             "work", "outbox report", "outbox requeue", "outbox requeue-dead",
-            "outbox skip", "lease ls", "worker ls", "partition ls", "partition sync", "status", "top", "doctor", "config show", "config check", "completion", "help"]
+            "outbox skip", "lease ls", "worker ls", "partition ls", "partition sync", "status", "top", "doctor", "config show", "config check", "completion", "help", "version"]
 
 
 class Words(Case):
@@ -38,6 +38,9 @@ class Words(Case):
 
     def test_the_version_is_printed(self):
         self.assertRegex(self.ok("--version").out, r"^everfold \d+\.\d+\.\d+\n$")
+        self.assertEqual(self.ok("--version").out, self.ok("version").out)
+        version = self.ok("version", "-o", "json").out
+        self.assertRegex(version, r'^{"version":"\d+\.\d+\.\d+"}\n$')
 
     def test_no_command_is_a_usage_error(self):
         self.refused(2, saying="everfold needs a command")
