@@ -2,7 +2,7 @@
 import socket
 import time
 
-from support import Case, Server
+from support import Case, Server, wait_until
 
 
 def raw(server, data, limit_s=10):
@@ -102,7 +102,7 @@ class Door(Case):
         self.refused(404, "not_found", self.get("/v1/subscribe/views/none"))
         self.assertEqual(404, self.ask("HEAD", "/v1/subscribe/views/none").status)
         self.append("head-2")
-        self.assertTrue(b"everfold_followers 0\n" in self.get("/metrics").body)
+        wait_until(lambda: b"everfold_followers 0\n" in self.get("/metrics").body)
 
     def test_options_lists_the_methods_of_a_path(self):
         for path, allowed in (("/v1/streams/s/events", "GET, HEAD, POST, OPTIONS"), ("/livez", "GET, HEAD, OPTIONS"),
