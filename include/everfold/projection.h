@@ -73,6 +73,7 @@ typedef struct ef_projection {
     bool routed;
     ef_str state;       /* "catching_up", "migrating", "live", "paused", "failed", "retired" */
     int64_t position;   /* every tenant has every event up to here, without exception */
+    int64_t reached;    /* the same, but for blocked streams: all others have everything */
     int64_t lag_events; /* of all tenants: events that are yet to be applied and will be */
     int64_t lag_us;     /* age of the oldest of these */
     int64_t views;
@@ -156,6 +157,9 @@ ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *o
  */
 ef_status ef_projection_as_of(ef_engine *engine, ef_str name, const ef_str *tenant, int64_t *out,
                               ef_error *err);
+/* The same, but for events that are blocked: everything else up to here is in. */
+ef_status ef_projection_reached(ef_engine *engine, ef_str name, const ef_str *tenant, int64_t *out,
+                                ef_error *err);
 /* The scope of one tenant, in the generation that queries go to; `out` has one item. */
 ef_status ef_projection_scope(ef_engine *engine, ef_str name, ef_str tenant, ef_scope_list *out,
                               ef_error *err);

@@ -59,7 +59,8 @@ typedef enum ef_next {
       "the path does not have this method")                                                        \
     X(EF_BAD_MEDIA_TYPE, EF_NEXT_FIX, "unsupported_media_type", 2, 415,                            \
       "the media type is not supported")                                                           \
-    X(EF_MISDIRECTED, EF_NEXT_FIX, "misdirected", 2, 421, "the request names another host")
+    X(EF_MISDIRECTED, EF_NEXT_FIX, "misdirected", 2, 421, "the request names another host")        \
+    X(EF_BLOCKED, EF_NEXT_STOP, "blocked", 4, 424, "an earlier event of the stream failed")
 
 typedef enum ef_status {
 #define EF__STATUS_NAME(name, next, code, exit_code, http, words) name,

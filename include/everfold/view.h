@@ -24,19 +24,22 @@ typedef struct ef_view {
 
 /* How fresh the answer must be. Zero: whatever there is. */
 typedef struct ef_freshness {
-    ef_str at_least;    /* a token from an append: wait until its position is in */
-    bool current;       /* as of the journal's head when the call began */
+    ef_str at_least;    /* a token from an append: wait until its events are in. EF_BLOCKED: one of
+                           their streams is behind a failed event; err->found is its seq */
+    bool current;       /* every event up to the journal's head when the call began, but for streams
+                           that are blocked: blocked_streams of the answer counts these */
     int64_t timeout_ms; /* how long to wait; EF_TIMEOUT after that; 0 means not at all */
 } ef_freshness;
 
 typedef struct ef_view_list {
     const ef_view *items;
     size_t count;
-    ef_str next; /* cursor of the next page; "" at the end */
-    int64_t as_of;
-    int64_t total;  /* count_only: how many match */
-    int64_t looked; /* rows looked at */
-    ef_str plan;    /* explain: how it was found */
+    ef_str next;             /* cursor of the next page; "" at the end */
+    int64_t as_of;           /* every event up to here is in, without exception */
+    int64_t blocked_streams; /* with `current`: streams that lack events behind a failed one */
+    int64_t total;           /* count_only: how many match */
+    int64_t looked;          /* rows looked at */
+    ef_str plan;             /* explain: how it was found */
     struct ef__batch_room *room;
 } ef_view_list;
 

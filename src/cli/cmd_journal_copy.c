@@ -120,8 +120,7 @@ const cli_command cli_cmd_journal_copy = {
         "interrupted copy continues where it ended, and running it again copies what was\n"
         "appended since. Publishers, retry rows, audit entries and views are not copied: deploy\n"
         "the projections on the target, and add its publishers when the copy is complete.",
-    .example =
-        "everfold journal copy --to sqlite:copy.db",
+    .example = "everfold journal copy --to sqlite:copy.db",
     .run = run_copy,
     .local = true,
 };

@@ -72,7 +72,7 @@ static ef_status wait_for(cli *c, ef_str name, int64_t position, int64_t timeout
     for (;;) {
         int64_t reached, waited, left, look;
         ef_status st =
-            cli_projection_as_of(c, name, cli_tenant_given(c) ? &tenant : NULL, &reached, err);
+            cli_projection_reached(c, name, cli_tenant_given(c) ? &tenant : NULL, &reached, err);
         if (st != EF_OK || reached >= position)
             return st;
         first = first < 0 ? reached : first;

@@ -18,7 +18,7 @@ static int run_get(cli *c)
     st = cli_view_get(c, ef_str_from(c->arguments[0]), cli_tenant(c), ef_str_from(c->arguments[1]),
                       &freshness, &found, &err);
     if (st == EF_OK)
-        cli_print_view(c, &found.items[0], found.as_of);
+        cli_print_found(c, &found, freshness.current);
     else
         rc = cli_fail(c, &err, cli_view_hint(st));
     ef_view_list_release(&found);

@@ -78,6 +78,8 @@ static void write_object(cli *c, const ef_view_query *query, const ef_view_list 
     }
     ef__json_key(&w, "as_of");
     ef__json_int(&w, found->as_of);
+    if (query->freshness.current)
+        ef__blocked_write(&w, found);
     if (query->explain) {
         ef__json_key(&w, "plan");
         ef__json_str(&w, found->plan);

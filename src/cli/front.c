@@ -350,18 +350,22 @@ ef_status cli_projection_deploy(cli *c, const ef_deploy *deploy, const char *on_
     return ef_projection_deploy_by(c->engine, deploy, out, out_report, err);
 }
 
-ef_status cli_projection_as_of(cli *c, ef_str name, const ef_str *tenant, int64_t *out,
-                               ef_error *err)
+/* Up to where everything is in that is not blocked. */
+ef_status cli_projection_reached(cli *c, ef_str name, const ef_str *tenant, int64_t *out,
+                                 ef_error *err)
 {
     ef_projection_list all = {0};
     ef_scope_list one = {0};
     ef_status st;
 
     if (!c->client)
-        return ef_projection_as_of(c->engine, name, tenant, out, err);
-    st = tenant ? ef_client_projection_scope(c->client, name, *tenant, &one, err)
-                : ef_client_projection_ls(c->client, name, &all, err);
-    *out = st != EF_OK ? 0 : tenant ? one.items[0].position : all.items[0].position;
+        return ef_projection_reached(c->engine, name, tenant, out, err);
+    st = ef_client_projection_ls(c->client, name, &all, err);
+    if (st == EF_OK && tenant)
+        st = ef_client_projection_scope(c->client, name, *tenant, &one, err);
+    *out = st == EF_OK ? all.items[0].reached : 0;
+    if (st == EF_OK && tenant && one.items[0].position > *out)
+        *out = one.items[0].position;
     ef_scope_list_release(&one);
     ef_projection_list_release(&all);
     return st;

@@ -86,8 +86,8 @@ ef_status cli_partition_sync(cli *c, const ef_partition_change *change, ef_parti
 ef_status cli_projection_deploy(cli *c, const ef_deploy *deploy, const char *on_error,
                                 ef_projection_list *out, ef_text *out_report, ef_error *err);
 /* Up to where the projection has everything of a tenant; NULL: of all. */
-ef_status cli_projection_as_of(cli *c, ef_str name, const ef_str *tenant, int64_t *out,
-                               ef_error *err);
+ef_status cli_projection_reached(cli *c, ef_str name, const ef_str *tenant, int64_t *out,
+                                 ef_error *err);
 /* As ef_engine_run; a server's workers drive it, and it is only watched here. */
 ef_status cli_engine_run(cli *c, ef_str id, const ef_run_options *options, ef_run_list *out,
                          ef_error *err);

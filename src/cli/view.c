@@ -35,6 +35,20 @@ void cli_print_view(cli *c, const ef_view *view, int64_t as_of)
     add_number(c, "as_of", as_of);
 }
 
+void cli_print_found(cli *c, const ef_view_list *found, bool current)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+
+    if (c->format == CLI_TABLE) {
+        cli_print_view(c, &found->items[0], found->as_of);
+        if (current)
+            add_number(c, "blocked_streams", found->blocked_streams);
+        return;
+    }
+    ef__view_write_found(&w, found, current);
+    ef__buf_add_char(&c->out, '\n');
+}
+
 ef_status cli_freshness(const cli *c, ef_freshness *out, ef_error *err)
 {
     ef_token token;
@@ -54,5 +68,7 @@ ef_status cli_freshness(const cli *c, ef_freshness *out, ef_error *err)
 
 const char *cli_view_hint(ef_status status)
 {
+    if (status == EF_BLOCKED)
+        return "see: everfold projection failures PROJECTION; then everfold outbox requeue or skip";
     return status == EF_TIMEOUT ? "is a worker there? everfold work" : NULL;
 }

@@ -9,6 +9,7 @@
 /* {"view_type","version","tenant","view_id","last_event_sequence","data","as_of"} */
 /* One view as `view get` and `view at` answer. */
 void cli_print_view(cli *c, const ef_view *view, int64_t as_of);
+void cli_print_found(cli *c, const ef_view_list *found, bool current); /* the first of a list */
 /* view_id and the fields of the data, as many columns as the terminal has room for. */
 ef_status cli_table_views(cli *c, const ef_view *items, size_t count, ef_error *err);
 

@@ -64,6 +64,7 @@ static ef_status read_one(ef_client *client, ef__ask *call, ef_view_list *out, e
     out->items = view;
     out->count = st == EF_OK ? 1 : 0;
     out->as_of = number_of(answer, "as_of");
+    out->blocked_streams = number_of(answer, "blocked_streams");
     ef__ask_release(call);
     return st;
 }
@@ -115,6 +116,7 @@ ef_status ef_client_view_find(ef_client *client, const ef_view_query *query, ef_
     out->items = items;
     out->next = text_of(answer, "next");
     out->as_of = number_of(answer, "as_of");
+    out->blocked_streams = number_of(answer, "blocked_streams");
     out->total = number_of(answer, "count");
     out->looked = number_of(answer, "looked");
     out->plan = text_of(answer, "plan");

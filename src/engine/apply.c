@@ -2,6 +2,7 @@
  * apply.c - see apply.h.
  */
 #include "apply.h"
+#include "fresh.h"
 #include "lost.h"
 #include "queue.h"
 #include "route.h"
@@ -501,19 +502,24 @@ static bool may_be_lost(const ef_engine *e, const ef__apply *apply)
 static ef_status commit(ef_engine *e, ef__apply *apply, const ef__generation_change *changes,
                         size_t count, ef_error *err)
 {
-    return e->views->ops->commit(e->views,
-                                 &(ef__views_commit){.live_set = apply->live_set,
-                                                     .may_be_lost = may_be_lost(e, apply),
-                                                     .head = read_head,
-                                                     .head_context = e->journal,
-                                                     .out_live = &apply->went_live,
-                                                     .also = apply->complete,
-                                                     .also_context = apply->complete_context,
-                                                     .fences = apply->fences,
-                                                     .fence_count = apply->fence_count,
-                                                     .generations = changes,
-                                                     .generation_count = count},
-                                 err);
+    ef_status st =
+        e->views->ops->commit(e->views,
+                              &(ef__views_commit){.live_set = apply->live_set,
+                                                  .may_be_lost = may_be_lost(e, apply),
+                                                  .head = read_head,
+                                                  .head_context = e->journal,
+                                                  .out_live = &apply->went_live,
+                                                  .also = apply->complete,
+                                                  .also_context = apply->complete_context,
+                                                  .fences = apply->fences,
+                                                  .fence_count = apply->fence_count,
+                                                  .generations = changes,
+                                                  .generation_count = count},
+                              err);
+
+    if (st == EF_OK)
+        ef__fresh_moved(e);
+    return st;
 }
 
 static void add_up(ef__apply *apply, const work *works)

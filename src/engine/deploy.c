@@ -64,6 +64,7 @@ static ef_status describe_lag(ef_engine *e, const ef__generation *g, const journ
     else
         lags = head - ef__generation_done(g) - lag.blocked;
     out->position = lag.as_of;
+    out->reached = ef__lag_reached(&lag);
     out->lag_events = lags > 0 ? lags : 0;
     out->blocked_streams = lag.blocked_streams;
     out->blocked_events = lag.blocked;

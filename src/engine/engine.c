@@ -1,6 +1,7 @@
 /*
  * engine.c - opening and closing an engine, and its programs.
  */
+#include "fresh.h"
 #include "publish.h"
 #include "run.h"
 #include "route.h"
@@ -70,6 +71,7 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
         views->ops->catch_up_batch ? views->ops->catch_up_batch : EF__ENGINE_CATCH_UP_BATCH;
     e->sink_open = ef__bus_open;
     pthread_mutex_init(&e->lock, NULL);
+    ef__fresh_open(&e->fresh);
     pthread_mutex_init(&e->working, NULL);
     pthread_mutex_init(&e->reading, NULL);
     pthread_mutex_init(&e->driving, NULL);
@@ -135,6 +137,7 @@ void ef__engine_abandon(ef_engine *e)
     ef__functions_release(e->functions);
     ef__views_close(e->views);
     pthread_mutex_destroy(&e->lock);
+    ef__fresh_close(&e->fresh);
     pthread_mutex_destroy(&e->working);
     pthread_mutex_destroy(&e->reading);
     pthread_mutex_destroy(&e->driving);

@@ -78,6 +78,18 @@ typedef struct ef__gap_pass {
 struct ef__bus;
 struct ef__bus_options;
 
+/* Reads that wait: see fresh.h. */
+typedef struct ef__fresh {
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t moved;
+    int64_t turn;                 /* grows when views may have changed */
+    _Atomic int64_t reads;        /* that wait */
+    bool timed;                   /* one of them keeps the time */
+    int64_t poll_ms;              /* until that one looks again */
+    pthread_mutex_t looking;      /* one look at the stores at a time; it guards … */
+    struct ef__fresh_read *first; /* … the reads that wait */
+} ef__fresh;
+
 struct ef_engine {
     ef_engine_options options; /* clock filled in */
     ef_journal *journal;
@@ -89,6 +101,7 @@ struct ef_engine {
     ef__compiled *compiled;
     ef__function *functions;
     struct ef__route *routes;     /* kept for a moment */
+    ef__fresh fresh;              /* has locks of its own */
     int64_t changes;              /* grows whenever this engine has done something that reads see */
     pthread_mutex_t reading;      /* one tick of the cursors at a time; it guards … */
     struct ef__workset *worksets; /* … what is kept from tick to tick, */

@@ -74,23 +74,28 @@ typedef struct walk {
     ef__lag *out;
 } walk;
 
-static ef_status read_marks(walk *w, ef_error *err)
+ef_status ef__watermarks_read(ef_views *views, int64_t generation, const ef__view_key *keys,
+                              size_t count, ef__watermark *out, ef_error *err)
 {
-    ef_views *views = w->engine->views;
     ef_status st = EF_OK;
     bool found;
 
-    for (size_t i = 0; i < w->page.count; i++)
-        w->keys[i] = (ef__view_key){w->page.items[i].tenant, w->page.items[i].stream};
-    if (views->ops->watermark_get_many)
-        return views->ops->watermark_get_many(views, w->generation->id, w->keys, w->page.count,
-                                              w->marks, err);
-    for (size_t i = 0; st == EF_OK && i < w->page.count; i++) {
-        w->marks[i] = (ef__watermark){0};
-        st = views->ops->watermark_get(views, w->generation->id, w->keys[i].tenant, w->keys[i].name,
-                                       &w->marks[i], &found, err);
+    if (views->ops->watermark_get_many && count > 1)
+        return views->ops->watermark_get_many(views, generation, keys, count, out, err);
+    for (size_t i = 0; st == EF_OK && i < count; i++) {
+        out[i] = (ef__watermark){0};
+        st = views->ops->watermark_get(views, generation, keys[i].tenant, keys[i].name, &out[i],
+                                       &found, err);
     }
     return st;
+}
+
+static ef_status read_marks(walk *w, ef_error *err)
+{
+    for (size_t i = 0; i < w->page.count; i++)
+        w->keys[i] = (ef__view_key){w->page.items[i].tenant, w->page.items[i].stream};
+    return ef__watermarks_read(w->engine->views, w->generation->id, w->keys, w->page.count,
+                               w->marks, err);
 }
 
 /* Rows that the generation lacks. Most streams have a row for each seq from the first to the last.

@@ -48,6 +48,16 @@ static inline bool ef__retry_stream_blocked(const ef__retry_stream *stream)
     return stream->status == EF_ROW_FAILED || stream->status == EF_ROW_DEAD;
 }
 
+/* Every event up to here was passed, or is blocked. */
+static inline int64_t ef__lag_reached(const ef__lag *lag)
+{
+    return lag->proceeds_from <= lag->taken ? lag->proceeds_from - 1 : lag->taken;
+}
+
+/* The watermarks of `count` streams, at once where the store can. */
+ef_status ef__watermarks_read(ef_views *views, int64_t generation, const ef__view_key *keys,
+                              size_t count, ef__watermark *out, ef_error *err);
+
 /* Events that a generation has passed for good. */
 static inline int64_t ef__generation_done(const ef__generation *g)
 {

@@ -25,6 +25,7 @@ static void drop(ef__route *route)
     if (--route->holders > 0)
         return;
     ef__room_release(&route->list.room);
+    free(route->lag);
     free(route);
 }
 

@@ -18,6 +18,8 @@ typedef struct ef__route {
     const ef__generation *generation;
     bool migrates; /* some of its views may be older than its program */
     int64_t as_of;
+    struct ef__lag *lag; /* read for those who wait (fresh.c), under their lock; or NULL, as of … */
+    int64_t lag_us;      /* … then */
     ef__generation_list list; /* that owns it */
     bool any_tenant;          /* as_of is what all have */
     size_t tenant_len;

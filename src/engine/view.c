@@ -1,15 +1,13 @@
 /*
  * view.c - reading views: one, many, all.
  */
+#include "fresh.h"
 #include "migrate.h"
-#include "route.h"
 #include "view_names.h"
 
 #include "../views/query.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
 
 static ef_status list_ready(ef_view_list *out, ef_error *err)
 {
@@ -27,65 +25,6 @@ void ef_view_list_release(ef_view_list *list)
     *list = (ef_view_list){0};
 }
 
-/* --- how fresh
- * ------------------------------------------------------------------------------------ */
-
-static ef_status wanted_position(ef_engine *e, const ef_freshness *f, int64_t *out, ef_error *err)
-{
-    ef_token token = {0};
-    ef_head head;
-    ef_status st = EF_OK;
-
-    if (f->at_least.len)
-        st = ef_token_parse(f->at_least, &token, err);
-    *out = token.position;
-    if (st == EF_OK && f->current) {
-        st = ef_journal_head(e->journal, &head, err);
-        if (st == EF_OK && head.position > *out)
-            *out = head.position;
-    }
-    return st;
-}
-
-/* Why one that is too old, or not whole, is not shown. */
-static ef_status not_fresh(ef_engine *e, const ef__route *route, int64_t wanted, ef_error *err)
-{
-    ef_str name = route->generation->name;
-
-    if (route->as_of >= wanted)
-        return ef__generation_is_whole(e, route->generation, err);
-    return ef_fail_numbers(err, EF_TIMEOUT, wanted, route->as_of,
-                           "projection \"%.*s\" is at position %" PRId64 ", not yet at %" PRId64,
-                           EF_STR_ARG(name), route->as_of, wanted);
-}
-
-/* The routed generation once it is fresh enough, and `whole` where all views are looked at. Others
- * fold and migrate; whoever waits looks again and again. */
-static ef_status fresh_generation(ef_engine *e, ef_str name, const ef_str *tenant,
-                                  const ef_freshness *f, bool whole, ef__route **out, ef_error *err)
-{
-    static const ef_freshness any = {0};
-    const ef_clock *clock = ef_clock_system();
-    int64_t wanted, end_us = 0;
-    ef_status st;
-
-    f = f ? f : &any;
-    if (f->timeout_ms > 0) /* most ask for nothing, and are not worth a look at the clock */
-        end_us = clock->mono_us(clock->context) + f->timeout_ms * 1000;
-    st = wanted_position(e, f, &wanted, err);
-    while (st == EF_OK) {
-        st = ef__route_take(e, name, tenant, wanted > 0, out, err);
-        if (st != EF_OK || ((*out)->as_of >= wanted && !(whole && (*out)->migrates)))
-            return st;
-        if (clock->mono_us(clock->context) >= end_us)
-            return not_fresh(e, *out, wanted, err);
-        ef__route_give(e, *out);
-        *out = NULL;
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-    }
-    return st;
-}
-
 static bool is_whole(const ef_view *view)
 {
     return view->view_type.ptr && view->tenant.ptr && view->view_id.ptr && view->data.ptr;
@@ -101,11 +40,12 @@ static ef_status get_by(ef_views *by, ef_engine *e, ef_str projection, ef_str te
     ef__route *route = NULL;
     ef__view view;
     bool found = false;
+    int64_t blocked = 0;
     ef_view *item;
     ef_status st = list_ready(out, err);
 
     if (st == EF_OK)
-        st = fresh_generation(e, projection, &tenant, freshness, false, &route, err);
+        st = ef__fresh_route(e, projection, &tenant, freshness, false, &route, &blocked, err);
     if (st == EF_OK)
         st = by->ops->view_get(by, route->generation->id, tenant, id, &out->room->arena, &view,
                                &found, err);
@@ -128,6 +68,7 @@ static ef_status get_by(ef_views *by, ef_engine *e, ef_str projection, ef_str te
         out->items = item;
         out->count = st == EF_OK;
         out->as_of = route->as_of;
+        out->blocked_streams = blocked;
     }
     ef__route_give(e, route);
     return st;
@@ -337,8 +278,8 @@ ef_status ef_view_find(ef_engine *e, const ef_view_query *query, ef_view_list *o
     if (st == EF_OK)
         st = compile_question(&q, query, err);
     if (st == EF_OK)
-        st = fresh_generation(e, query->projection, query->any_tenant ? NULL : &query->tenant,
-                              &query->freshness, true, &route, err);
+        st = ef__fresh_route(e, query->projection, query->any_tenant ? NULL : &query->tenant,
+                             &query->freshness, true, &route, &out->blocked_streams, err);
     if (st == EF_OK) {
         g = route->generation;
         out->as_of = route->as_of;
@@ -397,11 +338,13 @@ ef_status ef_view_export(ef_engine *e, ef_str projection, ef_str tenant, bool an
 {
     ef__route *route = NULL;
     struct export x = {.each = each, .context = context};
+    int64_t blocked;
     ef_status st;
 
     if (!e || !each)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "each" : "engine");
-    st = fresh_generation(e, projection, any_tenant ? NULL : &tenant, NULL, true, &route, err);
+    st = ef__fresh_route(e, projection, any_tenant ? NULL : &tenant, NULL, true, &route, &blocked,
+                         err);
     if (out_as_of)
         *out_as_of = st == EF_OK ? route->as_of : 0;
     x.generation = st == EF_OK ? route->generation : NULL;

@@ -73,11 +73,11 @@ static const schema schemas[] = {
     {"CloudEvents", NULL, LIST("CloudEvent"), NULL},
     {"Event", &ef__shape_event, NULL, NULL},
     {"Events", NULL, LIST("Event"), NULL},
-    {"View", &ef__shape_view, "\"as_of\":" INTEGER, "\"as_of\""},
+    {"View", &ef__shape_view, "\"as_of\":" INTEGER ",\"blocked_streams\":" INTEGER, "\"as_of\""},
     {"Views", NULL,
      OBJECT("\"view_type\":" TEXT ",\"version\":" INTEGER ",\"items\":" LIST(
                 "View") ",\"count\":" INTEGER ",\"next\":" TEXT_OR_NULL ",\"as_of\":" INTEGER
-                        ",\"plan\":" TEXT ",\"looked\":" INTEGER,
+                        ",\"blocked_streams\":" INTEGER ",\"plan\":" TEXT ",\"looked\":" INTEGER,
             "\"view_type\",\"version\",\"as_of\""),
      NULL},
     {"Scope", &ef__shape_scope, NULL, NULL},

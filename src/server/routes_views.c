@@ -67,7 +67,7 @@ static ef_status get_view(ef__request *r, ef_error *err)
         meter(r, &freshness, began_us, st);
     }
     if (st == EF_OK)
-        ef__view_write(&w, &found.items[0], found.as_of);
+        ef__view_write_found(&w, &found, freshness.current);
     ef_view_list_release(&found);
     return st;
 }
@@ -208,6 +208,8 @@ static void write_page(ef__json_writer *w, const ef_view_query *q, const ef_view
     }
     ef__json_key(w, "as_of");
     ef__json_int(w, found->as_of);
+    if (q->freshness.current)
+        ef__blocked_write(w, found);
     if (q->explain) {
         ef__json_key(w, "plan");
         ef__json_str(w, found->plan);

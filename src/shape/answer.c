@@ -46,13 +46,33 @@ void ef__projection_write(ef__json_writer *w, const ef_projection *p)
     ef__json_close(w, '}');
 }
 
-void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of)
+static void view_members(ef__json_writer *w, const ef_view *view, int64_t as_of)
 {
-    ef__json_open(w, '{');
     ef__shape_members(w, &ef__shape_view, view);
     ef__json_key(w, "as_of");
     ef__json_int(w, as_of);
+}
+
+void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of)
+{
+    ef__json_open(w, '{');
+    view_members(w, view, as_of);
     ef__json_close(w, '}');
+}
+
+void ef__view_write_found(ef__json_writer *w, const ef_view_list *found, bool current)
+{
+    ef__json_open(w, '{');
+    view_members(w, &found->items[0], found->as_of);
+    if (current)
+        ef__blocked_write(w, found);
+    ef__json_close(w, '}');
+}
+
+void ef__blocked_write(ef__json_writer *w, const ef_view_list *found)
+{
+    ef__json_key(w, "blocked_streams");
+    ef__json_int(w, found->blocked_streams);
 }
 
 void ef__replay_warning_write(ef__json_writer *w, ef_str projection, const ef_event *event,

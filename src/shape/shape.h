@@ -128,6 +128,9 @@ void ef__problem_write(ef__json_writer *w, const ef_error *err, const char *hint
 void ef__projection_write(ef__json_writer *w, const ef_projection *projection);
 /* A view as of a position. */
 void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of);
+/* The first view of a list; `current`: with how many streams are blocked. */
+void ef__view_write_found(ef__json_writer *w, const ef_view_list *found, bool current);
+void ef__blocked_write(ef__json_writer *w, const ef_view_list *found); /* only that member */
 /* An event that a replay would fail on, and why. */
 void ef__replay_warning_write(ef__json_writer *w, ef_str projection, const ef_event *event,
                               ef_str message);

@@ -168,6 +168,7 @@ static const ef__field projection_fields[] = {
     FIELD(ef_projection, "blocked_streams", INT64, blocked_streams),
     FIELD(ef_projection, "blocked_events", INT64, blocked_events),
     FIELD(ef_projection, "blocked_seconds", SECONDS, blocked_us),
+    FIELD(ef_projection, "reached", INT64, reached),
     FIELD(ef_projection, "scopes_behind", INT64, scopes_behind),
     CHOICE(ef_projection, "on_error", skips_errors, on_error_word),
     END,

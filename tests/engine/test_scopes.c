@@ -143,8 +143,7 @@ TEST(a_poison_event_stops_its_own_tenant_and_no_other)
     check_accounts(f, "counts", "live", 3);
     OK(read_current(f, "counts", "a", &as_of));
     CHECK_INT(10, as_of);
-    REFUSED(EF_TIMEOUT, read_current(f, "counts", "b", &as_of));
-    CHECK_INT(5, f->err.found);
+    REFUSED(EF_BLOCKED, read_current(f, "counts", "b", &as_of));
     fixture_close(f);
 }
 
@@ -430,8 +429,8 @@ TEST(a_dead_row_of_one_tenant_does_not_hold_back_the_reads_of_another)
     drain(f);
     OK(read_current(f, "sums", "a", &as_of));
     CHECK_INT(8, as_of);
-    REFUSED(EF_TIMEOUT, read_current(f, "sums", "b", &as_of));
-    CHECK_INT(5, f->err.found);
+    OK(read_current(f, "sums", "b", &as_of)); /* everything that is not blocked */
+    CHECK_INT(5, as_of);
     OK(ef_projection_scope(f->engine, EF_STR("sums"), EF_STR("b"), &list, &f->err));
     CHECK_INT(2, list.items[0].pending);
     OK(ef_projection_scope(f->engine, EF_STR("sums"), EF_STR("a"), &list, &f->err));
