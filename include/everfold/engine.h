@@ -26,6 +26,15 @@ typedef enum ef_mode {
                          * a store of its own and compares: nothing of it is seen by anybody */
 } ef_mode;
 
+/* How often and how soon something that failed is tried again: after `base_ms`, then `factor` times
+ * as long each time up to `cap_ms`. 0 means the default. */
+typedef struct ef_retry_options {
+    int64_t base_ms;
+    int64_t factor;       /* 1: the same delay each time */
+    int64_t cap_ms;       /* at least base_ms */
+    int64_t attempts_max; /* failures until no more is tried; -1: no limit */
+} ef_retry_options;
+
 typedef struct ef_engine_options {
     ef_journal *journal;   /* borrowed for as long as the engine is open */
     const char *views_url; /* "sqlite:PATH", "lmdb:FOLDER", "postgres://…" or "memory:" */
@@ -38,7 +47,15 @@ typedef struct ef_engine_options {
                               * something catches up beside it; default 100 */
     int64_t retire_after_ms; /* a generation that queries have left is retired by a worker so long
                               * afterwards; 0: never */
-    const ef_clock *clock;   /* default: the system's */
+    ef_retry_options retry_apply;  /* an event that a projection fails on, in its own lane; default
+                                    * 1 s doubling to 5 min, dead at the 8th failure */
+    ef_retry_options retry_cursor; /* a tenant of a projection in log order; default 250 ms doubling
+                                    * to 5 min, failed at the 6th failure */
+    ef_retry_options retry_publish; /* a message; `factor` (default 1) and `cap_ms` (default 1 h)
+                                     * are used, the rest is the publisher's */
+    size_t catch_up_batch; /* events at a time by cursor; default as the view store likes it */
+    size_t run_batch;      /* events of a step of a replay; default 1,000 */
+    const ef_clock *clock; /* default: the system's */
     const ef_log *log;
 } ef_engine_options;
 
@@ -58,9 +75,12 @@ typedef struct ef_work_options {
                        * up to 16 times as many, and no more than that */
     bool no_leasing;  /* a single worker: its leases have one fixed owner, so a restart goes on at
                        * once; partitions of other workers stay theirs until they run out */
-    int64_t lease_ms; /* default 10,000; renewed when a third of it has passed */
-    int64_t heartbeat_ms; /* default twice the lease: one that is silent for half of it is late, and
-                           * its partitions go to the others as soon as its leases have run out */
+    int64_t lease_ms; /* default 10,000 */
+    int64_t renew_ms; /* leases and heartbeat are renewed after this time; default a third of the
+                       * lease; less than the lease, and than half of the heartbeat */
+    int64_t heartbeat_ms; /* default twice the lease, and not less than it: one that is silent for
+                           * half of it is late, and its partitions go to the others as soon as its
+                           * leases have run out */
 } ef_work_options;
 
 /* What one tick did. */

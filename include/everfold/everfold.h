@@ -23,6 +23,7 @@
 #include <everfold/store.h>
 #include <everfold/str.h>
 #include <everfold/supervisor.h>
+#include <everfold/throughput.h>
 #include <everfold/trial.h>
 #include <everfold/version.h>
 #include <everfold/view.h>

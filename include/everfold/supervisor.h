@@ -4,9 +4,9 @@
  * A supervisor has posts: one for the queue, some for the cursors, one for runs, and one that keeps
  * a thread for each publisher. Each does a step, again at once while there is more, and otherwise
  * rests until the journal grows, somebody acts, or something comes due; the interval is only the
- * safety net. After some seconds in which nobody has anything to do, the worker gives its leases
- * back and leaves, so that an idle one writes nothing; it joins again when something comes. A post
- * that fails goes on failing aloud: it backs off, tries again, and is shown.
+ * safety net. After ten seconds without work the worker is idle: it releases its leases and writes
+ * its heartbeat once a minute (see worker.h), until there is work. A post that fails goes on
+ * failing aloud: it backs off, tries again, and is shown.
  *
  *     starting ─► working ◄─► idle
  *                   └─► retrying ─► working          any ─► stopping

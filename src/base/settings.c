@@ -188,11 +188,17 @@ void ef__settings_close(ef__settings *settings)
 ef_status ef__settings_set_flag(ef__settings *settings, const char *key, const char *value,
                                 ef_error *err)
 {
+    return ef__settings_set_option(settings, key, key, value, err);
+}
+
+ef_status ef__settings_set_option(ef__settings *settings, const char *option, const char *key,
+                                  const char *value, ef_error *err)
+{
     char where[KEY_MAX + 3];
     ef_str name = ef_str_from(key);
     setting_slot *slot = slot_of(settings, name);
 
-    (void)snprintf(where, sizeof(where), "--%.*s", EF_STR_ARG(name));
+    (void)snprintf(where, sizeof(where), "--%.*s", KEY_MAX, option);
     if (!slot)
         return refuse_key(settings, where, name, err);
     return set_value(settings, slot, EF__ORIGIN_FLAG, where, ef_str_from(value), err);

@@ -58,6 +58,9 @@ ef_status ef__settings_load_environment(ef__settings *settings, char *const *env
                                         ef_error *err);
 ef_status ef__settings_set_flag(ef__settings *settings, const char *key, const char *value,
                                 ef_error *err);
+/* The same by an option of another name: messages and `where` have --OPTION. */
+ef_status ef__settings_set_option(ef__settings *settings, const char *option, const char *key,
+                                  const char *value, ef_error *err);
 
 /* The value. The key must be in the table (assert). */
 ef_str ef__settings_text(const ef__settings *settings, const char *key);

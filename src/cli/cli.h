@@ -151,11 +151,17 @@ ef_status cli_settings_load(cli *c, ef_error *err);
 /* File, environment and flags as they are now, into a table of its own, which is the caller's to
  * close whatever comes of it. */
 ef_status cli_settings_read(cli *c, ef__settings **out, ef_error *err);
+/* Refuses settings that cannot hold together (settings_check.c). */
+ef_status cli_settings_check(const ef__settings *settings, ef_error *err);
+/* worker.lease_renew or worker.heartbeat_ttl as it takes effect. */
+ef_str cli_lease_time_shown(const cli *c, const ef__setting_view *view);
 /* From now on log from this level on: "info". */
 void cli_log_level(cli *c, ef_str level);
 /* As if --data had been given. */
 ef_status cli_data_use(cli *c, const char *directory, ef_error *err);
 /* The value as it takes effect, and the place it came from. */
+/* NULL when it is empty. It lives as long as the settings, and ends in a NUL. */
+const char *cli_setting_text(const cli *c, const char *key);
 ef_str cli_setting_value(const cli *c, const ef__setting_view *view);
 ef__setting_view cli_setting(const cli *c, const char *key);
 ef_str cli_tenant(const cli *c);
@@ -186,6 +192,9 @@ int cli_connect(cli *c);
 
 /* Open c->engine on c->journal, which is open; `create` makes the view store. */
 ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err);
+/* What the settings say about work, and about retries of "apply", "cursor" or "publish". */
+ef_work_options cli_work_options(const cli *c);
+ef_retry_options cli_retry_options(const cli *c, const char *kind);
 /* The data directory, if it is not there. */
 ef_status cli_data_make(const cli *c, ef_error *err);
 /* Open both, and make what is not there: the stores, and the data directory if one is in it. */

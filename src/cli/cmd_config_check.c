@@ -14,6 +14,8 @@ static ef_status check_file(const char *path, cli_mode *mode, ef_error *err)
     if (st == EF_OK)
         st = ef__settings_load_file(settings, path, err);
     if (st == EF_OK)
+        st = cli_settings_check(settings, err);
+    if (st == EF_OK)
         st = cli_mode_from_settings(settings, mode, err);
     ef__settings_close(settings);
     return st;

@@ -64,7 +64,13 @@ static ef_status read_time(const cli *c, const char *name, int64_t *out, ef_erro
 static ef_status read_numbers(const cli *c, ef_publisher *p, ef_error *err)
 {
     int64_t files = 0, flight = 0;
-    ef_status st = read_time(c, "retry", &p->retry_ms, err);
+    ef_status st;
+
+    if (!c->client) { /* a server has settings of its own */
+        p->retry_ms = ef__settings_int(c->settings, "retry.publish.base");
+        p->attempts_max = ef__settings_int(c->settings, "retry.publish.attempts");
+    }
+    st = read_time(c, "retry", &p->retry_ms, err);
 
     if (st == EF_OK)
         st = cli_number(c, "attempts", 1, INT32_MAX, &p->attempts_max, err);

@@ -85,7 +85,8 @@ static ef_status start_workers(serving *s, ef_error *err)
     return ef_supervisor_start(
         &(ef_supervisor_options){
             .engine = s->c->engine,
-            .work = {.lease_ms = ef__settings_int(s->c->settings, "worker.lease_ttl")},
+            .work = cli_work_options(s->c),
+            .interval_ms = ef__settings_int(s->c->settings, "worker.poll_interval"),
             .cursor_threads = (int32_t)workers,
             .shadow = s->shadow},
         &s->supervisor, err);
@@ -144,14 +145,6 @@ static ef_status deploy_all(cli *c, const char *directory, ef_error *err)
     return st;
 }
 
-/* NULL when it is empty. The settings outlive the server, and their texts end in a NUL. */
-static const char *text_of(const cli *c, const char *key)
-{
-    ef_str text = ef__settings_text(c->settings, key);
-
-    return text.len > 0 ? text.ptr : NULL;
-}
-
 /* The variables that OpenTelemetry's programs share. NULL: no traces are wanted. */
 static const char *otlp_url(char room[PATH_MAX])
 {
@@ -189,13 +182,15 @@ static ef_status start_server(serving *s, ef_error *err)
         &(ef__server_options){.journal = c->journal,
                               .engine = c->engine,
                               .supervisor = s->supervisor,
-                              .listen = text_of(c, "server.listen"),
+                              .listen = cli_setting_text(c, "server.listen"),
                               .listen_fd = s->listen_fd,
-                              .tls_certificate = text_of(c, "server.tls_certificate"),
-                              .tls_key = text_of(c, "server.tls_key"),
+                              .tls_certificate = cli_setting_text(c, "server.tls_certificate"),
+                              .tls_key = cli_setting_text(c, "server.tls_key"),
                               .tokens = s->tokens,
-                              .hosts = text_of(c, "server.hosts"),
+                              .hosts = cli_setting_text(c, "server.hosts"),
                               .mode = cli_mode_name(c->mode),
+                              .publish_retry_ms = ef__settings_int(set, "retry.publish.base"),
+                              .publish_attempts = ef__settings_int(set, "retry.publish.attempts"),
                               .url = c->journal_shown,
                               .threads_max = ef__settings_int(set, "server.threads"),
                               .connections_max = ef__settings_int(set, "server.connections"),
@@ -206,6 +201,7 @@ static ef_status start_server(serving *s, ef_error *err)
                               .otlp_url = otlp_url(s->otlp),
                               .otlp_headers = getenv("OTEL_EXPORTER_OTLP_HEADERS"),
                               .otlp_service = getenv("OTEL_SERVICE_NAME"),
+                              .path = cli_setting_text(c, "server.path"),
                               .no_monitor = !ef__settings_bool(set, "server.monitor"),
                               .log = &c->log},
         &s->server, err);
@@ -296,6 +292,8 @@ static void reload(serving *s)
     reload_asked = 0;
     cli_notify_reloading();
     st = cli_settings_read(s->c, &fresh, &err);
+    if (st == EF_OK)
+        st = cli_settings_check(fresh, &err);
     if (st == EF_OK)
         st = ef__server_reload(s->server, &err);
     if (st == EF_OK) {
@@ -391,6 +389,7 @@ static const cli_option options[] = {
      "PEM file with the certificate and those above it"},
     {"tls-key", 0, "FILE", "server.tls_key", "@file", "PEM file with its key"},
     {"hosts", 0, "NAMES", "server.hosts", NULL, "names it is called by besides its address"},
+    {"path", 0, "PATH", "server.path", NULL, "the path a reverse proxy shows it under"},
     {"workers", 0, "N", NULL, NULL, "threads that read for projections; 0: no work here"},
     {"projections", 0, "DIR", NULL, "@dir",
      "deploy every *.fold of this directory first, but no version below the active one"},
@@ -407,7 +406,8 @@ const cli_command cli_cmd_serve = {
     .options = options,
     .more =
         "Without any token made it serves this machine only, and says so. An interrupt lets\n"
-        "requests in hand finish; a second one ends it at once. SIGHUP reads certificate,\n"
+        "requests in hand finish; another one, more than a second later, ends it at once.\n"
+        "SIGHUP reads certificate,\n"
         "tokens, log.level, server.access_log and server.drain again. Under systemd it takes a\n"
         "socket that is handed over, tells when it is ready, and feeds the watchdog for as long\n"
         "as its workers get on.",

@@ -71,7 +71,8 @@ static void write_outbox(cli *c, const cli_overview *o)
 static void write_crew(cli *c, const cli_overview *o)
 {
     ef__buf_printf(&c->out, "partitions  %d\n", (int)o->facts.partitions);
-    ef__buf_printf(&c->out, "workers     %zu live of %zu\n", o->workers_live, o->workers.count);
+    ef__buf_printf(&c->out, "workers     %zu live of %zu, %zu idle\n", o->workers_live,
+                   o->workers.count, o->workers_idle);
     if (o->runs_queued + o->runs_running > 0)
         ef__buf_printf(&c->out, "runs        %" PRId64 " running  %" PRId64 " queued\n",
                        o->runs_running, o->runs_queued);
@@ -164,6 +165,7 @@ static void write_json(cli *c, const cli_overview *o)
                                            .blocked_ms = o->blocked_ms,
                                            .workers_live = o->workers_live,
                                            .workers_known = o->workers.count,
+                                           .workers_idle = o->workers_idle,
                                            .runs_queued = o->runs_queued,
                                            .runs_running = o->runs_running,
                                            .projections = &o->projections,

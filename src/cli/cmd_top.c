@@ -173,6 +173,7 @@ static void add_crew(ef__json_writer *w, const cli_overview *o)
         cli_json_field_str(w, "host", worker->host);
         cli_json_field_int(w, "pid", worker->pid);
         cli_json_field_bool(w, "live", worker->live);
+        cli_json_field_str(w, "state", ef_str_from(ef_worker_state_name(worker->state)));
         add_seconds(w, "heartbeat_seconds", cli_age_ms(o->read_us, worker->updated_us));
         cli_json_field_int(w, "partitions", cli_overview_owned(o, worker->id));
         ef__json_close(w, '}');

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "screen.h"
 #include "work_panel.h"
+#include "worker_metrics.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -19,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define INTERVAL_MS_DEFAULT 2000
+#define METRICS_DRAIN_MS 1000
 #define WINDOW_S_DEFAULT 10 /* of the panel's rate */
 #define STOP_SEEN_MS 200    /* how long a signal may go unseen by the shadow */
 #define SHADOWS_MAX 1000
@@ -38,6 +39,7 @@ typedef struct work {
     int64_t interval_ms;
     int64_t window_s;      /* 0: not asked for */
     cli_work_panel *panel; /* NULL: none is shown */
+    char tokens[PATH_MAX]; /* the file that the metrics' server reads them from */
     int64_t started_us;
     pthread_mutex_t
         lock;    /* over what follows, and over the output: posts tell from their threads */
@@ -438,7 +440,8 @@ static void wait_for_the_end(work *w, const sigset_t *unblocked)
 
 static ef_status work_on(work *w, ef_error *err)
 {
-    ef_supervisor *supervisor;
+    ef_supervisor *supervisor = NULL;
+    ef__server *metrics = NULL;
     sigset_t ends, before;
     ef_status st;
 
@@ -456,11 +459,16 @@ static ef_status work_on(work *w, ef_error *err)
                                                       .on_step = on_step,
                                                       .context = w},
                              &supervisor, err);
+    if (st == EF_OK)
+        st = cli_metrics_start(w->c, supervisor, w->tokens, &metrics, err);
+    if (metrics && !w->panel)
+        cli_say(w->c, "everfold serves metrics at %s/metrics", ef__server_url(metrics));
     if (st == EF_OK && !w->panel)
         wait_for_the_end(w, &before);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (st == EF_OK && w->panel)
         cli_work_panel_run(w->panel, supervisor);
+    ef__server_stop(metrics, METRICS_DRAIN_MS);
     ef_supervisor_stop(supervisor);
     return st;
 }
@@ -487,10 +495,11 @@ static ef_status check_mode(const cli *c, ef_error *err)
 
 static ef_status read_options(work *w, ef_error *err)
 {
-    ef_status st = cli_number(w->c, "interval-ms", 1, 3600 * 1000, &w->interval_ms, err);
-
-    if (st == EF_OK)
-        st = cli_number(w->c, "window", 1, CLI_RATE_SECONDS_MAX, &w->window_s, err);
+    ef_status st = cli_number(w->c, "window", 1, CLI_RATE_SECONDS_MAX, &w->window_s, err);
+    if (st == EF_OK && cli_has(w->c, "metrics-listen") && (w->once || w->drain || w->shadow))
+        st = ef_fail(err, EF_BAD_INPUT,
+                     "--metrics-listen is for a worker that stays: not with --once, --drain or "
+                     "--shadow");
     if (st == EF_OK && w->once && w->drain)
         st = ef_fail(err, EF_BAD_INPUT, "--once and --drain exclude each other");
     return st == EF_OK ? check_mode(w->c, err) : st;
@@ -537,18 +546,18 @@ static int run_work(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     work w = {.c = c,
-              .options = {.no_leasing = cli_has(c, "no-leasing"),
-                          .lease_ms = ef__settings_int(c->settings, "worker.lease_ttl")},
+              .options = cli_work_options(c),
               .once = cli_has(c, "once"),
               .drain = cli_has(c, "drain"),
               .silent = cli_has(c, "silent"),
               .shadow = cli_has(c, "shadow") || c->mode == CLI_MODE_SHADOW_ONLY,
-              .interval_ms = INTERVAL_MS_DEFAULT,
+              .interval_ms = ef__settings_int(c->settings, "worker.poll_interval"),
               .started_us = mono_us(),
               .window_us = mono_us()};
-    cli_work_panel panel = {.c = c, .no_leasing = w.options.no_leasing};
+    cli_work_panel panel = {.c = c, .no_leasing = cli_has(c, "no-leasing")};
     int rc;
 
+    w.options.no_leasing = panel.no_leasing;
     if (read_options(&w, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     keep_memory();
@@ -578,9 +587,12 @@ static const cli_option options[] = {
      "fold what is queued aside, in memory, and compare: nothing is taken or changed"},
     {"no-leasing", 0, NULL, NULL, NULL,
      "the only worker: take all partitions, and after a crash at once"},
-    {"interval-ms", 0, "N", NULL, NULL, "look at least so often (default 2000)"},
+    {"interval-ms", 0, "N", "worker.poll_interval", NULL,
+     "the longest time between two checks for work (default 2000)"},
     {"window", 0, "S", NULL, NULL,
      "sums over so many seconds: a line each, or the rate of the panel (default 10)"},
+    {"metrics-listen", 0, "ADDRESS:PORT", "worker.metrics_listen", NULL,
+     "serve /metrics, /livez and /readyz of this worker there"},
     {"silent", 0, NULL, NULL, NULL, "show no panel, no ticks, no progress and no sum"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
@@ -594,8 +606,8 @@ const cli_command cli_cmd_work = {
         "keys. Elsewhere it is silent but for the sums at the end, and of each --window. With\n"
         "-o json a tick is an object on a line. New events are seen at once; the interval is\n"
         "for what has to be tried again. What fails is told by: everfold outbox report. An\n"
-        "interrupt ends it after what is in hand, with the leases given back; a second one ends\n"
-        "it at once.\n"
+        "interrupt ends it after what is in hand, with the leases given back; a second one, more\n"
+        "than a second later, ends it at once.\n"
         "\n"
         "--drain ends when nothing is queued, no projection is behind and no run is open, and\n"
         "waits for other workers that hold a part of it; paused projections and publishers do\n"

@@ -21,7 +21,7 @@ static cli_hold hold_of(const ef_worker *worker)
 
 static ef_str state_of(const ef_worker *worker)
 {
-    return worker->late ? EF_STR("late") : worker->live ? EF_STR("live") : EF_STR("stale");
+    return ef_str_from(ef_worker_state_name(worker->state));
 }
 
 static void print_json(cli *c, cli_list *list, const crew *found, size_t index)
@@ -106,8 +106,7 @@ static int run_ls(cli *c)
     if (read_crew(c, &found, &err) != EF_OK)
         rc = cli_fail(c, &err, NULL);
     else if (c->format == CLI_TABLE && found.workers.count == 0)
-        cli_say(c, "no workers (one that has nothing to do rests, and is not listed); start one: "
-                   "everfold work");
+        cli_say(c, "no workers; start one: everfold work");
     else if (c->format == CLI_TABLE)
         print_table(c, &found);
     for (size_t i = 0; rc == 0 && c->format != CLI_TABLE && i < found.workers.count; i++)
@@ -123,10 +122,15 @@ const cli_command cli_cmd_worker_ls = {
     .name = "worker ls",
     .summary = "who is at work, and on which partitions",
     .more =
-        "The live workers share the partitions. A worker that was silent for as long as a lease\n"
-        "(10 s, setting worker.lease_ttl) is late: the others take its share. One whose heartbeat\n"
-        "has ended is stale, and is forgotten after some minutes. A worker that runs with\n"
-        "--no-leasing has no heartbeat and is not shown; its leases are, by: everfold lease ls.",
+        "The working ones share the partitions. A worker that had nothing to do for 10 seconds is\n"
+        "idle: it holds no partitions, and takes them again with the first event. A worker that "
+        "is\n"
+        "silent for half of its heartbeat is late: the others take its share. Then it is stale, "
+        "and\n"
+        "is removed after some minutes. A heartbeat is twice worker.lease_ttl, and 150 s of an "
+        "idle\n"
+        "worker, which writes it once a minute. A worker that runs with --no-leasing has no\n"
+        "heartbeat and is not listed; its leases are, by: everfold lease ls.",
     .example = "everfold worker ls",
     .run = run_ls,
 };

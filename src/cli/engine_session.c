@@ -35,6 +35,11 @@ ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err)
         .busy_ms = ef__settings_int(c->settings, "store.busy"),
         .retire_after_ms = ef__settings_int(c->settings, "work.retire_after"),
         .live_lag_ms = ef__settings_int(c->settings, "work.live_lag"),
+        .retry_apply = cli_retry_options(c, "apply"),
+        .retry_cursor = cli_retry_options(c, "cursor"),
+        .retry_publish = cli_retry_options(c, "publish"),
+        .catch_up_batch = (size_t)ef__settings_int(c->settings, "worker.catch_up_batch"),
+        .run_batch = (size_t)ef__settings_int(c->settings, "worker.run_batch"),
         .log = &c->log,
     };
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <locale.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +108,8 @@ const cli_command *const cli_commands[] = {
 };
 
 static volatile sig_atomic_t stop_signal;
+static volatile int64_t stop_signal_ms; /* when it came; of the clock that never jumps */
+#define SAME_REQUEST_MS 1000
 
 const cli_command *cli_command_find(const char *name)
 {
@@ -133,10 +136,23 @@ const char *cli_command_verb(const cli_command *command, const char *group)
     return NULL;
 }
 
+static int64_t signal_ms(void)
+{
+    struct timespec now = {0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* a handler may call it */
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+/* One request may come as two signals: GNU timeout signals its child and then its process group.
+ * Only a signal that comes later than that asks a second time. */
 static void note_signal(int number)
 {
-    if (stop_signal) /* asked twice: no more patience */
+    if (stop_signal && signal_ms() - stop_signal_ms > SAME_REQUEST_MS)
         _exit(128 + number);
+    if (stop_signal)
+        return;
+    stop_signal_ms = signal_ms();
     stop_signal = number;
 }
 

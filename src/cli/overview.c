@@ -4,6 +4,7 @@
 #include "overview.h"
 #include "front.h"
 #include "../base/utf8.h"
+#include "../shape/overview.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -160,8 +161,8 @@ ef_status cli_overview_read(cli *c, bool all, cli_overview *o, ef_error *err)
     read_projections(c, o);
     ef__health_publisher_down(c->client ? NULL : c->engine, o->publisher_down);
     o->read_us = clock->wall_us(clock->context);
-    for (size_t i = 0; i < o->workers.count; i++)
-        o->workers_live += o->workers.items[i].live && !o->workers.items[i].late ? 1 : 0;
+    o->workers_idle = ef__workers_in_state(&o->workers, EF_WORKER_IDLE);
+    o->workers_live = o->workers_idle + ef__workers_in_state(&o->workers, EF_WORKER_WORKING);
     o->oldest_ms = o->outbox.oldest.count > 0
                        ? cli_age_ms(o->read_us, o->outbox.oldest.items[0].enqueued_us)
                        : -1;

@@ -41,7 +41,7 @@ typedef struct cli_overview {
     int64_t oldest_ms;  /* age of the oldest row that is not blocked; -1 when there is none … */
     int64_t blocked_ms; /* … and of the oldest that is */
     ef_worker_list workers;
-    size_t workers_live;
+    size_t workers_live, workers_idle; /* those that are idle are live */
     int64_t runs_queued, runs_running;
     ef_projection_list projections;       /* none when there is no view store */
     int64_t unaccounted;                  /* of all of them */

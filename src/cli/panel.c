@@ -99,6 +99,8 @@ static void add_summary(const cli_panel_facts *f, cli_section *section, size_t w
             cli_flow_printf(&flow, "heartbeat %s ago", age);
     }
     cli_flow_printf(&flow, "workers %zu live", o->workers_live);
+    if (o->workers_idle > 0)
+        cli_flow_printf(&flow, "%zu idle", o->workers_idle);
     if (f->refresh_ms >= 0) {
         age_text(f->refresh_ms + 999, age);
         cli_flow_printf(&flow, "refresh in %s", age);
@@ -324,13 +326,13 @@ static void add_workers(const cli_panel_facts *f, cli_section *section, size_t w
 
     for (size_t i = 0; i < o->workers.count; i++) {
         const ef_worker *w = &o->workers.items[i];
+        bool silent;
         char age[32];
         add_name(&grid, w->id, "");
         cli_grid_printf(&grid, "%" PRId64, w->pid);
-        cli_grid_printf(&grid, "%s",
-                        w->late   ? CLI_MARK_YELLOW "late" CLI_MARK_PLAIN
-                        : w->live ? "live"
-                                  : CLI_MARK_YELLOW "stale" CLI_MARK_PLAIN);
+        silent = w->state == EF_WORKER_LATE || w->state == EF_WORKER_STALE;
+        cli_grid_printf(&grid, "%s%s%s", silent ? CLI_MARK_YELLOW : "",
+                        ef_worker_state_name(w->state), silent ? CLI_MARK_PLAIN : "");
         age_text(cli_age_ms(f->now_us, w->updated_us), age);
         cli_grid_printf(&grid, "%s", age);
         age_text(cli_age_ms(f->now_us, w->started_us), age);
@@ -339,7 +341,7 @@ static void add_workers(const cli_panel_facts *f, cli_section *section, size_t w
     }
     cli_grid_end(&grid, section, width);
     if (o->workers.count == 0)
-        cli_section_line(section, EF_STR("nobody at work"));
+        cli_section_line(section, EF_STR("no worker is running"));
 }
 
 static void add_errors(const cli_panel_facts *f, cli_section *section, size_t width)

@@ -17,6 +17,7 @@
 extern char **environ;
 
 #define DATA_DEFAULT "./everfold-data"
+#define RETRY_MS_MAX (INT64_C(366) * 86400 * 1000)
 
 static const ef__setting_spec specs[] = {
     {"data", EF__SETTING_TEXT, DATA_DEFAULT, 0, 0, NULL, NULL, "the data directory"},
@@ -46,6 +47,45 @@ static const ef__setting_spec specs[] = {
     {"worker.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "a worker drains the outbox"},
     {"worker.lease_ttl", EF__SETTING_DURATION, "10s", 100, EF_LIMIT_LEASE_MS / 2, NULL, NULL,
      "a worker that dies is replaced after so long; shorter ones cost more writes"},
+    {"worker.lease_renew", EF__SETTING_DURATION, "0", 0, EF_LIMIT_LEASE_MS / 2, NULL, NULL,
+     "leases and heartbeat are renewed after this time; 0: a third of worker.lease_ttl"},
+    {"worker.heartbeat_ttl", EF__SETTING_DURATION, "0", 0, EF_LIMIT_LEASE_MS, NULL, NULL,
+     "a worker that is silent for half of this is late, then stale; 0: twice worker.lease_ttl"},
+    {"worker.poll_interval", EF__SETTING_DURATION, "2s", 1, 3600 * 1000, NULL, NULL,
+     "the longest time between two checks for work; new events are seen at once"},
+    {"worker.batch", EF__SETTING_INT, "1000", 1, EF_LIMIT_TAKE_ROWS, NULL, NULL,
+     "events that are taken from the outbox at a time; up to 16 times as many of a backlog"},
+    {"worker.catch_up_batch", EF__SETTING_INT, "0", 0, 100000, NULL, NULL,
+     "events that a projection reads at a time to catch up; 0: 10000, or 64000 with LMDB"},
+    {"worker.run_batch", EF__SETTING_INT, "1000", 1, 100000, NULL, NULL,
+     "events that a replay reads at a time"},
+    {"worker.metrics_listen", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "ADDRESS:PORT where `work` serves /metrics, /livez and /readyz; empty: nowhere"},
+    {"retry.apply.base", EF__SETTING_DURATION, "1s", 1, RETRY_MS_MAX, NULL, NULL,
+     "an event that a projection failed on is tried again after this time"},
+    {"retry.apply.factor", EF__SETTING_INT, "2", 1, 100, NULL, NULL,
+     "each further delay is so many times the one before"},
+    {"retry.apply.cap", EF__SETTING_DURATION, "5m", 1, RETRY_MS_MAX, NULL, NULL,
+     "no delay is longer"},
+    {"retry.apply.attempts", EF__SETTING_INT, "8", 0, INT32_MAX, NULL, NULL,
+     "the row is dead at this failure; 0: never"},
+    {"retry.cursor.base", EF__SETTING_DURATION, "250ms", 1, RETRY_MS_MAX, NULL, NULL,
+     "a tenant that failed in a projection in log order is tried again after this time"},
+    {"retry.cursor.factor", EF__SETTING_INT, "2", 1, 100, NULL, NULL,
+     "each further delay is so many times the one before"},
+    {"retry.cursor.cap", EF__SETTING_DURATION, "5m", 1, RETRY_MS_MAX, NULL, NULL,
+     "no delay is longer"},
+    {"retry.cursor.attempts", EF__SETTING_INT, "6", 0, INT32_MAX, NULL, NULL,
+     "the tenant has failed at this failure, and is tried every minute; 0: never"},
+    {"retry.publish.base", EF__SETTING_DURATION, "60s", 1, RETRY_MS_MAX, NULL, NULL,
+     "of a publisher that is added without --retry: a message is tried again after this time"},
+    {"retry.publish.factor", EF__SETTING_INT, "1", 1, 100, NULL, NULL,
+     "of all publishers: each further delay is so many times the one before"},
+    {"retry.publish.cap", EF__SETTING_DURATION, "1h", 1, RETRY_MS_MAX, NULL, NULL,
+     "of all publishers: no delay is longer, unless --retry is"},
+    {"retry.publish.attempts", EF__SETTING_INT, "0", 0, INT32_MAX, NULL, NULL,
+     "of a publisher that is added without --attempts: a message is dead at this failure; 0: "
+     "never"},
     {"shadow_worker.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL,
      "a worker drains it without touching projections"},
     {"compat.apply_wins", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL,
@@ -83,6 +123,8 @@ static const ef__setting_spec specs[] = {
     {"server.drain", EF__SETTING_DURATION, "10s", 0, 3600 * 1000, NULL, NULL,
      "how long requests in hand may take when the server stops"},
     {"server.access_log", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "log every request"},
+    {"server.path", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "the path that a reverse proxy shows it under, as /everfold"},
     {"server.monitor", EF__SETTING_BOOL, "true", 0, 0, NULL, NULL, "show the monitor at /"},
 };
 
@@ -145,7 +187,7 @@ static ef_status load_flags(const cli *c, ef__settings *into, ef_error *err)
     const cli_option *own = c->command->options;
     for (size_t i = 0; st == EF_OK && own && own[i].name; i++)
         if (c->values[i] && own[i].setting)
-            st = ef__settings_set_flag(into, own[i].setting, c->values[i], err);
+            st = ef__settings_set_option(into, own[i].name, own[i].setting, c->values[i], err);
     return st;
 }
 
@@ -281,6 +323,8 @@ ef_status cli_settings_load(cli *c, ef_error *err)
         return st;
     apply_settings(c);
     st = store_urls(c, err);
+    if (st == EF_OK)
+        st = cli_settings_check(c->settings, err);
     return st == EF_OK ? cli_mode_from_settings(c->settings, &c->mode, err) : st;
 }
 
@@ -328,6 +372,13 @@ ef_status cli_tokens_path(const cli *c, char out[PATH_MAX], ef_error *err)
     return n < PATH_MAX ? EF_OK : ef_fail(err, EF_BAD_INPUT, "the tokens' path is too long");
 }
 
+const char *cli_setting_text(const cli *c, const char *key)
+{
+    ef_str text = ef__settings_text(c->settings, key);
+
+    return text.len > 0 ? text.ptr : NULL;
+}
+
 ef_str cli_setting_value(const cli *c, const ef__setting_view *view)
 {
     const char *key = view->spec->key;
@@ -342,6 +393,8 @@ ef_str cli_setting_value(const cli *c, const ef__setting_view *view)
         return ef_str_from(c->control_shown);
     if (strcmp(key, "mode") == 0)
         return ef_str_from(cli_mode_name(c->mode));
+    if (strcmp(key, "worker.lease_renew") == 0 || strcmp(key, "worker.heartbeat_ttl") == 0)
+        return cli_lease_time_shown(c, view);
     if (strcmp(key, "outbox.enabled") == 0 || strcmp(key, "worker.enabled") == 0 ||
         strcmp(key, "shadow_worker.enabled") == 0)
         return cli_mode_flag_on(c->mode, key) ? EF_STR("true") : EF_STR("false");

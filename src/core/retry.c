@@ -11,8 +11,10 @@ const ef__retry_policy ef__retry_apply = {
 };
 
 const ef__retry_policy ef__retry_publish = {
-    .kind = EF__RETRY_FIXED,
+    .kind = EF__RETRY_EXPONENTIAL,
     .base_ms = 60 * 1000,
+    .factor = 1,
+    .cap_ms = 3600 * 1000,
 };
 
 /* 250, 500, 1000, 2000, 4000 ms: five retries, so the sixth failure is the one that ends it. */

@@ -1,7 +1,8 @@
 /*
  * retry.h - when to try again, and when to stop trying.
  *
- * One record says how a lane or a driver backs off; one function applies it. What fails is counted
+ * One record per kind of lane says how it backs off (these are the defaults, an engine may have
+ * others); one function applies it. What fails is counted
  * by its caller: `failures` is how often in a row it has failed before this time.
  */
 #ifndef EF_CORE_RETRY_H
@@ -25,7 +26,7 @@ typedef struct ef__retry_policy {
 } ef__retry_policy;
 
 extern const ef__retry_policy ef__retry_apply; /* 1 s doubling to 5 min, dead at the 8th failure */
-extern const ef__retry_policy ef__retry_publish; /* 60 s, for ever */
+extern const ef__retry_policy ef__retry_publish; /* 60 s each time, for ever */
 extern const ef__retry_policy ef__retry_cursor;  /* 5 retries after 250 ms doubling, then failed */
 extern const ef__retry_policy ef__retry_store;   /* an outage: 250 ms doubling to 30 s, for ever */
 

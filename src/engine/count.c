@@ -6,6 +6,7 @@
 #include "engine_priv.h"
 
 #include "../base/logger.h"
+#include "../journal/journal.h"
 
 static const int64_t events_bounds[EF_COUNTED_BOUNDS] = {1,   2,   5,    10,   25,   100,
                                                          250, 500, 1000, 2500, 5000, 16000};
@@ -60,8 +61,10 @@ void ef__count_tick(ef_engine *e, const char *who, const ef_tick *tick, ef_statu
         1);
     add(&e->counts.claimed, tick->claimed);
     add(&e->counts.run_events, tick->run_events);
+    ef__count_minute(e, tick);
     if (!worked)
         return;
+    atomic_store(&e->worked_us, e->options.clock->mono_us(e->options.clock->context));
     tally(&e->counts.tick_us, us_bounds, tick->duration_us);
     ef__log(e->options.log, EF_LOG_DEBUG, "a tick", EF_LOG_TEXT_FIELD("post", ef_str_from(who)),
             EF_LOG_NUMBER_FIELD("claimed", tick->claimed),
@@ -71,6 +74,86 @@ void ef__count_tick(ef_engine *e, const char *who, const ef_tick *tick, ef_statu
             EF_LOG_NUMBER_FIELD("caught_up", tick->caught_up),
             EF_LOG_NUMBER_FIELD("run_events", tick->run_events),
             EF_LOG_NUMBER_FIELD("us", tick->duration_us));
+}
+
+/* --- by the minute ------------------------------------------------------------------------------
+ */
+
+static int64_t minute_of(int64_t at_us)
+{
+    return at_us - at_us % EF__MINUTE_US;
+}
+
+static void add_to_minute(ef__minutes *m, const ef_throughput *done)
+{
+    ef_throughput *row = NULL;
+
+    for (size_t i = 0; i < m->count; i++)
+        if (m->items[i].at_us == done->at_us)
+            row = &m->items[i];
+    if (!row) {
+        if (m->count == EF__MINUTES_KEPT)
+            memmove(m->items, m->items + 1, --m->count * sizeof *m->items);
+        row = &m->items[m->count++];
+        *row = (ef_throughput){.at_us = done->at_us};
+    }
+    row->position = done->position > row->position ? done->position : row->position;
+    row->applied += done->applied;
+    row->published += done->published;
+    row->failed += done->failed;
+    row->dead += done->dead;
+}
+
+void ef__count_minute(ef_engine *e, const ef_tick *tick)
+{
+    ef_throughput done = {.at_us = minute_of(ef__engine_now(e)),
+                          .applied = tick->applied,
+                          .published = tick->published,
+                          .failed = tick->failed,
+                          .dead = tick->dead};
+
+    if (!done.applied && !done.published && !done.failed && !done.dead)
+        return;
+    pthread_mutex_lock(&e->minutes.lock);
+    add_to_minute(&e->minutes, &done);
+    pthread_mutex_unlock(&e->minutes.lock);
+}
+
+size_t ef__minutes_take(ef_engine *e, bool all, ef_throughput *out)
+{
+    ef__minutes *m = &e->minutes;
+    int64_t now_us = minute_of(ef__engine_now(e));
+    ef_head head = {0};
+    size_t count = 0, left = 0;
+
+    pthread_mutex_lock(&m->lock);
+    if (all ? m->count == 0 : now_us == m->written_us) {
+        pthread_mutex_unlock(&m->lock);
+        return 0;
+    }
+    m->written_us = now_us;
+    add_to_minute(m, &(ef_throughput){.at_us = all ? now_us : now_us - EF__MINUTE_US});
+    for (size_t i = 0; i < m->count; i++)
+        if (all || m->items[i].at_us < now_us)
+            out[count++] = m->items[i];
+        else
+            m->items[left++] = m->items[i];
+    m->count = left;
+    pthread_mutex_unlock(&m->lock);
+    (void)ef_journal_head(e->journal, &head, NULL);
+    for (size_t i = 0; i < count; i++)
+        if (out[i].at_us >= now_us - EF__MINUTE_US)
+            out[i].position = head.position;
+    return count;
+}
+
+void ef__minutes_give_back(ef_engine *e, const ef_throughput *minutes, size_t count)
+{
+    pthread_mutex_lock(&e->minutes.lock);
+    for (size_t i = 0; i < count; i++)
+        add_to_minute(&e->minutes, &minutes[i]);
+    e->minutes.written_us = 0;
+    pthread_mutex_unlock(&e->minutes.lock);
 }
 
 void ef__count_transfer(ef_engine *e, ef__transfer what)

@@ -8,6 +8,9 @@
 #include <everfold/engine.h>
 #include <everfold/outbox.h>
 
+#include <everfold/throughput.h>
+
+#include <pthread.h>
 #include <stdatomic.h>
 
 typedef struct ef__tally {
@@ -29,6 +32,24 @@ typedef struct ef__counts {
     _Atomic int64_t ticks, ticks_empty, ticks_failed;
     _Atomic int64_t claimed, run_events;
 } ef__counts;
+
+#define EF__MINUTES_KEPT 8 /* a store that is down for longer loses the oldest ones */
+
+/* What was done in the last minutes and is not in the store yet; oldest first. */
+typedef struct ef__minutes {
+    pthread_mutex_t lock;
+    ef_throughput items[EF__MINUTES_KEPT];
+    size_t count;
+    int64_t written_us; /* the minute in which rows were last handed out to be written */
+} ef__minutes;
+
+/* Adds what a tick did to the present minute. */
+void ef__count_minute(ef_engine *engine, const ef_tick *tick);
+/* The rows that are due to be written: once a minute those of minutes that are over, with one of
+ * the last minute in any case, for its position; with `all` what there is, if anything was done.
+ * `out` has room for EF__MINUTES_KEPT + 1. If they could not be written they are given back. */
+size_t ef__minutes_take(ef_engine *engine, bool all, ef_throughput *out);
+void ef__minutes_give_back(ef_engine *engine, const ef_throughput *minutes, size_t count);
 
 /* A batch was applied. */
 void ef__count_batch(ef_engine *engine, size_t events, int64_t us, int64_t fold_us);

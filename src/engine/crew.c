@@ -27,9 +27,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define RETRY_MS 50          /* between two beats at the least: nobody spins */
-#define WANT_FIRST_MS 100    /* something changes hands, or another has yet to give it back: … */
-#define WANT_MS 500          /* … each beat twice as late as the one before, up to this */
+#define RETRY_MS 50        /* between two beats at the least: nobody spins */
+#define WANT_FIRST_MS 100  /* something changes hands, or another has yet to give it back: … */
+#define WANT_MS 500        /* … each beat twice as late as the one before, up to this */
+#define IDLE_BEAT_MS 60000 /* an idle worker writes its heartbeat this often … */
+#define IDLE_HEARTBEAT_MS (5 * IDLE_BEAT_MS / 2) /* … and is late when one did not come */
 #define PURGE_MS 300000      /* stale workers are looked for this often, over all processes … */
 #define PURGE_OLDER_MS 60000 /* … and go when their heartbeat has been over for this long */
 #define SINGLE_WORKER "single worker"
@@ -42,11 +44,7 @@ static int64_t mono_us(const ef__crew *crew)
 
 static int64_t cadence_us(const ef__crew *crew)
 {
-    int64_t us = crew->lease_ms * 1000;
-
-    if (!crew->single && crew->heartbeat_ms * 500 < us)
-        us = crew->heartbeat_ms * 500; /* half of it: then we would be late */
-    return us / 3;
+    return crew->renew_ms * 1000;
 }
 
 static ef_status no_memory(ef_error *err)
@@ -146,7 +144,7 @@ static ef_status share_partitions(ef__crew *crew, const ef_worker_list *list, be
         return no_memory(err);
     for (size_t i = 0; i < list->count; i++) {
         const ef_worker *other = &list->items[i];
-        if (ef_str_equal(other->id, self) || !other->live || other->late)
+        if (ef_str_equal(other->id, self) || other->state != EF_WORKER_WORKING)
             continue;
         live[others++] = other->id;
         note_end(b, other->updated_us + patience_us(other) - now_us);
@@ -192,19 +190,31 @@ static ef_lease_call call_of(const ef__crew *crew, ef_lease_verb verb, int32_t p
         .token = crew->holds[partition].token};
 }
 
-/* Make the calls, with our heartbeat unless we are single or `beats` is not set. */
-static ef_status make_calls(ef__crew *crew, ef_lease_call *calls, size_t count, bool beats,
+typedef enum heartbeat { HEARTBEAT_NONE, HEARTBEAT_WORKING, HEARTBEAT_IDLE } heartbeat;
+
+/* Make the calls, with our heartbeat unless we are single. */
+static ef_status make_calls(ef__crew *crew, ef_lease_call *calls, size_t count, heartbeat beats,
                             ef_error *err)
 {
     char host[65] = "";
-    ef_worker self = {.id = ef_str_from(crew->engine->worker), .pid = (int64_t)getpid()};
-    bool heard = beats && !crew->single && !is_publishers(crew);
+    bool idle = beats == HEARTBEAT_IDLE;
+    ef_worker self = {.id = ef_str_from(crew->engine->worker),
+                      .pid = (int64_t)getpid(),
+                      .state = idle ? EF_WORKER_IDLE : EF_WORKER_WORKING};
+    bool heard = beats != HEARTBEAT_NONE && !crew->single && !is_publishers(crew);
+    ef_throughput minutes[EF__MINUTES_KEPT + 1];
+    ef__beat beat_of = {.worker = heard ? &self : NULL, .minutes = minutes};
     ef_status st;
 
     (void)gethostname(host, sizeof host - 1);
     self.host = ef_str_from(host);
-    st = ef_lease_many(crew->engine->journal, calls, count, heard ? &self : NULL,
-                       crew->heartbeat_ms, err);
+    beat_of.heartbeat_ms =
+        idle && crew->heartbeat_ms < IDLE_HEARTBEAT_MS ? IDLE_HEARTBEAT_MS : crew->heartbeat_ms;
+    if (!is_publishers(crew) && !crew->engine->ghost)
+        beat_of.minute_count = ef__minutes_take(crew->engine, beats != HEARTBEAT_WORKING, minutes);
+    st = ef__lease_many(crew->engine->journal, calls, count, &beat_of, err);
+    if (st != EF_OK)
+        ef__minutes_give_back(crew->engine, minutes, beat_of.minute_count);
     crew->joined = crew->joined || (heard && st == EF_OK);
     return st;
 }
@@ -285,7 +295,7 @@ static ef_status lease_targets(ef__crew *crew, beat *b, ef_tick *tick, ef_error 
         return no_memory(err);
     count = plan_calls(crew, &b->targets, calls);
     b->asked_us = mono_us(crew);
-    st = make_calls(crew, calls, count, true, &words);
+    st = make_calls(crew, calls, count, HEARTBEAT_WORKING, &words);
     for (size_t i = 0; st == EF_OK && i < count; i++)
         learn(crew, &calls[i], b, tick);
     if (st == EF_OK && count)
@@ -297,7 +307,8 @@ static ef_status lease_targets(ef__crew *crew, beat *b, ef_tick *tick, ef_error 
 }
 
 /* One call for everything that is held; what it was answered is learnt. */
-static ef_status call_held(ef__crew *crew, ef_lease_verb verb, ef_tick *tick, ef_error *err)
+static ef_status call_held(ef__crew *crew, ef_lease_verb verb, heartbeat beats, ef_tick *tick,
+                           ef_error *err)
 {
     ef_lease_call *calls = malloc((size_t)crew->hold_count * sizeof *calls);
     beat b = {.soon_us = INT64_MAX, .asked_us = mono_us(crew)};
@@ -311,7 +322,7 @@ static ef_status call_held(ef__crew *crew, ef_lease_verb verb, ef_tick *tick, ef
     for (int32_t p = 0; p < crew->hold_count; p++)
         if (crew->holds[p].token)
             calls[count++] = call_of(crew, verb, p);
-    st = make_calls(crew, calls, count, verb == EF_LEASE_RENEW, &words);
+    st = make_calls(crew, calls, count, beats, &words);
     for (size_t i = 0; st == EF_OK && i < count; i++)
         learn(crew, &calls[i], &b, tick);
     if (st == EF_OK && count)
@@ -403,6 +414,7 @@ static ef_status do_beat(ef__crew *crew, ef_tick *tick, ef_error *err)
     if (st != EF_OK)
         return st;
     tick->renewed_heartbeat = !crew->single;
+    crew->next_idle_us = 0;
     crew->desired_count = count_targets(&b.targets);
     schedule(crew, &b);
     if (tick->released_count && !is_publishers(crew))
@@ -414,16 +426,16 @@ static ef_status do_beat(ef__crew *crew, ef_tick *tick, ef_error *err)
 /* How to lease may be another in every tick. Under another name we start anew. */
 static void take_options(ef__crew *crew, const ef_work_options *options)
 {
+    ef__lease_times times = ef__lease_times_of(options);
 
     if (crew->lease_ms && crew->single != options->no_leasing) {
         ef__crew_leave(crew);
         crew->next_beat_us = 0;
     }
     crew->single = options->no_leasing;
-    crew->lease_ms = options->lease_ms ? options->lease_ms : EF__ENGINE_LEASE_MS;
-    crew->heartbeat_ms = options->heartbeat_ms ? options->heartbeat_ms : 2 * crew->lease_ms;
-    if (crew->heartbeat_ms > EF_LIMIT_LEASE_MS)
-        crew->heartbeat_ms = EF_LIMIT_LEASE_MS;
+    crew->lease_ms = times.lease_ms;
+    crew->renew_ms = times.renew_ms;
+    crew->heartbeat_ms = times.heartbeat_ms;
 }
 
 ef_status ef__crew_step(ef__crew *crew, const ef_work_options *options, ef_tick *tick,
@@ -482,22 +494,53 @@ ef_status ef__crew_keep(ef__crew *crew, ef_tick *tick, ef_error *err)
 {
     if (mono_us(crew) < crew->renewed_us + cadence_us(crew))
         return EF_OK;
-    return call_held(crew, EF_LEASE_RENEW, tick, err);
+    return call_held(crew, EF_LEASE_RENEW, HEARTBEAT_WORKING, tick, err);
 }
 
 ef_status ef__crew_recheck(ef__crew *crew, ef_tick *tick, ef_error *err)
 {
     int64_t lost = tick->lost_count;
-    ef_status st = call_held(crew, EF_LEASE_RENEW, tick, err);
+    ef_status st = call_held(crew, EF_LEASE_RENEW, HEARTBEAT_WORKING, tick, err);
 
     /* All are ours by the journal: then the view store has seen a higher token than it gave us. One
      * of them was restored from a copy, or lost its last moments. With every release the token
      * grows, until it is higher than any that was seen. */
     if (st == EF_OK && tick->lost_count == lost)
-        st = call_held(crew, EF_LEASE_RELEASE, tick, err);
+        st = call_held(crew, EF_LEASE_RELEASE, HEARTBEAT_NONE, tick, err);
     /* A single one has nobody to wait for. */
     crew->next_beat_us = crew->single ? 0 : crew->beaten_us + RETRY_MS * INT64_C(1000);
     return st;
+}
+
+/* Nobody else may be there to remove a worker that was killed. Reading costs no write. */
+static void purge_stale(ef__crew *crew, ef_tick *tick)
+{
+    ef_worker_list list = {0};
+    bool stale = false;
+
+    if (ef_worker_ls(crew->engine->journal, &list, NULL) == EF_OK)
+        for (size_t i = 0; i < list.count; i++)
+            stale = stale || list.items[i].state == EF_WORKER_STALE;
+    ef_worker_list_release(&list);
+    if (stale)
+        purge(crew, mono_us(crew), tick);
+}
+
+ef_status ef__crew_idle(ef__crew *crew, ef_tick *tick, ef_error *err)
+{
+    int64_t now_us = mono_us(crew);
+    ef_status st;
+
+    if (crew->next_idle_us && now_us < crew->next_idle_us)
+        return EF_OK;
+    st = call_held(crew, EF_LEASE_RELEASE, HEARTBEAT_IDLE, tick, err);
+    if (st != EF_OK)
+        return st;
+    crew->next_beat_us = 0;
+    crew->next_idle_us = now_us + IDLE_BEAT_MS * INT64_C(1000);
+    tick->renewed_heartbeat = tick->renewed_heartbeat || !crew->single;
+    purge_stale(crew, tick);
+    return EF_OK;
 }
 
 void ef__crew_leave(ef__crew *crew)
@@ -507,7 +550,7 @@ void ef__crew_leave(ef__crew *crew)
     if (!crew->holds)
         return;
     /* What cannot be given back runs out. */
-    (void)call_held(crew, EF_LEASE_RELEASE, &ignored, NULL);
+    (void)call_held(crew, EF_LEASE_RELEASE, HEARTBEAT_NONE, &ignored, NULL);
     if (crew->joined)
         (void)ef_worker_leave(crew->engine->journal, ef_str_from(crew->engine->worker), NULL);
     for (int32_t p = 0; p < crew->hold_count; p++)

@@ -33,9 +33,10 @@ typedef struct ef__crew {
     ef__hold *holds;    /* one a partition; those beyond the count are not held */
     int32_t hold_count; /* the highest count so far */
     bool single;        /* no heartbeat, all partitions, one fixed name */
-    int64_t lease_ms, heartbeat_ms;
+    int64_t lease_ms, renew_ms, heartbeat_ms;
     int64_t beaten_us, renewed_us; /* when leases were last taken, or only renewed */
     _Atomic int64_t next_beat_us;  /* 0: at once; read by who waits for it, too */
+    int64_t next_idle_us;          /* idle: when the next heartbeat is due; 0: not idle */
     int64_t next_purge_us;
     int64_t wanting_us; /* since when another worker has something we should have; 0: nobody has */
     int64_t soon_ms;    /* how soon the next beat comes while something changes hands; 0: nothing */
@@ -76,6 +77,10 @@ ef_status ef__crew_keep(ef__crew *crew, ef_tick *tick, ef_error *err);
 
 /* A write was refused under these tokens: drop what is gone, and beat soon. */
 ef_status ef__crew_recheck(ef__crew *crew, ef_tick *tick, ef_error *err);
+
+/* The worker has no work: gives everything back and says that it is idle, in one commit. Called
+ * again, it renews that heartbeat when it is due: once a minute. The next beat ends it. */
+ef_status ef__crew_idle(ef__crew *crew, ef_tick *tick, ef_error *err);
 
 /* Give everything back and leave: no lease and no worker row of ours stays. */
 void ef__crew_leave(ef__crew *crew);

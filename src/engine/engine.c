@@ -23,6 +23,14 @@ int64_t ef__engine_now(const ef_engine *engine)
     return engine->options.clock->wall_us(engine->options.clock->context);
 }
 
+void ef__engine_lease_times(ef_engine *e, const ef_work_options *options)
+{
+    ef__lease_times times = ef__lease_times_of(options);
+
+    e->lease_ms = times.lease_ms;
+    e->renew_ms = times.renew_ms;
+}
+
 static void name_worker(ef_engine *e)
 {
     char host[40] = "", id[EF_EVENT_ID_TEXT_MAX] = "";
@@ -67,11 +75,15 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
     e->views = views;
     e->joined = stores_join(options->journal, views);
     e->worksets_bytes = EF__WORKSETS_BYTES;
-    e->cursor_batch =
-        views->ops->catch_up_batch ? views->ops->catch_up_batch : EF__ENGINE_CATCH_UP_BATCH;
+    e->cursor_batch = options->catch_up_batch      ? options->catch_up_batch
+                      : views->ops->catch_up_batch ? views->ops->catch_up_batch
+                                                   : EF__ENGINE_CATCH_UP_BATCH;
+    e->run_batch = options->run_batch ? options->run_batch : EF__ENGINE_BATCH;
+    ef__engine_lease_times(e, NULL);
     e->sink_open = ef__bus_open;
     pthread_mutex_init(&e->lock, NULL);
     ef__fresh_open(&e->fresh);
+    pthread_mutex_init(&e->minutes.lock, NULL);
     pthread_mutex_init(&e->working, NULL);
     pthread_mutex_init(&e->reading, NULL);
     pthread_mutex_init(&e->driving, NULL);
@@ -79,7 +91,9 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
     pthread_mutex_init(&e->publishing, NULL);
     name_worker(e);
     e->crew.engine = e;
-    st = ef__crew_open(&e->crew, err);
+    st = ef__retry_policies_choose(options, &e->retry, err);
+    if (st == EF_OK)
+        st = ef__crew_open(&e->crew, err);
     if (st != EF_OK) {
         ef__engine_abandon(e);
         return st;
@@ -98,6 +112,10 @@ ef_status ef_engine_open(const ef_engine_options *options, ef_engine **out, ef_e
     *out = NULL;
     if (!options || !options->journal || !options->views_url)
         return ef_fail(err, EF_BAD_INPUT, "an engine needs a journal and views_url");
+    if (options->catch_up_batch > EF__ENGINE_BATCH_MAX || options->run_batch > EF__ENGINE_BATCH_MAX)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "catch_up_batch is %zu and run_batch is %zu, at most %d each",
+                       options->catch_up_batch, options->run_batch, EF__ENGINE_BATCH_MAX);
     st = ef__views_open(
         &(ef__views_options){.url = options->views_url,
                              .create = options->create,
@@ -138,6 +156,7 @@ void ef__engine_abandon(ef_engine *e)
     ef__views_close(e->views);
     pthread_mutex_destroy(&e->lock);
     ef__fresh_close(&e->fresh);
+    pthread_mutex_destroy(&e->minutes.lock);
     pthread_mutex_destroy(&e->working);
     pthread_mutex_destroy(&e->reading);
     pthread_mutex_destroy(&e->driving);

@@ -7,6 +7,7 @@
 #include "count.h"
 #include "crew.h"
 #include "function.h"
+#include "options.h"
 
 #include "../base/buf.h"
 #include "../core/pace.h"
@@ -23,7 +24,7 @@
 
 #define EF__ENGINE_BATCH 1000           /* events at a time, by default */
 #define EF__ENGINE_CATCH_UP_BATCH 10000 /* catching up: large commits, hot views stay in memory */
-#define EF__ENGINE_LEASE_MS 10000
+#define EF__ENGINE_BATCH_MAX 100000
 #define EF__ENGINE_LIVE_LAG_MS 100
 #define EF__ENGINE_START_OVER 8 /* times an apply starts over when somebody else was quicker */
 
@@ -62,9 +63,9 @@ typedef struct ef__governor {
     int64_t moved_us, oldest_since_us; /* when they last changed; of the clock that never jumps */
 } ef__governor;
 
-/* Whether the watch of the queue rests: see rest.c. */
+/* Whether the worker is idle: see rest.c. */
 typedef struct ef__rest {
-    bool resting;
+    bool idle;
     int64_t head;     /* of the journal, when something was last going on … */
     int64_t since_us; /* … which was then; of the clock that never jumps. 0: it has yet to begin */
 } ef__rest;
@@ -96,7 +97,11 @@ struct ef_engine {
     ef_views *views;
     bool joined; /* journal and views are in one database: an apply and its mark are one commit */
     char worker[80];
+    ef__retry_policies retry;
+    size_t run_batch;                   /* events of a step of a replay */
+    _Atomic int64_t lease_ms, renew_ms; /* of scopes and runs, as the last tick had them */
     ef__counts counts;
+    ef__minutes minutes;
     pthread_mutex_t lock; /* of what follows */
     ef__compiled *compiled;
     ef__function *functions;
@@ -106,7 +111,6 @@ struct ef_engine {
     pthread_mutex_t reading;      /* one tick of the cursors at a time; it guards … */
     struct ef__workset *worksets; /* … what is kept from tick to tick, */
     struct ef__scope *scopes;     /* how the scopes are doing, */
-    int64_t scope_lease_ms;       /* how long their leases are (0: EF__ENGINE_LEASE_MS), */
     ef__governor governor;        /* how fast a catch-up may go, */
     int64_t grace_next_us;        /* and when to look for what queries have left long ago */
     size_t worksets_bytes;        /* what they may take; EF__WORKSETS_BYTES, less in tests */
@@ -116,6 +120,7 @@ struct ef_engine {
                                    * for live work or after a conflict: as of the last tick */
     size_t cursor_batch;          /* events of a read; EF__ENGINE_CATCH_UP_BATCH, less in tests */
     ef__rest rest;                /* of the one who watches the queue */
+    _Atomic int64_t worked_us;    /* when a task last did some work; of the clock that never jumps */
     pthread_mutex_t working;      /* one tick of the queue at a time; it guards … */
     ef__crew crew;                /* … what this worker holds, */
     struct ef__workset *queued;   /* what the queue keeps from tick to tick, */
@@ -166,6 +171,8 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
 void ef__engine_abandon(ef_engine *engine);
 
 int64_t ef__engine_now(const ef_engine *engine);
+/* Leases of scopes and runs last from now on as `options` say; NULL: the default. */
+void ef__engine_lease_times(ef_engine *engine, const ef_work_options *options);
 /* In which order this engine gives events to the program: a journal that queues nothing is read. */
 bool ef__engine_by_log(const ef_engine *engine, const ef__program *program);
 ef_status ef__engine_program(ef_engine *engine, const ef__generation *generation,

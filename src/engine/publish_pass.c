@@ -6,6 +6,7 @@
 #include "publish_sink.h"
 
 #include "../base/limits.h"
+#include "../base/logger.h"
 #include "../base/pair_map.h"
 #include "../core/retry.h"
 
@@ -108,9 +109,8 @@ static void add_exception(pass *s, const ef_taken *item, ef_exception x)
 static ef_status file_failure(pass *s, const ef_taken *item, const ef__bus_outcome *outcome,
                               ef_error *err)
 {
-    ef__retry_policy policy = {.kind = EF__RETRY_FIXED,
-                               .base_ms = s->p->definition.retry_ms,
-                               .attempts_max = s->p->definition.attempts_max};
+    ef__retry_policy policy = ef__retry_of_publisher(
+        &s->p->engine->retry, s->p->definition.retry_ms, s->p->definition.attempts_max);
     ef__retry_step step = ef__retry_decide(&policy, item->attempts, EF__ERROR_TRANSIENT, 0);
     bool dead = step.dead || outcome->verdict == EF__BUS_REFUSED;
 
@@ -143,12 +143,35 @@ static void end_pass(pass *s)
     ef_taken_batch_release(&s->taken);
 }
 
+static const ef_event *event_at(const pass *s, int64_t position)
+{
+    for (size_t i = 0; i < s->taken.count; i++)
+        if (s->taken.items[i].event->position == position)
+            return s->taken.items[i].event;
+    return NULL;
+}
+
+static void report_dead_messages(const pass *s)
+{
+    for (size_t i = 0; s->dead && i < s->exception_count; i++) {
+        const ef_exception *x = &s->exceptions[i];
+        const ef_event *event = x->status == EF_ROW_DEAD ? event_at(s, x->position) : NULL;
+        if (event)
+            ef__log(
+                s->p->engine->options.log, EF_LOG_WARN, "a message is dead",
+                EF_LOG_TEXT_FIELD("publisher", x->lane), EF_LOG_TEXT_FIELD("tenant", event->tenant),
+                EF_LOG_TEXT_FIELD("stream", event->stream), EF_LOG_NUMBER_FIELD("seq", event->seq),
+                EF_LOG_NUMBER_FIELD("attempts", x->attempts), EF_LOG_TEXT_FIELD("error", x->error));
+    }
+}
+
 /* What the pass has come to, once its rows are written. */
 static void finish(pass *s, ef_tick *tick)
 {
     ef__publishing *p = s->p;
 
     count(p, s->published, s->failed, s->dead);
+    report_dead_messages(s);
     tick->claimed += (int64_t)s->taken.count;
     tick->more = tick->more || (s->taken.more && !s->down);
     if (s->down && s->why.text[0])

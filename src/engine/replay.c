@@ -40,8 +40,8 @@ static ef_status read_stream(reading *r, ef_batch *batch, ef_error *err)
 
     if (r->fits_only && from <= r->after_seq)
         from = r->after_seq + 1;
-    st = ef_journal_read_stream(r->engine->journal, r->tenant, r->stream, from, EF__ENGINE_BATCH,
-                                batch, err);
+    st = ef_journal_read_stream(r->engine->journal, r->tenant, r->stream, from,
+                                r->engine->run_batch, batch, err);
     if (st == EF_NOT_FOUND) /* no events is an answer */
         st = EF_OK;
     r->over = !batch->more;
@@ -68,7 +68,7 @@ static ef_status read_log(reading *r, ef_batch *batch, ef_error *err)
                                              .any_tenant = r->any_tenant,
                                              .after = after,
                                              .type = r->fits_only ? r->type : (ef_str){0},
-                                             .limit = EF__ENGINE_BATCH,
+                                             .limit = r->engine->run_batch,
                                              .out_reached = &reached},
                              batch, err);
     if (st == EF_OK) {
@@ -78,7 +78,7 @@ static ef_status read_log(reading *r, ef_batch *batch, ef_error *err)
     return st;
 }
 
-/* The next events up to the upper bounds; `out` has room for EF__ENGINE_BATCH. */
+/* The next events up to the upper bounds; `out` has room for a batch of a run. */
 static ef_status read_next(reading *r, ef_batch *batch, ef__apply_event *out, size_t *out_count,
                            ef_error *err)
 {
@@ -215,7 +215,7 @@ ef_status ef__replay_step(ef__driven *d, ef_error *err)
 
     if (d->detail.upper == 0)
         return begin(d, err);
-    events = malloc(EF__ENGINE_BATCH * sizeof *events);
+    events = malloc(d->engine->run_batch * sizeof *events);
     if (!events)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out in a replay");
     r = reading_of(d);
@@ -445,7 +445,7 @@ ef_status ef_replay_look(ef_engine *e, const ef_replay *r, bool validate,
                               .after_seq = r->after_seq,
                               .until_seq = r->until_seq,
                               .fits_only = !validate};
-        events = malloc(EF__ENGINE_BATCH * sizeof *events);
+        events = malloc(e->run_batch * sizeof *events);
         st = events ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in a replay");
     }
     while (st == EF_OK && !l.reading.over)

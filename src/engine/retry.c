@@ -68,7 +68,7 @@ static void give_back(const attempt *a, ef_status why)
     for (size_t i = 0; i < a->count; i++) {
         const ef_taken *item = &a->items[i];
         ef__retry_step step = ef__retry_decide(
-            &ef__retry_apply, item->attempts,
+            &a->engine->retry.apply, item->attempts,
             why == EF_LEASE_LOST ? EF__ERROR_LOST : EF__ERROR_STORE, (uint64_t)now_us);
         if (item->follows || item->skip)
             continue;

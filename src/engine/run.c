@@ -160,10 +160,10 @@ ef_status ef__run_take(ef__driven *d, ef_error *err)
     memcpy(hold->scope, scope, sizeof scope);
     d->key = (ef_lease_key){EF_LEASE_RUN, ef_str_from(hold->scope), -1};
     d->token = hold->token;
-    if (hold->token && mono_us(d->engine) - hold->renewed_us < EF__ENGINE_LEASE_MS * 1000 / 3)
+    if (hold->token && mono_us(d->engine) - hold->renewed_us < d->engine->renew_ms * 1000)
         return EF_OK;
     st = ef_lease_acquire(d->engine->journal, &d->key, ef_str_from(d->engine->worker),
-                          EF__ENGINE_LEASE_MS, &d->token, &until_us, err);
+                          d->engine->lease_ms, &d->token, &until_us, err);
     if (st == EF_OK) {
         hold->token = d->token;
         hold->renewed_us = mono_us(d->engine);
@@ -429,6 +429,7 @@ ef_status ef__run_work(ef_engine *e, const ef_work_options *options, ef_tick *ti
 /* --- in the caller's thread ---------------------------------------------------------------------
  */
 
+/* An idle worker may have been killed, which is seen after minutes: it does not count. */
 ef_status ef__worker_is_alone(ef_engine *e, bool *out, ef_error *err)
 {
     ef_worker_list workers = {0};
@@ -436,7 +437,8 @@ ef_status ef__worker_is_alone(ef_engine *e, bool *out, ef_error *err)
 
     *out = true;
     for (size_t i = 0; st == EF_OK && i < workers.count; i++)
-        if (workers.items[i].live && !ef_str_equal(workers.items[i].id, ef_str_from(e->worker)))
+        if (workers.items[i].live && workers.items[i].state != EF_WORKER_IDLE &&
+            !ef_str_equal(workers.items[i].id, ef_str_from(e->worker)))
             *out = false;
     ef_worker_list_release(&workers);
     return st;

@@ -73,7 +73,7 @@ static void look_again(const ef_engine *e, const ef__scope *scope, ef_tick *tick
 static ef_status take_lease(ef_engine *e, ef__scope *scope, int64_t now_us, ef_error *err)
 {
     ef_lease_key key = lease_of(scope);
-    int64_t lease_ms = e->scope_lease_ms ? e->scope_lease_ms : EF__ENGINE_LEASE_MS;
+    int64_t lease_ms = e->lease_ms;
     int64_t until_us, length_us = lease_ms * 1000;
     ef_error held = EF_ERROR_INIT;
     ef_status st = ef_lease_acquire(e->journal, &key, ef_str_from(e->worker), lease_ms,
@@ -87,7 +87,7 @@ static ef_status take_lease(ef_engine *e, ef__scope *scope, int64_t now_us, ef_e
     if (st != EF_OK) /* one that we have is still ours, to be given back when we close */
         return ef_fail(err, st, "%s", held.text);
     scope->until_us = now_us + length_us;
-    scope->renew_us = now_us + length_us / 3;
+    scope->renew_us = now_us + e->renew_ms * 1000;
     return EF_OK;
 }
 

@@ -19,13 +19,14 @@ static const char *state_of(const ef__generation *g)
     return starts ? "starting" : NAMES[g->state];
 }
 
-static const char *own_state_of(const ef__generation *g, const ef__tenant_cursor *cursor)
+static const char *own_state_of(const ef_engine *e, const ef__generation *g,
+                                const ef__tenant_cursor *cursor)
 {
     if (g->state == EF__GENERATION_PAUSED || g->state == EF__GENERATION_RETIRED)
         return state_of(g);
     if (cursor->attempts == 0)
         return "catching_up";
-    return ef__tenant_has_failed(cursor) ? "failed" : "retrying";
+    return ef__tenant_has_failed(e, cursor) ? "failed" : "retrying";
 }
 
 static bool name_scope(ef_scope *scope, ef_str projection, ef__arena *arena)
@@ -50,11 +51,11 @@ static ef_scope scope_of(const ef__generation *g, int64_t head)
 }
 
 /* By its own; what it stands before is among the failures. */
-static ef_scope own_scope_of(const ef__generation *g, const ef__tenant_cursor_item *item,
-                             const ef__failure_list *failures)
+static ef_scope own_scope_of(const ef_engine *e, const ef__generation *g,
+                             const ef__tenant_cursor_item *item, const ef__failure_list *failures)
 {
     ef_scope scope = {.tenant = item->tenant,
-                      .state = ef_str_from(own_state_of(g, &item->cursor)),
+                      .state = ef_str_from(own_state_of(e, g, &item->cursor)),
                       .position = item->cursor.position,
                       .pending = item->cursor.waiting,
                       .synced_us = item->updated_us,
@@ -88,7 +89,7 @@ ef_status ef__scopes_describe(ef_engine *e, const ef__generation *g,
     if (st == EF_OK && !scopes)
         st = ef__room_full(err);
     for (size_t i = 0; st == EF_OK && i <= list.count; i++) {
-        scopes[i] = i ? own_scope_of(g, &list.items[i - 1], failures) : scope_of(g, head);
+        scopes[i] = i ? own_scope_of(e, g, &list.items[i - 1], failures) : scope_of(g, head);
         scopes[i].any_tenant = i == 0;
         if (!name_scope(&scopes[i], g->name, arena))
             st = ef__room_full(err);
@@ -164,7 +165,7 @@ static ef_status cursor_scope(ef_engine *e, const ef__generation *g, ef_str tena
     if (st == EF_OK && found)
         st = e->views->ops->failure_ls(e->views, g->id, true, FAILURES_LOOKED_AT, failures, err);
     if (st == EF_OK && found)
-        *out = own_scope_of(g, &item, failures);
+        *out = own_scope_of(e, g, &item, failures);
     else
         out->pending = 0;
     return st == EF_OK ? count_events(e, tenant, g->position, out, err) : st;

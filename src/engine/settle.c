@@ -76,7 +76,7 @@ ef_exception ef__exception_make(const ef_engine *e, ef_str lane, int64_t positio
     if (result->verdict == EF__VERDICT_DEFERRED)
         return x;
     ef__retry_step step =
-        ef__retry_decide(&ef__retry_apply, failures_before, EF__ERROR_PERMANENT, (uint64_t)now_us);
+        ef__retry_decide(&e->retry.apply, failures_before, EF__ERROR_PERMANENT, (uint64_t)now_us);
     x.attempts = (int32_t)step.attempts;
     x.status = step.dead ? EF_ROW_DEAD : EF_ROW_FAILED;
     x.due_us = now_us + step.delay_ms * 1000;

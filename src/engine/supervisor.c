@@ -278,6 +278,9 @@ ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_superviso
     if (options->cursor_threads > POSTS_MAX - 3)
         return ef_fail(err, EF_BAD_INPUT, "cursor_threads is %" PRId32 ", at most %d",
                        options->cursor_threads, POSTS_MAX - 3);
+    st = ef__work_options_check(&options->work, err);
+    if (st != EF_OK)
+        return st;
     s = make(options);
     if (!s)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while starting a supervisor");
@@ -324,6 +327,8 @@ void ef_supervisor_wake(ef_supervisor *s)
 
 void ef_supervisor_stop(ef_supervisor *s)
 {
+    ef_tick rest_of = {0};
+
     if (!s)
         return;
     pthread_mutex_lock(&s->lock);
@@ -336,6 +341,8 @@ void ef_supervisor_stop(ef_supervisor *s)
     ef__publish_stop(s->options.engine);
     s->options.engine->shadow = NULL;
     atomic_store(&s->options.engine->supervised, false);
+    ef__publish_tell(s->options.engine, &rest_of);
+    ef__count_minute(s->options.engine, &rest_of); /* what no task has told of any more */
     ef__log(s->options.engine->options.log, EF_LOG_INFO, "a worker has stopped",
             EF_LOG_TEXT_FIELD("worker", ef_str_from(s->options.engine->worker)));
     pthread_cond_destroy(&s->wake);

@@ -21,9 +21,11 @@ static ef_status no_memory(ef_error *err)
     return ef_fail(err, EF_NO_MEMORY, "memory ran out in the cursor driver");
 }
 
-bool ef__tenant_has_failed(const ef__tenant_cursor *cursor)
+bool ef__tenant_has_failed(const ef_engine *e, const ef__tenant_cursor *cursor)
 {
-    return cursor->attempts >= ef__retry_cursor.attempts_max;
+    int64_t attempts_max = e->retry.cursor.attempts_max;
+
+    return attempts_max > 0 && cursor->attempts >= attempts_max;
 }
 
 /* --- in a batch --------------------------------------------------------------------------------
@@ -79,7 +81,7 @@ static ef_status count_failure(ef_engine *e, ef_str projection, bool may_pass, i
                                ef__tenant_cursor *cursor, ef_error *err)
 {
     ef__retry_step step =
-        ef__retry_decide(&ef__retry_cursor, failures, EF__ERROR_PERMANENT, (uint64_t)failures);
+        ef__retry_decide(&e->retry.cursor, failures, EF__ERROR_PERMANENT, (uint64_t)failures);
     int64_t wait_ms = step.dead ? HEAL_MS : step.delay_ms;
     bool skips = false;
     ef_status st = EF_OK;
@@ -129,7 +131,7 @@ ef_status ef__tenant_went_on(ef_engine *e, ef__apply *apply, ef__left_behind *le
 /* Stopping and giving up are told once; the tries between are on record. */
 static void log_change(const ef_engine *e, ef_str projection, const ef__tenant_cursor_change *c)
 {
-    bool fails = ef__tenant_has_failed(&c->after) && !ef__tenant_has_failed(&c->before);
+    bool fails = ef__tenant_has_failed(e, &c->after) && !ef__tenant_has_failed(e, &c->before);
     char name[EF__SCOPE_MAX];
 
     if (!fails && !ef__tenant_cursor_is_none(&c->before))
@@ -192,7 +194,7 @@ static ef_status lets_pass(ef_engine *e, const ef__generation *g,
     ef_status st = EF_OK;
 
     *out = false;
-    if (!ef__tenant_has_failed(&item->cursor) || batch->count == 0)
+    if (!ef__tenant_has_failed(e, &item->cursor) || batch->count == 0)
         return EF_OK;
     const ef_event *event = &batch->events[0];
     st = ef__policy_skips(e, g->name, out, err);

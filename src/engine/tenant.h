@@ -48,7 +48,7 @@ ef_status ef__tenant_went_on(ef_engine *engine, ef__apply *apply, ef__left_behin
 void ef__tenants_settled(const ef_engine *engine, const ef__apply *apply, ef_tick *tick);
 
 /* It has used up its retries. */
-bool ef__tenant_has_failed(const ef__tenant_cursor *cursor);
+bool ef__tenant_has_failed(const ef_engine *engine, const ef__tenant_cursor *cursor);
 
 /* Try those tenants of a generation that are due, a few at a time. */
 ef_status ef__tenants_step(ef_engine *engine, const ef__live *live, ef_tick *tick, ef_error *err);

@@ -37,8 +37,8 @@ ef_status ef__cursor_work(ef_engine *e, const ef_work_options *options, ef_tick 
     ef_status st;
 
     pthread_mutex_lock(&e->reading);
-    if (options && options->lease_ms)
-        e->scope_lease_ms = options->lease_ms;
+    if (options)
+        ef__engine_lease_times(e, options);
     st = ef__cursor_step(e, tick, err);
     pthread_mutex_unlock(&e->reading);
     return st;
@@ -70,6 +70,9 @@ ef_status ef_engine_work(ef_engine *e, const ef_work_options *options, ef_tick *
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
     if (e->options.read_only)
         return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
+    st = ef__work_options_check(options, err);
+    if (st != EF_OK)
+        return st;
     clock = e->options.clock;
     began_us = clock->mono_us(clock->context);
     st = ef__queue_work(e, options ? options : &defaults, &tick, err);

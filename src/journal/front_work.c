@@ -63,8 +63,7 @@ static ef_status check_beat(const ef_worker *worker, int64_t heartbeat_ms, ef_er
 
 /* `name` is what the caller called. */
 static ef_status call_many(ef_journal *journal, const char *name, ef_lease_call *calls,
-                           size_t count, const ef_worker *worker, int64_t heartbeat_ms,
-                           ef_error *err)
+                           size_t count, const ef__beat *beat, ef_error *err)
 {
     ef_status st = ef__need_writable(journal, name, err);
 
@@ -74,21 +73,28 @@ static ef_status call_many(ef_journal *journal, const char *name, ef_lease_call 
         st = ef__need(calls, "calls", err);
     for (size_t i = 0; st == EF_OK && i < count; i++)
         st = check_call(&calls[i], err);
-    if (st == EF_OK && worker)
-        st = check_beat(worker, heartbeat_ms, err);
-    if (st != EF_OK || (count == 0 && !worker))
+    if (st == EF_OK && beat->worker)
+        st = check_beat(beat->worker, beat->heartbeat_ms, err);
+    if (st != EF_OK || (count == 0 && !beat->worker && beat->minute_count == 0))
         return st;
     for (size_t i = 0; i < count; i++) {
         calls[i].status = EF_OK;
         calls[i].until_us = calls[i].left_ms = 0;
     }
-    return journal->ops->lease_many(journal, calls, count, worker, heartbeat_ms, err);
+    return journal->ops->lease_many(journal, calls, count, beat, err);
 }
 
 ef_status ef_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
                         const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
 {
-    return call_many(journal, "ef_lease_many", calls, count, worker, heartbeat_ms, err);
+    return call_many(journal, "ef_lease_many", calls, count,
+                     &(ef__beat){.worker = worker, .heartbeat_ms = heartbeat_ms}, err);
+}
+
+ef_status ef__lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
+                         const ef__beat *beat, ef_error *err)
+{
+    return call_many(journal, "ef__lease_many", calls, count, beat, err);
 }
 
 /* One call by itself: its refusal is the answer. */
@@ -100,7 +106,7 @@ static ef_status call_one(ef_journal *journal, const char *name, const ef_lease_
     if (st != EF_OK)
         return st;
     call->key = *key;
-    st = call_many(journal, name, call, 1, NULL, 0, err);
+    st = call_many(journal, name, call, 1, &(ef__beat){0}, err);
     return st == EF_OK ? call->status : st;
 }
 
@@ -169,7 +175,8 @@ ef_status ef_worker_beat(ef_journal *journal, const ef_worker *worker, int64_t h
 {
     ef_status st = ef__need(worker, "worker", err);
 
-    return st == EF_OK ? call_many(journal, "ef_worker_beat", NULL, 0, worker, heartbeat_ms, err)
+    return st == EF_OK ? call_many(journal, "ef_worker_beat", NULL, 0,
+                                   &(ef__beat){.worker = worker, .heartbeat_ms = heartbeat_ms}, err)
                        : st;
 }
 
@@ -215,6 +222,13 @@ ef_status ef_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
     return EF__LIST_ANSWER(out, st);
 }
 
+const char *ef_worker_state_name(ef_worker_state state)
+{
+    static const char *const names[] = {"working", "idle", "late", "stale"};
+
+    return names[state];
+}
+
 void ef_worker_list_release(ef_worker_list *list)
 {
     EF__LIST_RELEASE(list);
@@ -228,11 +242,12 @@ void ef__worker_judge(ef_worker *worker, int64_t now_us)
     worker->live = ef__lease_live(&beat, now_us);
     beat.until_us -= (beat.until_us - beat.updated_us) / 2;
     worker->late = worker->live && !ef__lease_live(&beat, now_us);
+    worker->state = !worker->live ? EF_WORKER_STALE : worker->late ? EF_WORKER_LATE : worker->state;
 }
 
 static bool has_share(const ef_worker *worker)
 {
-    return worker->live && !worker->late;
+    return worker->state == EF_WORKER_WORKING;
 }
 
 size_t ef_worker_targets(const ef_worker_list *list, size_t index, int32_t partitions, int32_t *out)
@@ -251,6 +266,28 @@ size_t ef_worker_targets(const ef_worker_list *list, size_t index, int32_t parti
     for (int32_t p = 0; (p = ef__partition_set_next(&share, p)) >= 0; p++)
         out[count++] = p;
     return count;
+}
+
+/* --- throughput ------------------------------------------------------------------------------- */
+
+ef_status ef_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
+                           ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__need(out, "out", err);
+    if (st == EF_OK)
+        st = EF__LIST_READY(out, err);
+    if (st != EF_OK)
+        return st;
+    st = journal->ops->throughput_ls(journal, from_us, out, err);
+    return EF__LIST_ANSWER(out, st);
+}
+
+void ef_throughput_list_release(ef_throughput_list *list)
+{
+    EF__LIST_RELEASE(list);
 }
 
 /* --- partitions ------------------------------------------------------------------------------- */

@@ -47,6 +47,16 @@ typedef struct ef__follow {
     size_t least;
 } ef__follow;
 
+#define EF__MINUTE_US INT64_C(60000000)
+
+/* What a worker writes at a heartbeat, with its leases. */
+typedef struct ef__beat {
+    const ef_worker *worker; /* NULL: no heartbeat */
+    int64_t heartbeat_ms;
+    const ef_throughput *minutes; /* added to the rows of throughput; `at_us` is a whole minute */
+    size_t minute_count;
+} ef__beat;
+
 typedef struct ef__journal_ops ef__journal_ops;
 
 /* Every back end's struct begins with this one. */
@@ -213,11 +223,14 @@ struct ef__journal_ops {
         ef_error *err); /* query->before is above every id when it does not matter */
 
     /* --- leases, workers, runs ------------------------------------------------------------- */
-    /* One transaction: the calls in their order, each with an answer, and the heartbeat of `worker`
-     * (or NULL). The first refusal is told in `err`, although the whole is EF_OK. A lease that was
+    /* One transaction: the calls in their order, each with an answer, and what `beat` has. The
+     * first refusal is told in `err`, although the whole is EF_OK. A lease that was
      * never taken, or was pruned, begins above every token that was pruned. */
     ef_status (*lease_many)(ef_journal *journal, ef_lease_call *calls, size_t count,
-                            const ef_worker *worker, int64_t heartbeat_ms, ef_error *err);
+                            const ef__beat *beat, ef_error *err);
+    /* Rows of throughput from that minute on, by minute. */
+    ef_status (*throughput_ls)(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
+                               ef_error *err);
     ef_status (*lease_ls)(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
                           ef_error *err);
     ef_status (*worker_leave)(ef_journal *journal, ef_str id, ef_error *err);
@@ -328,8 +341,12 @@ ef_status ef__act_on_nothing(const ef_outbox_act *act, bool dead_only, ef_error 
 /* EF_OK, or EF_EXISTS: so many rows wait in a lane that is to be dropped. */
 ef_status ef__lane_drop_check(ef_str name, int64_t rows, bool discard, ef_error *err);
 
-/* Whether a worker is live, or late, at `now_us` of the store's clock: by its other fields. */
+/* Sets `live`, `late` and `state` of a worker at `now_us` of the store's clock. `state` comes in as
+ * its last heartbeat announced it: working or idle. */
 void ef__worker_judge(ef_worker *worker, int64_t now_us);
+/* As ef_lease_many, with all that a beat may have. */
+ef_status ef__lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
+                         const ef__beat *beat, ef_error *err);
 
 /* Rows of any lane, queued or exceptions, in partitions at or above `count`. Begins as {count}. */
 typedef struct ef__waiting {

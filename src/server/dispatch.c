@@ -157,6 +157,11 @@ static ef_status find_route(ef__request *r, char allowed[EF__ROUTE_METHODS_MAX],
     ef_status st =
         ef__route_find(r->method, r->path, &r->route, raw, EF__REQUEST_PARTS, allowed, err);
 
+    if (r->server->options.probes_only && (!r->route || !(r->route->flags & EF__ROUTE_WORKER))) {
+        r->route = NULL;
+        return ef_fail(err, EF_NOT_FOUND,
+                       "this worker serves /metrics, /livez and /readyz, and nothing else");
+    }
     r->head = ef_str_equal(r->method, EF_STR("HEAD"));
     r->lists_methods = st == EF_OK && ef_str_equal(r->method, EF_STR("OPTIONS"));
     for (size_t i = 0; st == EF_OK && i < EF__REQUEST_PARTS && raw[i].ptr; i++)

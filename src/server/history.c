@@ -1,12 +1,15 @@
 /*
- * history.c - the last hour, as it was: what came in, what was folded, what waited.
+ * history.c - the last hour and the last day, as they were: what came in, what was folded and
+ * published, what waited.
  *
- * A thread looks every ten seconds and keeps what it saw in a ring, which begins with this process.
- * What is kept are totals, so whoever reads two samples knows what was between them.
+ * A thread reads every ten seconds and keeps the totals of an hour in a ring, which begins with
+ * this process. The last day, by the minute, is in the store: all workers add to it, whatever
+ * process they are in, and it outlives them.
  */
 #include "request.h"
 
 #include <everfold/outbox.h>
+#include <everfold/throughput.h>
 
 #include <stdlib.h>
 
@@ -138,14 +141,37 @@ void ef__history_stop(ef__server *server)
 /* --- the route ----------------------------------------------------------------------------------
  */
 
+static ef_status write_minutes(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_throughput_list list = {0};
+    int64_t day_us = EF_THROUGHPUT_MINUTES * INT64_C(60000000);
+    ef_status st = ef_throughput_ls(r->server->options.journal, ef__server_now(r->server) - day_us,
+                                    &list, err);
+
+    if (st == EF_OK)
+        ef__json_open(&w, '[');
+    for (size_t i = 0; st == EF_OK && i < list.count; i++)
+        ef__shape_write(&w, &ef__shape_minute, &list.items[i]);
+    if (st == EF_OK)
+        ef__json_close(&w, ']');
+    ef_throughput_list_release(&list);
+    return st;
+}
+
 static ef_status history(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     struct ef__history *h = r->server->history;
+    ef_str by = ef__request_text(r, "by");
     ef_status st = ef__request_no_more(r, err);
 
+    if (st == EF_OK && by.len && !ef_str_equal(by, EF_STR("minute")))
+        st = ef_fail(err, EF_BAD_INPUT, "by is '%.*s'; it is minute, or left out", EF_STR_ARG(by));
     if (st != EF_OK)
         return st;
+    if (by.len)
+        return write_minutes(r, err);
     ef__json_open(&w, '[');
     pthread_mutex_lock(&h->lock);
     for (size_t i = 0; i < h->count; i++)
@@ -157,6 +183,7 @@ static ef_status history(ef__request *r, ef_error *err)
 
 const ef__route ef__routes_history[] = {
     {"GET", "/v1/history", EF__SCOPE_READ, EF__ROUTE_ALL, history, "history",
-     "the last hour, a sample each ten seconds", NULL, NULL, "Samples", 0},
+     "the last hour, a sample each ten seconds; by=minute: the last day, a row each minute",
+     "by:string", NULL, "Samples", 0},
     {0},
 };

@@ -124,8 +124,9 @@ static const schema schemas[] = {
     {"Lease", &ef__shape_lease, NULL, NULL},
     {"Leases", NULL, LIST("Lease"), NULL},
     {"Worker", &ef__shape_worker,
-     "\"late\":" BOOLEAN ",\"target_partitions\":{\"type\":\"array\",\"items\":" TEXT "}",
-     "\"late\",\"target_partitions\""},
+     "\"late\":" BOOLEAN ",\"state\":{\"type\":\"string\",\"enum\":[\"working\",\"idle\","
+     "\"late\",\"stale\"]},\"target_partitions\":{\"type\":\"array\",\"items\":" TEXT "}",
+     "\"late\",\"state\",\"target_partitions\""},
     {"Workers", NULL, LIST("Worker"), NULL},
     {"Partition", &ef__shape_partition, NULL, NULL},
     {"Partitions", NULL, LIST("Partition"), NULL},
@@ -204,7 +205,8 @@ static const schema schemas[] = {
      NULL},
     {"Trial", &ef__shape_trial, "\"views\":" LIST("TrialView"), "\"views\""},
     {"Sample", &ef__shape_sample, NULL, NULL},
-    {"Samples", NULL, LIST("Sample"), NULL},
+    {"Minute", &ef__shape_minute, NULL, NULL},
+    {"Samples", NULL, "{\"anyOf\":[" LIST("Sample") "," LIST("Minute") "]}", NULL},
     {"Who", NULL,
      OBJECT("\"name\":" TEXT ",\"scopes\":{\"type\":\"array\",\"items\":" TEXT
             "},\"tenant\":" TEXT_OR_NULL,
@@ -519,7 +521,14 @@ static ef_status openapi(ef__request *r, ef_error *err)
     ef__json_raw(&w, EF_STR("{\"name\":\"MIT\",\"identifier\":\"MIT\"}"));
     ef__json_close(&w, '}');
     ef__json_key(&w, "servers");
-    ef__json_raw(&w, EF_STR("[{\"url\":\"/\",\"description\":\"this server\"}]"));
+    ef__json_open(&w, '[');
+    ef__json_open(&w, '{');
+    ef__json_key(&w, "url");
+    ef__json_str(&w, ef_str_from(r->server->options.path[0] ? r->server->options.path : "/"));
+    ef__json_key(&w, "description");
+    ef__json_str(&w, EF_STR("this server"));
+    ef__json_close(&w, '}');
+    ef__json_close(&w, ']');
     ef__json_key(&w, "paths");
     ef__json_open(&w, '{');
     for (size_t t = 0; ef__route_tables[t]; t++)

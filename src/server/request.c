@@ -69,6 +69,20 @@ static ef_status add_parameter(ef__request *r, ef_str pair, ef_error *err)
     return st;
 }
 
+/* A reverse proxy may pass its prefix on, or take it off. */
+static void drop_prefix(ef__request *r, ef_str prefix)
+{
+    ef_str path = r->path;
+
+    if (!prefix.len || path.len < prefix.len || memcmp(path.ptr, prefix.ptr, prefix.len) != 0)
+        return;
+    r->at_prefix = path.len == prefix.len;
+    if (r->at_prefix)
+        r->path = EF_STR("/");
+    else if (path.ptr[prefix.len] == '/')
+        r->path = (ef_str){path.ptr + prefix.len, path.len - prefix.len};
+}
+
 ef_status ef__request_target(ef__request *r, ef_str target, ef_error *err)
 {
     const char *mark = memchr(target.ptr, '?', target.len);
@@ -82,6 +96,7 @@ ef_status ef__request_target(ef__request *r, ef_str target, ef_error *err)
         r->path.len = (size_t)(mark - target.ptr);
         query = (ef_str){copy.ptr + r->path.len + 1, copy.len - r->path.len - 1};
     }
+    drop_prefix(r, ef_str_from(r->server->options.path));
     while (st == EF_OK && query.len > 0) {
         const char *end = memchr(query.ptr, '&', query.len);
         size_t length = end ? (size_t)(end - query.ptr) : query.len;

@@ -60,6 +60,7 @@ typedef struct ef__request {
     size_t header_count;
     bool from_loopback;
     bool head;          /* HEAD: handled as GET, answered without a body */
+    bool at_prefix;     /* the path was server.path itself, without a slash behind it */
     bool lists_methods; /* OPTIONS: answered by Allow alone */
     ef__host_kind host_kind;
     bool at_once;                   /* its handler runs in the thread of the network */

@@ -10,6 +10,9 @@
 
 #include "../monitor/monitor.h"
 
+#include <stdio.h>
+
+#define STATUS_REDIRECT 308
 #define CONTENT_SECURITY_POLICY                                                                    \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "              \
     "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -44,11 +47,28 @@ static ef_status need_monitor(ef__request *r, ef_error *err)
                : ef__request_no_more(r, err);
 }
 
+/* The links of the page are relative: it has to be at the prefix and a slash. */
+static ef_status redirect_to_page(ef__request *r, ef_error *err)
+{
+    const char *path = r->server->options.path;
+    size_t size = strlen(path) + 2;
+    char *location = ef__arena_alloc(&r->arena, size);
+
+    if (!location)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    (void)snprintf(location, size, "%s/", path);
+    ef__request_add_header(r, "Location", location);
+    r->status = STATUS_REDIRECT;
+    return EF_OK;
+}
+
 static ef_status page(ef__request *r, ef_error *err)
 {
     const ef__asset *asset = ef__monitor_asset(EF_STR("index.html"));
     ef_status st = need_monitor(r, err);
 
+    if (st == EF_OK && r->at_prefix)
+        return redirect_to_page(r, err);
     if (st == EF_OK)
         answer(r, asset, "no-cache");
     return st;

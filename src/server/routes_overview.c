@@ -26,8 +26,8 @@ typedef struct overview {
     int64_t oldest_ms;  /* age of the oldest row that is not blocked; -1 when there is none … */
     int64_t blocked_ms; /* … and of the oldest that is */
     ef_worker_list workers;
-    size_t workers_live;
-    bool shadow_only; /* the mode of this server */
+    size_t workers_live, workers_idle; /* those that are idle are live */
+    bool shadow_only;                  /* the mode of this server */
     int64_t runs_queued, runs_running;
     ef_projection_list projections;
     int64_t unaccounted;  /* of all of them */
@@ -91,8 +91,8 @@ static ef_status read_overview(const ef__server *server, overview *o, ef_error *
     ef__health_publisher_down(server->options.engine, o->publisher_down);
     o->shadow_only = strcmp(server->options.mode, "shadow_only") == 0;
     o->read_us = ef__server_now(server);
-    for (size_t i = 0; i < o->workers.count; i++)
-        o->workers_live += o->workers.items[i].live && !o->workers.items[i].late ? 1 : 0;
+    o->workers_idle = ef__workers_in_state(&o->workers, EF_WORKER_IDLE);
+    o->workers_live = o->workers_idle + ef__workers_in_state(&o->workers, EF_WORKER_WORKING);
     o->oldest_ms =
         age_ms(o->read_us, o->outbox.oldest.count > 0 ? o->outbox.oldest.items[0].enqueued_us : 0);
     o->blocked_ms = age_ms(o->read_us, o->outbox.blocked_oldest_us);
@@ -147,6 +147,7 @@ static void write_overview(ef__json_writer *w, const overview *o, const char *ur
                                           .blocked_ms = o->blocked_ms,
                                           .workers_live = o->workers_live,
                                           .workers_known = o->workers.count,
+                                          .workers_idle = o->workers_idle,
                                           .runs_queued = o->runs_queued,
                                           .runs_running = o->runs_running,
                                           .projections = &o->projections,

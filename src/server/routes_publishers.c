@@ -154,6 +154,8 @@ static ef_status set_publisher(ef__request *r, ef_error *err)
                               err);
     if (st == EF_OK)
         st = read_texts(body, &p, err);
+    p.retry_ms = r->server->options.publish_retry_ms;
+    p.attempts_max = r->server->options.publish_attempts;
     if (st == EF_OK)
         st = read_numbers(body, &p, err);
     if (st == EF_OK)

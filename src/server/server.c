@@ -10,6 +10,7 @@
 #include "trace.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 int64_t ef__server_now(const ef__server *server)
@@ -42,6 +43,31 @@ static void fill_in(ef__server_options *o)
         o->mode = "";
     if (!o->url)
         o->url = "";
+    if (!o->path)
+        o->path = "";
+}
+
+static bool is_path_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           strchr("-._~/", c) != NULL;
+}
+
+ef_status ef__server_path_check(ef_str path, ef_error *err)
+{
+    bool good =
+        path.len == 0 || (path.ptr[0] == '/' && path.ptr[path.len - 1] != '/' && path.len <= 255);
+
+    for (size_t i = 0; good && i < path.len; i++)
+        good = path.ptr[i] && is_path_character(path.ptr[i]) &&
+               !(i > 0 && path.ptr[i] == '/' && path.ptr[i - 1] == '/') &&
+               !(i > 0 && path.ptr[i] == '.' && path.ptr[i - 1] == '.');
+    if (good)
+        return EF_OK;
+    return ef_fail(err, EF_BAD_INPUT,
+                   "server.path is '%.*s'; it begins with a slash and does not end in one, as "
+                   "/everfold, with letters, digits and -._~ between slashes",
+                   (int)(path.len < 255 ? path.len : 255), path.ptr);
 }
 
 ef_status ef__server_start(const ef__server_options *options, ef__server **out, ef_error *err)
@@ -55,18 +81,20 @@ ef_status ef__server_start(const ef__server_options *options, ef__server **out, 
     server->options = *options;
     fill_in(&server->options);
     server->started_us = ef__server_now(server);
-    st = ef__tokens_open(server, err);
+    st = ef__server_path_check(ef_str_from(server->options.path), err);
+    if (st == EF_OK)
+        st = ef__tokens_open(server, err);
     if (st == EF_OK)
         st = ef__tls_open(server, err);
     if (st == EF_OK)
         st = ef__pool_start(server, err);
     if (st == EF_OK)
         st = ef__committer_start(server, err);
-    if (st == EF_OK)
+    if (st == EF_OK && !options->probes_only)
         st = ef__hub_start(server, err);
     if (st == EF_OK)
         st = ef__tracer_start(server, err);
-    if (st == EF_OK)
+    if (st == EF_OK && !options->probes_only)
         st = ef__history_start(server, err);
     if (st == EF_OK)
         st = ef__http_start(server, err);

@@ -31,7 +31,8 @@ typedef struct ef__server_options {
     int64_t connections_max; /* 4,096 */
     int64_t body_bytes_max;  /* of a request; 16 MiB */
     int64_t request_ms;      /* a whole request has to come within this; 60,000 */
-    int64_t heartbeat_ms;    /* followers without news are told so as often; 15,000 */
+    int64_t publish_retry_ms, publish_attempts; /* of publishers that are set without; 0: default */
+    int64_t heartbeat_ms; /* followers without news are told so as often; 15,000 */
     const ef_clock *clock;
     const ef_log *log;
     bool access_log; /* a line for each request, as long as nothing else is said */
@@ -39,7 +40,9 @@ typedef struct ef__server_options {
         *otlp_url; /* where spans of requests go: http://HOST:4318/v1/traces; NULL: nowhere */
     const char *otlp_headers; /* "key=value,…" for it; may be NULL */
     const char *otlp_service; /* what this service is called there; "everfold" */
-    bool no_monitor;          /* nothing at / */
+    const char *path; /* behind a reverse proxy: its paths begin with this, as "/everfold" */
+    bool no_monitor;  /* nothing at / */
+    bool probes_only; /* a worker's: /metrics, /livez, /readyz and nothing else */
 } ef__server_options;
 
 /*
@@ -48,6 +51,9 @@ typedef struct ef__server_options {
  * EF_EXISTS     the address is in use
  */
 ef_status ef__server_start(const ef__server_options *options, ef__server **out, ef_error *err);
+
+/* EF_BAD_INPUT unless it is a path as `path` of the options has it, or "". */
+ef_status ef__server_path_check(ef_str path, ef_error *err);
 
 /* "http://127.0.0.1:7450" */
 const char *ef__server_url(const ef__server *server);

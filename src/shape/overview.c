@@ -72,12 +72,22 @@ static void write_counts(ef__json_writer *w, const ef__overview *o)
     ef__json_open(w, '{');
     add_number(w, "live", (int64_t)o->workers_live);
     add_number(w, "known", (int64_t)o->workers_known);
+    add_number(w, "idle", (int64_t)o->workers_idle);
     ef__json_close(w, '}');
     ef__json_key(w, "runs");
     ef__json_open(w, '{');
     add_number(w, "queued", o->runs_queued);
     add_number(w, "running", o->runs_running);
     ef__json_close(w, '}');
+}
+
+size_t ef__workers_in_state(const ef_worker_list *workers, ef_worker_state state)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < workers->count; i++)
+        count += workers->items[i].state == state;
+    return count;
 }
 
 void ef__overview_write(ef__json_writer *w, const ef__overview *o)

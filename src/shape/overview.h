@@ -15,12 +15,14 @@ typedef struct ef__overview {
     const ef_store_facts *facts;
     const ef_outbox_summary *outbox;
     int64_t oldest_ms, blocked_ms; /* -1: there is none */
-    size_t workers_live, workers_known;
+    size_t workers_live, workers_known, workers_idle;
     int64_t runs_queued, runs_running;
     const ef_projection_list *projections;
     int64_t unaccounted;
     const ef_error *views_error;
 } ef__overview;
+
+size_t ef__workers_in_state(const ef_worker_list *workers, ef_worker_state state);
 
 /* The members of an object that the caller opens and closes, and may add to. */
 void ef__overview_write(ef__json_writer *w, const ef__overview *overview);

@@ -100,6 +100,7 @@ typedef struct ef__sample {
     int64_t failed, dead;       /* … that failed, and that are dead */
 } ef__sample;
 
+extern const ef__shape ef__shape_minute; /* ef_throughput */
 extern const ef__shape ef__shape_sample;
 extern const ef__shape ef__shape_placed;
 /* `token` is that of the whole append. */

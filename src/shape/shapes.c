@@ -56,6 +56,11 @@ static const char *lease_kind_word(int value)
     return ef_lease_kind_name((ef_lease_kind)value);
 }
 
+static const char *worker_state_word(int value)
+{
+    return ef_worker_state_name((ef_worker_state)value);
+}
+
 static const char *order_word(int by_log)
 {
     return by_log ? "log" : "stream";
@@ -393,6 +398,7 @@ SHAPE(row_more, ef_row);
 
 static const ef__field worker_more_fields[] = {
     FIELD(ef_worker, "late", BOOL, late),
+    WORD(ef_worker, "state", state, worker_state_word, EF_WORKER_STALE + 1),
     END,
 };
 SHAPE(worker_more, ef_worker);
@@ -436,6 +442,18 @@ static const ef__field sample_fields[] = {
     END,
 };
 SHAPE(sample, ef__sample);
+
+static const ef__field minute_fields[] = {
+    FIELD(ef_throughput, "at", TIME, at_us),
+    FIELD(ef_throughput, "position", INT64, position),
+    FIELD(ef_throughput, "appended", INT64, appended),
+    FIELD(ef_throughput, "applied", INT64, applied),
+    FIELD(ef_throughput, "published", INT64, published),
+    FIELD(ef_throughput, "failed", INT64, failed),
+    FIELD(ef_throughput, "dead", INT64, dead),
+    END,
+};
+SHAPE(minute, ef_throughput);
 
 ef__placed ef__placed_of(const ef_new_event *event, const ef_place *place, const char *token)
 {

@@ -99,7 +99,7 @@ class Listing(Crew):
                                                              lease["token"]))
             self.assertTrue(0 < lease["ttl_ms"] <= 10000, lease)
         table = self.ok("worker", "ls").out
-        self.assertIn("live", table)
+        self.assertIn("working", table)
         self.assertIn("p00 p01 p02 p03", table)
         self.assertIn("p02", self.ok("partition", "ls").out)
         self.assertIn("partition", self.ok("lease", "ls").out)
@@ -187,7 +187,7 @@ class Processes(Crew):
         found = {worker["pid"]: worker for worker in self.ok("worker", "ls", "-o", "json").json()}
         self.assertIn(found[first.pid]["state"], ("late", "stale"))
         self.assertEqual([], found[first.pid]["target_partitions"])
-        self.assertEqual(("live", 4), (found[second.pid]["state"],
+        self.assertEqual(("working", 4), (found[second.pid]["state"],
                                        len(found[second.pid]["target_partitions"])))
 
     def test_a_killed_worker_is_replaced_when_its_leases_run_out(self):

@@ -11,7 +11,7 @@ TOP_KEYS = ["ts", "mode", "position", "appended_per_second", "outbox", "lanes", 
             "unaccounted", "views_error", "workers", "partitions", "runs", "errors"]
 LANE_KEYS = ["lane", "pending", "processing", "failed", "dead", "blocked", "oldest_seconds",
              "blocked_seconds"]
-WORKER_KEYS = ["id", "host", "pid", "live", "heartbeat_seconds", "partitions"]
+WORKER_KEYS = ["id", "host", "pid", "live", "state", "heartbeat_seconds", "partitions"]
 
 
 class Top(Counter):
@@ -62,7 +62,7 @@ class Top(Counter):
         self.count()
         out = self.ok("top", "--once").out
         for words in ("everfold top  outbox_apply_only", "position 1", "LANE ", "PROJECTION ",
-                      "WORKER ", "nobody at work", "of 16  owned 0  free 16", "counter v1"):
+                      "WORKER ", "no worker is running", "of 16  owned 0  free 16", "counter v1"):
             self.assertIn(words, out)
         self.assertNotIn("\x1b", out)
         self.assertNotIn("q quit", out)

@@ -3,6 +3,10 @@
  */
 #include "contract.h"
 
+#include "../../src/journal/journal.h"
+
+#define MINUTE (60 * SECOND)
+
 /* --- workers ---------------------------------------------------------------------------------- */
 
 static void beat(contract *t, const char *id, int64_t heartbeat_ms)
@@ -84,6 +88,87 @@ CONTRACT(a_worker_is_late_from_half_of_its_heartbeat_on_and_has_no_share)
     OK(ef_worker_ls(t->journal, &list, &t->err));
     CHECK(!list.items[0].late);
     ef_worker_list_release(&list);
+}
+
+CONTRACT(an_idle_worker_is_listed_as_such_and_has_no_share)
+{
+    contract *t = *state;
+    ef_worker_list list = {0};
+    int32_t targets[16];
+    ef_worker idle = {.id = EF_STR("w1"), .host = EF_STR("h"), .state = EF_WORKER_IDLE};
+
+    beat(t, "w1", 1000);
+    beat(t, "w2", 60000);
+    OK(ef_worker_beat(t->journal, &idle, 10000, &t->err));
+    pass_time(t, 5 * SECOND - 1);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK_INT(EF_WORKER_IDLE, list.items[0].state);
+    CHECK_INT(EF_WORKER_WORKING, list.items[1].state);
+    CHECK(list.items[0].live);
+    CHECK_INT(0, ef_worker_targets(&list, 0, 16, targets));
+    CHECK_INT(16, ef_worker_targets(&list, 1, 16, targets));
+    pass_time(t, 1);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK_INT(EF_WORKER_LATE, list.items[0].state);
+    pass_time(t, 5 * SECOND);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK_INT(EF_WORKER_STALE, list.items[0].state);
+    beat(t, "w1", 1000);
+    OK(ef_worker_ls(t->journal, &list, &t->err));
+    CHECK_INT(EF_WORKER_WORKING, list.items[0].state);
+    CHECK_INT(8, ef_worker_targets(&list, 0, 16, targets));
+    ef_worker_list_release(&list);
+}
+
+static void add_minutes(contract *t, const ef_throughput *minutes, size_t count)
+{
+    OK(ef__lease_many(t->journal, NULL, 0, &(ef__beat){.minutes = minutes, .minute_count = count},
+                      &t->err));
+}
+
+CONTRACT(what_workers_did_in_a_minute_is_added_up)
+{
+    contract *t = *state;
+    ef_throughput_list list = {0};
+
+    add_minutes(t,
+                (ef_throughput[]){{.at_us = 2 * MINUTE, .position = 7, .applied = 1, .dead = 2},
+                                  {.at_us = MINUTE, .position = 5, .published = 3}},
+                2);
+    add_minutes(
+        t,
+        (ef_throughput[]){
+            {.at_us = 2 * MINUTE, .position = 6, .applied = 10, .published = 4, .failed = 8}},
+        1);
+    OK(ef_throughput_ls(t->journal, 0, &list, &t->err));
+    CHECK_INT(2, list.count);
+    CHECK_INT(MINUTE, list.items[0].at_us);
+    CHECK_INT(5, list.items[0].position);
+    CHECK_INT(3, list.items[0].published);
+    CHECK_INT(0, list.items[0].appended); /* both were seen when the later minute was written */
+    CHECK_INT(7, list.items[1].position);
+    CHECK_INT(7, list.items[1].appended);
+    CHECK_INT(11, list.items[1].applied);
+    CHECK_INT(4, list.items[1].published);
+    CHECK_INT(8, list.items[1].failed);
+    CHECK_INT(2, list.items[1].dead);
+    OK(ef_throughput_ls(t->journal, MINUTE + 1, &list, &t->err));
+    CHECK_INT(1, list.count);
+    ef_throughput_list_release(&list);
+}
+
+CONTRACT(minutes_are_kept_for_a_day)
+{
+    contract *t = *state;
+    ef_throughput_list list = {0};
+
+    for (int64_t minute = 1; minute <= EF_THROUGHPUT_MINUTES + 5; minute++)
+        add_minutes(t, &(ef_throughput){.at_us = minute * MINUTE, .applied = minute}, 1);
+    OK(ef_throughput_ls(t->journal, 0, &list, &t->err));
+    CHECK_INT(EF_THROUGHPUT_MINUTES, list.count);
+    CHECK_INT(6, list.items[0].applied);
+    CHECK_INT(EF_THROUGHPUT_MINUTES + 5, list.items[list.count - 1].applied);
+    ef_throughput_list_release(&list);
 }
 
 CONTRACT(workers_long_gone_are_purged_at_most_once_per_interval)
@@ -453,6 +538,8 @@ CONTRACT(the_detail_of_a_run_stays_until_another_is_written)
 
 CONTRACT_MAIN(CASE(a_worker_joins_beats_and_leaves),
               CASE(a_worker_is_live_until_its_heartbeat_runs_out),
+              CASE(what_workers_did_in_a_minute_is_added_up), CASE(minutes_are_kept_for_a_day),
+              CASE(an_idle_worker_is_listed_as_such_and_has_no_share),
               CASE(a_worker_is_late_from_half_of_its_heartbeat_on_and_has_no_share),
               CASE(workers_long_gone_are_purged_at_most_once_per_interval),
               CASE(a_purge_is_not_put_off_by_a_clock_that_was_ahead),

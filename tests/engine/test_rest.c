@@ -28,13 +28,16 @@ static ef_tick watch(fixture *f)
     return t;
 }
 
-/* So many seconds go by, two at a time. */
-static void watch_for(fixture *f, int seconds)
+/* So many seconds go by, two at a time. Returns how often the heartbeat was written. */
+static int watch_for(fixture *f, int seconds)
 {
+    int beats = 0;
+
     for (int s = 0; s < seconds; s += 2) {
         pass_time(f, 2 * SECOND);
-        (void)watch(f);
+        beats += watch(f).renewed_heartbeat;
     }
+    return beats;
 }
 
 static size_t workers(fixture *f)
@@ -44,6 +47,19 @@ static size_t workers(fixture *f)
 
     OK(ef_worker_ls(f->journal, &list, &f->err));
     count = list.count;
+    ef_worker_list_release(&list);
+    return count;
+}
+
+/* How many are listed in that state. */
+static size_t workers_in(fixture *f, ef_worker_state state)
+{
+    ef_worker_list list = {0};
+    size_t count = 0;
+
+    OK(ef_worker_ls(f->journal, &list, &f->err));
+    for (size_t i = 0; i < list.count; i++)
+        count += list.items[i].state == state;
     ef_worker_list_release(&list);
     return count;
 }
@@ -75,7 +91,7 @@ static void start(fixture *f)
     drain(f);
 }
 
-static void a_worker_with_nothing_to_do_holds_and_writes_nothing(void **state)
+static void an_idle_worker_is_listed_holds_nothing_and_writes_once_a_minute(void **state)
 {
     fixture fx, *f = &fx;
     int64_t before;
@@ -86,15 +102,17 @@ static void a_worker_with_nothing_to_do_holds_and_writes_nothing(void **state)
     CHECK_INT(1, workers(f));
     CHECK(leases(f) > 0);
     watch_for(f, 20);
-    CHECK_INT(0, workers(f));
+    CHECK_INT(1, workers_in(f, EF_WORKER_IDLE));
     CHECK_INT(0, leases(f));
     before = commits(f);
-    watch_for(f, 120);
-    CHECK_INT(before, commits(f));
+    CHECK_INT(10, watch_for(f, 600));
+    if (before) /* a store that counts them */
+        CHECK_INT(before + 10, commits(f));
+    CHECK_INT(1, workers_in(f, EF_WORKER_IDLE));
 
     append(f, "s", "added", GOOD);
     CHECK_INT(1, watch(f).applied);
-    CHECK_INT(1, workers(f));
+    CHECK_INT(1, workers_in(f, EF_WORKER_WORKING));
     CHECK(leases(f) > 0);
     fixture_close(f);
 }
@@ -114,12 +132,110 @@ static void one_who_waits_for_a_retry_does_not_rest(void **state)
     }
     CHECK_INT(1, summary_of(f, "sums").dead);
     watch_for(f, 30); /* what is dead is an operator's … */
-    CHECK_INT(0, workers(f));
+    CHECK_INT(1, workers_in(f, EF_WORKER_IDLE));
     OK(ef_outbox_requeue(f->journal,
                          &(ef_outbox_act){.stream = EF_STR("s"), .seq = 1, .who = EF_STR("t")},
                          &rows, &f->err));
     ef_row_list_release(&rows);
     CHECK_INT(1, watch(f).failed); /* … and is tried when he says so */
+    fixture_close(f);
+}
+
+static void
+an_idle_worker_that_was_killed_is_shown_as_stale_and_removed_by_an_idle_one(void **state)
+{
+    fixture fx, *f = &fx;
+    ef_engine *other;
+
+    (void)state;
+    start(f);
+    if (!fixture_has_files(f)) {
+        fixture_close(f);
+        return;
+    }
+    other = fixture_engine(f, "other");
+    for (int i = 0; i < 20; i++) {
+        ef_tick t = {0};
+        OK(ef__queue_watch(other, &(ef_work_options){0}, &t, &f->err));
+        watch_for(f, 2);
+    }
+    CHECK_INT(2, workers_in(f, EF_WORKER_IDLE));
+    ef__engine_abandon(other);
+    watch_for(f, 70);
+    CHECK_INT(2, workers(f));
+    watch_for(f, 90);
+    CHECK_INT(1, workers_in(f, EF_WORKER_IDLE));
+    CHECK_INT(1, workers_in(f, EF_WORKER_STALE));
+    watch_for(f, 600);
+    CHECK_INT(1, workers(f));
+    fixture_close(f);
+}
+
+static ef_throughput throughput(fixture *f, size_t *out_rows)
+{
+    ef_throughput_list list = {0};
+    ef_throughput sum = {0};
+
+    OK(ef_throughput_ls(f->journal, 0, &list, &f->err));
+    *out_rows = list.count;
+    for (size_t i = 0; i < list.count; i++) {
+        sum.applied += list.items[i].applied;
+        sum.failed += list.items[i].failed;
+        sum.position = list.items[i].position;
+    }
+    ef_throughput_list_release(&list);
+    return sum;
+}
+
+static void what_was_done_is_written_once_a_minute_with_a_heartbeat(void **state)
+{
+    fixture fx, *f = &fx;
+    size_t rows, before;
+    ef_throughput sum;
+
+    (void)state;
+    start(f);
+    pass_time(f, 60 * SECOND);
+    (void)watch(f);
+    (void)throughput(f, &before);
+    for (int i = 0; i < 90; i++) { /* three minutes in which it always has work */
+        ef_tick t;
+        append(f, "s", "added", GOOD);
+        pass_time(f, 2 * SECOND);
+        t = watch(f);
+        ef__count_tick(f->engine, "queue", &t, EF_OK);
+    }
+    sum = throughput(f, &rows);
+    CHECK_INT(3, rows - before);
+    CHECK(sum.applied >= 60 && sum.applied <= 90); /* what is left is of the present minute */
+    watch_for(f, 20);                              /* it becomes idle, and writes that too */
+    sum = throughput(f, &rows);
+    CHECK_INT(90, sum.applied);
+    CHECK_INT(90, sum.position);
+    watch_for(f, 600); /* an idle one adds no rows */
+    (void)throughput(f, &before);
+    CHECK_INT(rows, before);
+    fixture_close(f);
+}
+
+static void a_worker_whose_other_tasks_work_is_not_idle(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start(f);
+    for (int i = 0; i < 20; i++) {
+        pass_time(f, 2 * SECOND);
+        ef__count_tick(f->engine, "cursor-1", &(ef_tick){.caught_up = 1}, EF_OK);
+        (void)watch(f);
+        CHECK_INT(1, workers_in(f, EF_WORKER_WORKING));
+    }
+    watch_for(f, 20);
+    CHECK_INT(1, workers_in(f, EF_WORKER_IDLE));
+    pass_time(f, SECOND);
+    ef__count_tick(f->engine, "cursor-1", &(ef_tick){.caught_up = 1}, EF_OK);
+    (void)watch(f);
+    CHECK_INT(1, workers_in(f, EF_WORKER_WORKING));
     fixture_close(f);
 }
 
@@ -138,7 +254,7 @@ static void one_who_rests_takes_over_what_another_has_left(void **state)
         return;
     }
     watch_for(f, 20);
-    CHECK(f->engine->rest.resting);
+    CHECK(f->engine->rest.idle);
     f->engine->rest.head = append(f, "s", "added", BAD);
     other = fixture_engine(f, "other");
     OK(ef__queue_work(other, &(ef_work_options){0}, &t, &f->err));
@@ -149,7 +265,7 @@ static void one_who_rests_takes_over_what_another_has_left(void **state)
         t.failed += watch(f).failed;
     }
     CHECK_INT(2, t.failed);
-    CHECK(!f->engine->rest.resting);
+    CHECK(!f->engine->rest.idle);
     fixture_close(f);
 }
 
@@ -324,7 +440,11 @@ static void a_post_that_fails_is_shown_and_begins_again_by_itself(void **state)
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_worker_with_nothing_to_do_holds_and_writes_nothing),
+        cmocka_unit_test(an_idle_worker_is_listed_holds_nothing_and_writes_once_a_minute),
+        cmocka_unit_test(
+            an_idle_worker_that_was_killed_is_shown_as_stale_and_removed_by_an_idle_one),
+        cmocka_unit_test(a_worker_whose_other_tasks_work_is_not_idle),
+        cmocka_unit_test(what_was_done_is_written_once_a_minute_with_a_heartbeat),
         cmocka_unit_test(one_who_waits_for_a_retry_does_not_rest),
         cmocka_unit_test(one_who_rests_takes_over_what_another_has_left),
         cmocka_unit_test(a_stop_a_deploy_and_a_resume_are_noticed_at_once),

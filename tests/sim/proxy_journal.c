@@ -361,7 +361,7 @@ static bool is_held_elsewhere(const ef_lease_call *calls, size_t count)
 }
 
 static ef_status proxy_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                                  const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
+                                  const ef__beat *beat, ef_error *err)
 {
     hand *h = hand_of(journal);
     sim *s = h->sim;
@@ -373,10 +373,10 @@ static ef_status proxy_lease_many(ef_journal *journal, ef_lease_call *calls, siz
             h->unsure = h->unsure || calls[i].verb == EF_LEASE_RELEASE;
         return st;
     }
-    st = s->journal->ops->lease_many(s->journal, calls, count, worker, heartbeat_ms, err);
+    st = s->journal->ops->lease_many(s->journal, calls, count, beat, err);
     if (s->cheat == CHEAT_STEAL_LEASE && st == EF_OK && is_held_elsewhere(calls, count)) {
         s->wall_us += 600000000; /* by the store's clock they have run out */
-        st = s->journal->ops->lease_many(s->journal, calls, count, worker, heartbeat_ms, err);
+        st = s->journal->ops->lease_many(s->journal, calls, count, beat, err);
         s->wall_us -= 600000000;
     }
     look_at_leases(
@@ -400,6 +400,12 @@ static ef_status proxy_worker_purge(ef_journal *journal, int64_t older_than_ms, 
                                     int64_t *out_purged, ef_error *err)
 {
     PASS_ON(worker_purge, true, older_than_ms, interval_ms, out_purged, err);
+}
+
+static ef_status proxy_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
+                                     ef_error *err)
+{
+    PASS_ON(throughput_ls, false, from_us, out, err);
 }
 
 static ef_status proxy_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
@@ -488,6 +494,7 @@ const ef__journal_ops proxy_journal_ops = {
     .act_add = proxy_act_add,
     .act_ls = proxy_act_ls,
     .lease_many = proxy_lease_many,
+    .throughput_ls = proxy_throughput_ls,
     .lease_ls = proxy_lease_ls,
     .worker_leave = proxy_worker_leave,
     .worker_purge = proxy_worker_purge,

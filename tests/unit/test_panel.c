@@ -77,6 +77,7 @@ static const ef_worker workers[] = {
      .started_us = NOW_US - INT64_C(7200000000)},
     {.id = {NASTY, sizeof NASTY - 1},
      .pid = 43,
+     .state = EF_WORKER_STALE,
      .updated_us = NOW_US - INT64_C(300000000),
      .started_us = 1},
 };
@@ -272,7 +273,7 @@ TEST(a_narrow_terminal_has_the_whole_sentence_and_the_heads_of_all_lists)
     set_scene(&s, false);
     check_says(draw(&s, 40, 60, CLI_PANEL_ALL), "\nyou.\n");
     check_says(s.out.ptr, "LANE    PEND  PROC  FAIL  DEAD  BLOCK");
-    check_says(s.out.ptr, "WORKER  PID  STATE   BEAT       UP  PAR");
+    check_says(s.out.ptr, "WORKER  PID  STATE     BEAT       UP  P");
     check_says(draw(&s, 40, 60, CLI_PANEL_HELP), "\n             moves; at rest it is 0, or\n");
     check_says(draw(&s, 149, 60, CLI_PANEL_ALL), "counter v3  ");
     check_says(s.out.ptr, " v1 g2  ");

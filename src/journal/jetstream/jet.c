@@ -60,9 +60,11 @@ PASS(act_add, (ef_journal * journal, const ef_act *act, ef_error *err), act, err
 PASS(act_ls, (ef_journal * journal, const ef_act_query *query, ef_act_list *out, ef_error *err),
      query, out, err)
 PASS(lease_many,
-     (ef_journal * journal, ef_lease_call *calls, size_t count, const ef_worker *worker,
-      int64_t heartbeat_ms, ef_error *err),
-     calls, count, worker, heartbeat_ms, err)
+     (ef_journal * journal, ef_lease_call *calls, size_t count, const ef__beat *beat,
+      ef_error *err),
+     calls, count, beat, err)
+PASS(throughput_ls, (ef_journal * journal, int64_t from_us, ef_throughput_list *out, ef_error *err),
+     from_us, out, err)
 PASS(lease_ls, (ef_journal * journal, const ef_lease_kind *kind, ef_lease_list *out, ef_error *err),
      kind, out, err)
 PASS(worker_leave, (ef_journal * journal, ef_str id, ef_error *err), id, err)
@@ -249,6 +251,7 @@ static const ef__journal_ops jet_ops = {
     .act_add = pass_act_add,
     .act_ls = pass_act_ls,
     .lease_many = pass_lease_many,
+    .throughput_ls = pass_throughput_ls,
     .lease_ls = pass_lease_ls,
     .worker_leave = pass_worker_leave,
     .worker_purge = pass_worker_purge,

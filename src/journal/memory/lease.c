@@ -193,15 +193,17 @@ static void bring_back(mem_journal *m)
 }
 
 static ef_status call_all(mem_journal *m, ef_lease_call *calls, size_t count, ef_str *owners,
-                          const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
+                          const ef__beat *beat, ef_error *err)
 {
     ef_status st = make_ready(m, calls, count, owners, err);
     bool refused = false;
 
-    if (st == EF_OK && worker)
+    if (st == EF_OK && beat->worker)
         bring_back(m);
-    if (st == EF_OK && worker)
-        st = ef__mem_worker_beat(m, worker, heartbeat_ms, err);
+    if (st == EF_OK && beat->worker)
+        st = ef__mem_worker_beat(m, beat->worker, beat->heartbeat_ms, err);
+    for (size_t i = 0; st == EF_OK && i < beat->minute_count; i++)
+        st = ef__mem_throughput_add(m, &beat->minutes[i], err);
     for (size_t i = 0; st == EF_OK && i < count; i++) {
         calls[i].status = call_one(m, &calls[i], &owners[i], refused ? NULL : err);
         refused = refused || calls[i].status != EF_OK;
@@ -210,7 +212,7 @@ static ef_status call_all(mem_journal *m, ef_lease_call *calls, size_t count, ef
 }
 
 ef_status ef__mem_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                             const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
+                             const ef__beat *beat, ef_error *err)
 {
     ef_str *owners = calloc(count + 1, sizeof *owners);
     mem_journal *m;
@@ -219,7 +221,7 @@ ef_status ef__mem_lease_many(ef_journal *journal, ef_lease_call *calls, size_t c
     if (!owners)
         return ef__mem_no_memory(err);
     m = ef__mem_lock(journal);
-    st = call_all(m, calls, count, owners, worker, heartbeat_ms, err);
+    st = call_all(m, calls, count, owners, beat, err);
     ef__mem_unlock(m);
     for (size_t i = 0; i < count; i++)
         ef__mem_text_free(&owners[i]);

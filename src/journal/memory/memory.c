@@ -305,6 +305,7 @@ static const ef__journal_ops memory_ops = {
     .act_add = ef__mem_act_add,
     .act_ls = ef__mem_act_ls,
     .lease_many = ef__mem_lease_many,
+    .throughput_ls = ef__mem_throughput_ls,
     .lease_ls = ef__mem_lease_ls,
     .worker_leave = ef__mem_worker_leave,
     .worker_purge = ef__mem_worker_purge,

@@ -154,7 +154,9 @@ typedef struct mem_journal {
 
     mem_lease *leases; /* by kind, name, partition */
     size_t lease_count, lease_cap;
-    int64_t token_floor; /* the highest token of a lease that was pruned */
+    int64_t token_floor;    /* the highest token of a lease that was pruned */
+    ef_throughput *minutes; /* by time */
+    size_t minute_count, minute_cap;
     mem_worker *workers; /* by id */
     size_t worker_count, worker_cap;
     int64_t purged_us;
@@ -253,7 +255,10 @@ ef_status ef__mem_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_
                          ef_error *err);
 
 ef_status ef__mem_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                             const ef_worker *worker, int64_t heartbeat_ms, ef_error *err);
+                             const ef__beat *beat, ef_error *err);
+ef_status ef__mem_throughput_add(mem_journal *m, const ef_throughput *minute, ef_error *err);
+ef_status ef__mem_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
+                                ef_error *err);
 ef_status ef__mem_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
                            ef_error *err);
 ef_status ef__mem_worker_beat(mem_journal *m, const ef_worker *worker, int64_t heartbeat_ms,

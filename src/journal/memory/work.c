@@ -53,6 +53,7 @@ ef_status ef__mem_worker_beat(mem_journal *m, const ef_worker *worker, int64_t h
     if (!ef__mem_text_set(&m->workers[at].host, worker->host))
         return ef__mem_no_memory(err);
     m->workers[at].pid = worker->pid;
+    m->workers[at].state = worker->state == EF_WORKER_IDLE ? EF_WORKER_IDLE : EF_WORKER_WORKING;
     m->workers[at].updated_us = ef__mem_now(m);
     m->workers[at].heartbeat_until_us = m->workers[at].updated_us + heartbeat_ms * 1000;
     return EF_OK;
@@ -117,6 +118,69 @@ ef_status ef__mem_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *
 
     ef__mem_unlock(m);
     return st;
+}
+
+/* --- throughput ------------------------------------------------------------------------------- */
+
+/* The row of that minute, or where it belongs. */
+static size_t minute_at(const mem_journal *m, int64_t at_us)
+{
+    size_t at = m->minute_count;
+
+    while (at > 0 && m->minutes[at - 1].at_us >= at_us)
+        at--;
+    return at;
+}
+
+static void drop_old_minutes(mem_journal *m)
+{
+    int64_t newest_us = m->minute_count ? m->minutes[m->minute_count - 1].at_us : 0;
+    size_t old = minute_at(m, newest_us - EF_THROUGHPUT_MINUTES * EF__MINUTE_US + 1);
+
+    m->minute_count -= old;
+    memmove(m->minutes, m->minutes + old, m->minute_count * sizeof *m->minutes);
+}
+
+ef_status ef__mem_throughput_add(mem_journal *m, const ef_throughput *minute, ef_error *err)
+{
+    size_t at = minute_at(m, minute->at_us);
+    int64_t known = 0;
+    ef_throughput *row;
+
+    if (at == m->minute_count || m->minutes[at].at_us != minute->at_us) {
+        if (!ef__mem_grow((void **)&m->minutes, &m->minute_cap, m->minute_count,
+                          sizeof *m->minutes))
+            return ef__mem_no_memory(err);
+        memmove(&m->minutes[at + 1], &m->minutes[at], (m->minute_count - at) * sizeof *m->minutes);
+        m->minutes[at] = (ef_throughput){.at_us = minute->at_us};
+        m->minute_count++;
+    }
+    row = &m->minutes[at];
+    for (size_t i = 0; i < m->minute_count; i++)
+        known = m->minutes[i].position > known ? m->minutes[i].position : known;
+    row->appended += minute->position > known ? minute->position - known : 0;
+    row->position = minute->position > row->position ? minute->position : row->position;
+    row->applied += minute->applied;
+    row->published += minute->published;
+    row->failed += minute->failed;
+    row->dead += minute->dead;
+    drop_old_minutes(m);
+    return EF_OK;
+}
+
+ef_status ef__mem_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
+                                ef_error *err)
+{
+    mem_journal *m = ef__mem_lock(journal);
+    size_t first = minute_at(m, from_us), count = m->minute_count - first;
+    ef_throughput *items = ef__arena_zalloc(&out->room->arena, count + 1, sizeof *items);
+
+    if (items)
+        memcpy(items, m->minutes + first, count * sizeof *items);
+    ef__mem_unlock(m);
+    out->items = items;
+    out->count = items ? count : 0;
+    return items ? EF_OK : ef__room_full(err);
 }
 
 /* --- runs ------------------------------------------------------------------------------------- */
@@ -343,5 +407,6 @@ void ef__mem_work_release(mem_journal *m)
         free_run(&m->runs[i]);
     free(m->leases);
     free(m->workers);
+    free(m->minutes);
     free(m->runs);
 }

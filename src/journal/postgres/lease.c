@@ -122,8 +122,7 @@ typedef struct lease_job {
     pg_store *store;
     ef_lease_call *calls;
     size_t count;
-    const ef_worker *worker;
-    int64_t heartbeat_ms;
+    const ef__beat *beat;
     ef_error *refusal;
     bool refused;
 } lease_job;
@@ -293,11 +292,12 @@ static ef_status send_beat(const lease_job *job, ef__pg_conn *conn, ef_error *er
 {
     ef__pg_params params = {0};
 
-    ef__pg_add_str(&params, job->worker->id);
-    ef__pg_add_str(&params, job->worker->host);
-    ef__pg_add_int(&params, job->worker->pid);
+    ef__pg_add_str(&params, job->beat->worker->id);
+    ef__pg_add_str(&params, job->beat->worker->host);
+    ef__pg_add_int(&params, job->beat->worker->pid);
     pg_add_clock(job->store, &params);
-    ef__pg_add_int(&params, job->heartbeat_ms * 1000);
+    ef__pg_add_int(&params, job->beat->heartbeat_ms * 1000);
+    ef__pg_add_int(&params, job->beat->worker->state == EF_WORKER_IDLE);
     return ef__pg_send(conn, PJ_WORKER_BEAT, &params, err);
 }
 
@@ -336,24 +336,26 @@ static ef_status many_work(void *context, ef__pg_conn *conn, ef_error *err)
     ef_status st = EF_OK;
 
     job->refused = false;
-    if (job->worker)
+    if (job->beat->worker)
         st = send_bring_back(job, conn, err);
     if (st == EF_OK && job->count)
         st = lock_rows(job, conn, &rows, err);
     if (st == EF_OK && job->count)
         st = call_all(job, conn, rows, err);
-    if (st == EF_OK && job->worker)
+    if (st == EF_OK && job->beat->worker)
         st = send_beat(job, conn, err);
+    if (st == EF_OK && job->beat->minute_count)
+        st = pg_throughput_send(conn, job->beat->minutes, job->beat->minute_count, err);
     PQclear(rows);
     return st;
 }
 
 ef_status pg_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                        const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
+                        const ef__beat *beat, ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
     ef_error refusal = EF_ERROR_INIT;
-    lease_job job = {store, calls, count, worker, heartbeat_ms, &refusal, false};
+    lease_job job = {store, calls, count, beat, &refusal, false};
     /* What was renewed or taken is found under the token that the call has by now; what was given
      * back is lost, which is as good. */
     ef_status st = pg_write_again(store, many_work, &job, err);

@@ -87,12 +87,12 @@ UPDATE everfold.state SET token_floor = greatest(token_floor, (SELECT max(token)
 
 -- name: worker_beat
 -- Join, or push the end of the heartbeat back. When it joined stays as it is.
--- binds: 1 id, 2 host, 3 pid, 4 clock, 5 heartbeat in microseconds
-INSERT INTO everfold.worker AS w(id, host, pid, started, updated, heartbeat_until)
-SELECT $1, $2, $3, now, now, now + $5 FROM everfold.clock_us($4) AS c(now)
+-- binds: 1 id, 2 host, 3 pid, 4 clock, 5 heartbeat in microseconds, 6 idle
+INSERT INTO everfold.worker AS w(id, host, pid, started, updated, heartbeat_until, idle)
+SELECT $1, $2, $3, now, now, now + $5, $6 <> 0 FROM everfold.clock_us($4) AS c(now)
     ON CONFLICT (id)
     DO UPDATE SET host = excluded.host, pid = excluded.pid, updated = excluded.updated,
-                  heartbeat_until = excluded.heartbeat_until;
+                  heartbeat_until = excluded.heartbeat_until, idle = excluded.idle;
 
 -- name: worker_leave
 -- binds: 1 id
@@ -111,5 +111,5 @@ DELETE FROM everfold.worker WHERE heartbeat_until < everfold.clock_us($1) - $2;
 
 -- name: worker_all
 -- binds: 1 clock
-SELECT id, host, pid, started, updated, heartbeat_until, everfold.clock_us($1)
+SELECT id, host, pid, started, updated, heartbeat_until, everfold.clock_us($1), idle::int
   FROM everfold.worker ORDER BY id;

@@ -422,6 +422,7 @@ static const ef__journal_ops postgres_ops = {
     .act_add = pg_act_add,
     .act_ls = pg_act_ls,
     .lease_many = pg_lease_many,
+    .throughput_ls = pg_throughput_ls,
     .lease_ls = pg_lease_ls,
     .worker_leave = pg_worker_leave,
     .worker_purge = pg_worker_purge,

@@ -237,7 +237,12 @@ ef_status pg_act_add(ef_journal *journal, const ef_act *act, ef_error *err);
 ef_status pg_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out,
                     ef_error *err);
 ef_status pg_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                        const ef_worker *worker, int64_t heartbeat_ms, ef_error *err);
+                        const ef__beat *beat, ef_error *err);
+/* Add to the rows of these minutes, and drop those that are older than a day; in a transaction. */
+ef_status pg_throughput_send(ef__pg_conn *conn, const ef_throughput *minutes, size_t count,
+                             ef_error *err);
+ef_status pg_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
+                           ef_error *err);
 ef_status pg_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
                       ef_error *err);
 ef_status pg_worker_leave(ef_journal *journal, ef_str id, ef_error *err);

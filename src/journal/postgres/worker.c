@@ -75,7 +75,8 @@ ef_status pg_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
                          .pid = ef__pg_int(result, i, 2),
                          .started_us = ef__pg_int(result, i, 3),
                          .updated_us = ef__pg_int(result, i, 4),
-                         .heartbeat_until_us = ef__pg_int(result, i, 5)};
+                         .heartbeat_until_us = ef__pg_int(result, i, 5),
+                         .state = ef__pg_int(result, i, 7) ? EF_WORKER_IDLE : EF_WORKER_WORKING};
         ef__worker_judge(w, ef__pg_int(result, i, 6));
         if (!w->id.ptr || !w->host.ptr)
             st = ef__room_full(err);

@@ -17,8 +17,7 @@ typedef struct lease_job {
     sq_job base;
     ef_lease_call *calls;
     size_t count;
-    const ef_worker *worker; /* NULL: no heartbeat */
-    int64_t heartbeat_ms;
+    const ef__beat *beat;
 } lease_job;
 
 static void bind_key(sqlite3_stmt *stmt, const ef_lease_key *key)
@@ -196,12 +195,14 @@ static ef_status run_calls(sq_store *store, sq_job *base, ef_error *err)
     ef_error *words = err;
     ef_status st = EF_OK;
 
-    if (job->worker)
+    if (job->beat->worker)
         st = bring_back(store, SQ_LEASE_BRING_BACK, err);
-    if (st == EF_OK && job->worker)
+    if (st == EF_OK && job->beat->worker)
         st = bring_back(store, SQ_WORKER_BRING_BACK, err);
-    if (st == EF_OK && job->worker)
-        st = sq_worker_beat(store, job->worker, job->heartbeat_ms, err);
+    if (st == EF_OK && job->beat->worker)
+        st = sq_worker_beat(store, job->beat->worker, job->beat->heartbeat_ms, err);
+    if (st == EF_OK && job->beat->minute_count)
+        st = sq_throughput_add(store, job->beat->minutes, job->beat->minute_count, err);
     for (size_t i = 0; st == EF_OK && i < job->count; i++) {
         st = call_one(store, &job->calls[i], words, err);
         if (job->calls[i].status != EF_OK)
@@ -211,13 +212,9 @@ static ef_status run_calls(sq_store *store, sq_job *base, ef_error *err)
 }
 
 ef_status sq_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                        const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
+                        const ef__beat *beat, ef_error *err)
 {
-    lease_job job = {.base = {.run = run_calls},
-                     .calls = calls,
-                     .count = count,
-                     .worker = worker,
-                     .heartbeat_ms = heartbeat_ms};
+    lease_job job = {.base = {.run = run_calls}, .calls = calls, .count = count, .beat = beat};
     sq_store *store = sq_store_of(journal);
     ef_status st = sq_submit(store, &job.base, err);
 

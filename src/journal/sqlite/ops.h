@@ -46,7 +46,9 @@ ef_status sq_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list 
 
 /* lease.c */
 ef_status sq_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                        const ef_worker *worker, int64_t heartbeat_ms, ef_error *err);
+                        const ef__beat *beat, ef_error *err);
+ef_status sq_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
+                           ef_error *err);
 ef_status sq_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
                       ef_error *err);
 

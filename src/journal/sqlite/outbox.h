@@ -63,6 +63,9 @@ ef_status sq_refused(sq_store *store, ef_status st);
 
 /* --- workers (worker.c) ----------------------------------------------------------------------- */
 
+/* Add to the rows of these minutes, and drop those that are older than a day; in a job. */
+ef_status sq_throughput_add(sq_store *store, const ef_throughput *minutes, size_t count,
+                            ef_error *err);
 /* Join, or push the end of the heartbeat back; in a job. */
 ef_status sq_worker_beat(sq_store *store, const ef_worker *worker, int64_t heartbeat_ms,
                          ef_error *err);

@@ -449,6 +449,7 @@ static const ef__journal_ops ops = {
     .act_add = sq_act_add,
     .act_ls = sq_act_ls,
     .lease_many = sq_lease_many,
+    .throughput_ls = sq_throughput_ls,
     .lease_ls = sq_lease_ls,
     .worker_leave = sq_worker_leave,
     .worker_purge = sq_worker_purge,

@@ -25,6 +25,7 @@ ef_status sq_worker_beat(sq_store *store, const ef_worker *worker, int64_t heart
     sqlite3_bind_int64(stmt, 3, worker->pid);
     sqlite3_bind_int64(stmt, 4, now_us);
     sqlite3_bind_int64(stmt, 5, now_us + heartbeat_ms * 1000);
+    sqlite3_bind_int(stmt, 6, worker->state == EF_WORKER_IDLE);
     return ef__sq_done(conn, stmt, err);
 }
 
@@ -91,7 +92,8 @@ static bool worker_from_row(sqlite3_stmt *stmt, int64_t now_us, ef__arena *arena
                        .pid = sqlite3_column_int64(stmt, 2),
                        .started_us = sqlite3_column_int64(stmt, 3),
                        .updated_us = sqlite3_column_int64(stmt, 4),
-                       .heartbeat_until_us = sqlite3_column_int64(stmt, 5)};
+                       .heartbeat_until_us = sqlite3_column_int64(stmt, 5),
+                       .state = sqlite3_column_int(stmt, 6) ? EF_WORKER_IDLE : EF_WORKER_WORKING};
     ef__worker_judge(out, now_us);
     return out->id.ptr && out->host.ptr;
 }

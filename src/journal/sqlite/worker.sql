@@ -3,12 +3,12 @@
 
 -- name: worker_beat
 -- Join, or push the end of the heartbeat back. When it joined stays as it is.
--- binds: 1 id, 2 host, 3 pid, 4 now, 5 heartbeat_until
-INSERT INTO worker(id, host, pid, started, updated, heartbeat_until)
-VALUES (?1, ?2, ?3, ?4, ?4, ?5)
+-- binds: 1 id, 2 host, 3 pid, 4 now, 5 heartbeat_until, 6 idle
+INSERT INTO worker(id, host, pid, started, updated, heartbeat_until, idle)
+VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)
     ON CONFLICT (id)
     DO UPDATE SET host = excluded.host, pid = excluded.pid, updated = excluded.updated,
-                  heartbeat_until = excluded.heartbeat_until;
+                  heartbeat_until = excluded.heartbeat_until, idle = excluded.idle;
 
 -- name: worker_bring_back
 -- See ef__lease_bring_back.
@@ -33,4 +33,4 @@ UPDATE state SET purged = ?1 WHERE purged = 0 OR ?1 < purged OR ?1 - purged >= ?
 DELETE FROM worker WHERE heartbeat_until < ?1;
 
 -- name: worker_all
-SELECT id, host, pid, started, updated, heartbeat_until FROM worker ORDER BY id;
+SELECT id, host, pid, started, updated, heartbeat_until, idle FROM worker ORDER BY id;

@@ -4,6 +4,10 @@ import { parse, write } from "./json.js";
 
 const TOKEN = "everfold.token";
 
+// The page may be anywhere under a reverse proxy: what it asks for is beside it.
+const HERE = new URL(".", location.href);
+function address(target) { return new URL(target.slice(1), HERE); }
+
 // A problem of the server's, in its own words.
 export class Problem extends Error {
   constructor(status, problem) {
@@ -51,7 +55,7 @@ async function problemOf(response) {
 // The answer, parsed; `next` of the options is called with the header Everfold-Next.
 export async function ask(method, target, { body, signal, next, ...options } = {}) {
   const text = body === undefined || typeof body === "string" ? body : write(body);
-  const response = await fetch(target, {
+  const response = await fetch(address(target), {
     method, signal, headers: headersOf({ ...options, body: text }), body: text,
     cache: "no-store", credentials: "omit", redirect: "error",
   });
@@ -66,7 +70,7 @@ export function post(target, body, options) { return ask("POST", target, { ...op
 
 // Server-sent events, with a token, which an EventSource cannot bring: `each` gets the data of each.
 export async function follow(target, each, options = {}) {
-  const response = await fetch(target, { signal: options.signal, cache: "no-store",
+  const response = await fetch(address(target), { signal: options.signal, cache: "no-store",
     headers: { ...headersOf(options), Accept: "text/event-stream" } });
   if (!response.ok) throw await problemOf(response);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

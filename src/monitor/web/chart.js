@@ -46,7 +46,7 @@ function tell(figure, series, x, format, ms) {
   figure.querySelector(".at").textContent = ms === null ? "now" : `at ${clock(ms)}`;
   figure.querySelectorAll(".legend b").forEach((node, i) => {
     const points = series[i].points;
-    const found = ms === null ? points[points.length - 1] : points.find(([t]) => t === ms);
+    const found = ms === null ? points[points.length - 1] : points.find(([t]) => t >= ms) ?? points[points.length - 1];
     node.textContent = format(found ? found[1] : 0);
   });
 }

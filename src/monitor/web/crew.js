@@ -24,6 +24,7 @@ function tile(p, asked) {
 }
 
 const LEASE_MS = { publisher: 30000 };
+const IDLE_HEARTBEAT_MS = 150000;
 
 // p00 to p15 for those that follow each other.
 function labels(numbers) {
@@ -65,13 +66,13 @@ export default {
     return [heading("Workers and partitions"),
       h("section", { class: "panel" }, h("h2", {}, "Workers"), workers.length > 0 ? table("Workers", [
         { name: "Worker", cell: (w) => w.id, kind: "grow" },
-        { name: "State", cell: (w) => badge(w.state ?? (w.live ? "live" : "stale")) },
-        { name: "Heartbeat", cell: (w) => countdown(w.ttl_ms, asked, 20000) },
+        { name: "State", cell: (w) => badge(w.state) },
+        { name: "Heartbeat", cell: (w) => countdown(w.ttl_ms, asked, w.state === "idle" ? IDLE_HEARTBEAT_MS : 20000) },
         { name: "Host", cell: (w) => w.host ?? "–" },
         { name: "Process", cell: (w) => String(w.pid), kind: "number" },
         { name: "Since", cell: (w) => when(w.started_at) },
         { name: "Has", cell: (w) => `${owned(w.id)} of ${w.target_partitions.length}`, kind: "number" },
-      ], workers, { key: (w) => w.id }) : empty("Nobody works.", "Start one with: everfold work"),
+      ], workers, { key: (w) => w.id }) : empty("No worker is running.", "Start one with: everfold work"),
       commandLine(command("worker", "ls"))),
       h("section", { class: "panel" }, h("h2", {}, "Partitions ", h("span", { class: "quiet" },
         `${partitions.filter((p) => p.live).length} owned, ${partitions.filter((p) => !p.live).length} free`)),

@@ -6,15 +6,35 @@ import { badge, card, empty, facts, heading, href, link, notice, table } from ".
 import { bytes, count, num, plural, rate, seconds } from "./words.js";
 
 const HISTORY_MS = 10000;
+const MINUTE_MS = 60000;
+const HOUR_MS = 60 * MINUTE_MS;
 
 // The server looks every ten seconds; what this page has seen since then is added at the end.
 async function history(ctx) {
   const s = ctx.state;
   if (!s.samples || Date.now() - s.asked > HISTORY_MS) {
-    s.samples = (await ctx.get("/v1/history")).map((x) => ({ ...x, ms: Date.parse(x.at) }));
+    const [samples, minutes] = await Promise.all([ctx.get("/v1/history"), ctx.get("/v1/history?by=minute")]);
+    s.samples = samples.map((x) => ({ ...x, ms: Date.parse(x.at) }));
+    s.minutes = minutes.map((x) => ({ ...x, ms: Date.parse(x.at) }));
     s.asked = Date.now();
   }
   return s.samples;
+}
+
+// Events a second in each minute of the last hour that ended before `until`, by the rows that all workers keep in the
+// store. A minute without a row is one without work.
+function byMinute(minutes, key, until) {
+  const rows = new Map(minutes.map((m) => [m.ms, num(m[key])]));
+  const first = minutes.length > 0 ? minutes[0].ms : until;
+  const points = [];
+  for (let ms = Math.max(first, Math.ceil((Date.now() - HOUR_MS) / MINUTE_MS) * MINUTE_MS); ms + MINUTE_MS <= until; ms += MINUTE_MS)
+    points.push([ms + MINUTE_MS, (rows.get(ms) ?? 0) / 60]);
+  return points;
+}
+
+// Before this server's own samples begin there are the minutes of the store.
+function withPast(minutes, key, points) {
+  return [...byMinute(minutes, key, points.length > 0 ? points[0][0] : Date.now()), ...points];
 }
 
 function worst(projections) {
@@ -26,7 +46,8 @@ function worst(projections) {
   return { lag, age, name };
 }
 
-function cards(status, samples) {
+function cards(status, samples, minutes) {
+  const hour = minutes.filter((m) => m.ms >= Date.now() - HOUR_MS);
   const { lag, age, name } = worst(status.projections);
   const o = status.outbox;
   const tip = (points) => points.length > 0 ? points[points.length - 1][1] : 0;
@@ -50,23 +71,27 @@ function cards(status, samples) {
     card("Quarantined", plural(quarantined, "stream"), "held back by themselves", { to: "#/projections",
       tone: quarantined > 0 ? "warn" : "" }),
     card("Workers", count(status.workers.live), num(status.workers.known) > num(status.workers.live)
-      ? `${count(num(status.workers.known) - num(status.workers.live))} silent` : "all of them heard of",
+      ? `${count(num(status.workers.known) - num(status.workers.live))} silent`
+      : num(status.workers.live) === 0 ? "none is running"
+      : num(status.workers.idle) > 0 ? `${count(status.workers.idle)} idle` : "all working",
     { to: "#/crew", tone: num(status.workers.live) === 0 ? "bad" : "" }),
     card("Appended", `${rate(tip(rates(samples, (s) => num(s.position))))}/s`,
       `${count(status.journal.events)} in all`, { to: "#/events" }),
     card("Folded", `${rate(tip(rates(samples, (s) => num(s.folded))))}/s`, "over all projections", { to: "#/projections" }),
+    card("Published", count(hour.reduce((sum, m) => sum + num(m.published), 0)), "in the last hour", { to: "#/publishers" }),
     card("Unaccounted", count(status.unaccounted), num(status.unaccounted) === 0 ? "every event is accounted for"
       : atRest ? "this must be 0" : "moves while events are folded", { tone: num(status.unaccounted) !== 0 && atRest ? "bad" : "" }));
 }
 
 // `now` is what this page has just been told: the lag is drawn up to this moment.
-function charts(samples, now, ctx) {
+function charts(samples, minutes, now, ctx) {
   const wide = ctx.width >= 860;
   const width = Math.max(280, Math.round((wide ? (ctx.width - 16) / 2 : ctx.width) - 34));
   return h("section", { class: "two", "aria-label": "The last hour" },
     chart("Events a second", [
-      { name: "appended", tone: "one", points: rates(samples, (s) => num(s.position)) },
-      { name: "folded", tone: "two", points: rates(samples, (s) => num(s.folded)) },
+      { name: "appended", tone: "one", points: withPast(minutes, "appended", rates(samples, (s) => num(s.position))) },
+      { name: "folded", tone: "two", points: withPast(minutes, "applied", rates(samples, (s) => num(s.folded))) },
+      { name: "published", tone: "three", points: byMinute(minutes, "published", Date.now()) },
     ], { width, format: rate, unit: "/s" }),
     chart("Lag", [
       { name: "behind", tone: "three", points: [...samples, now].map((s) => [s.ms, num(s.lag_events)]) },
@@ -104,9 +129,9 @@ export default {
   every: 3000,
   async load(ctx) {
     if (ctx.who.tenant !== null) return { projections: await ctx.get("/v1/projections") };
-    return { status: ctx.status, samples: await history(ctx) };
+    return { status: ctx.status, samples: await history(ctx), minutes: ctx.state.minutes };
   },
-  view({ status, samples, projections }, ctx) {
+  view({ status, samples, minutes, projections }, ctx) {
     if (!status)
       return [heading("Overview"), h("p", { class: "quiet" }, `This token is for tenant ${ctx.who.tenant}: numbers over all tenants are not shown.`),
         projectionTable(projections)];
@@ -114,7 +139,7 @@ export default {
       waiting: num(status.outbox.pending) + num(status.outbox.processing) };
     return [heading("Overview"),
       status.views_error && notice("bad", "The views cannot be read.", h("p", {}, status.views_error)),
-      cards(status, samples), charts(samples, now, ctx),
+      cards(status, samples, minutes), charts(samples, minutes, now, ctx),
       h("section", { class: "panel", "aria-label": "Projections" }, h("h2", {}, "Projections"),
         status.projections.length > 0 ? projectionTable(status.projections)
           : empty("No projection yet.", link("#/projections", "Deploy one"))),

@@ -7,9 +7,9 @@ import { count, words, ago } from "./words.js";
 // --- status, in words and colour ------------------------------------------------------------------
 
 const TONES = {
-  live: "ok", completed: "ok", well: "ok", applied: "ok", owned: "ok", resolved: "ok", published: "ok",
+  live: "ok", working: "ok", completed: "ok", well: "ok", applied: "ok", owned: "ok", resolved: "ok", published: "ok",
   catching_up: "busy", running: "busy", processing: "busy", queued: "busy", starting: "busy",
-  pending: "calm", ignored: "calm", free: "calm", retired: "calm", cancelled: "calm", expired: "calm",
+  idle: "calm", pending: "calm", ignored: "calm", free: "calm", retired: "calm", cancelled: "calm", expired: "calm",
   paused: "warn", failed: "warn", retrying: "warn", blocked: "warn", late: "warn", behind: "warn",
   stopping: "warn", open: "warn",
   dead: "bad", stale: "bad", trouble: "bad", revoked: "bad",

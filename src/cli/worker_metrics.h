@@ -1,0 +1,16 @@
+/*
+ * worker_metrics.h - /metrics, /livez and /readyz of a worker.
+ */
+#ifndef EF_CLI_WORKER_METRICS_H
+#define EF_CLI_WORKER_METRICS_H
+
+#include "cli.h"
+#include "../server/server.h"
+
+/* Serves them where worker.metrics_listen says, by the rules of `serve`: an address that is not
+ * loopback needs TLS and a token. *out is NULL where it says nothing. `tokens` is room for the path
+ * of the tokens, and outlives the server. */
+ef_status cli_metrics_start(cli *c, ef_supervisor *supervisor, char tokens[PATH_MAX],
+                            ef__server **out, ef_error *err);
+
+#endif
