@@ -125,8 +125,12 @@ ef_status ef_client_outbox_summarise(ef_client *client, const ef_outbox_query *q
                                      ef_outbox_summary *out, ef_error *err);
 ef_status ef_client_outbox_requeue(ef_client *client, const ef_outbox_act *act, ef_row_list *out,
                                    ef_error *err);
-ef_status ef_client_outbox_requeue_dead(ef_client *client, ef_str lane, size_t limit,
-                                        ef_row_list *out, ef_error *err);
+ef_status ef_client_outbox_requeue_dead(ef_client *client, const ef_outbox_bulk *bulk,
+                                        int64_t *out_count, ef_row_list *out, ef_error *err);
+ef_status ef_client_outbox_skip_dead(ef_client *client, const ef_outbox_bulk *bulk,
+                                     int64_t *out_count, ef_row_list *out, ef_error *err);
+ef_status ef_client_outbox_group(ef_client *client, const ef_outbox_query *query,
+                                 ef_row_groups *out, ef_error *err);
 ef_status ef_client_outbox_skip(ef_client *client, const ef_outbox_act *act, ef_row_list *out,
                                 ef_error *err);
 ef_status ef_client_outbox_replay(ef_client *client, const ef_outbox_act *act, ef_row_list *out,

@@ -18,15 +18,18 @@ extern "C" {
 /* Who asks, and why: kept for good. */
 typedef struct ef_rebuild {
     ef_str projection;
-    bool in_place;  /* the old one goes at once: readers see the new one grow */
-    bool no_switch; /* beside it, and leave the switch to a person */
+    bool in_place;      /* the old one goes at once: readers see the new one grow */
+    bool no_switch;     /* beside it, and leave the switch to a person */
+    bool switch_anyway; /* also if views differ from those of the active generation */
     ef_str who;
     ef_str reason;
 } ef_rebuild;
 
 /*
  * File a run that folds all events into the projection anew, with the program that is routed. By
- * default that is done beside the routed generation, which is then switched to.
+ * default that is done beside the routed generation. It is switched to if all views are the same,
+ * or with `switch_anyway`; otherwise the run completes with an error that says how many differ, and
+ * the new generation stays beside the active one until an operator switches to it or retires it.
  * EF_NOT_FOUND, EF_CONFLICT: it is paused, or EF_EXISTS: a run of this projection is open
  */
 ef_status ef_projection_rebuild(ef_engine *engine, const ef_rebuild *rebuild, ef_run_list *out,
@@ -44,6 +47,7 @@ typedef struct ef_verdict {
     int32_t generation; /* that was routed, and … */
     int32_t built;      /* … the one that was made; 0: none */
     bool compared;
+    bool switched;       /* queries go to the one that was made */
     int64_t views;       /* that were compared */
     int64_t differences; /* views that are not the same on both sides */
     ef_str examples;     /* JSON array of the first few: {"tenant","view_id"} */

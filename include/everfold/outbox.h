@@ -92,6 +92,8 @@ typedef struct ef_taken {
     bool waits;       /* take, publishers: its stream has an exception before it in the lane */
     ef_str error;     /* take_due: what the last attempt said; "" of one that follows */
     int64_t filed;    /* take_due: how often it was filed; handed back with EF_ROW_DONE */
+    bool interrupted; /* take_due: an attempt was begun and never settled, so the worker that made
+                       * it ended or lost its lease. It is counted in `attempts`. */
 } ef_taken;
 
 typedef struct ef_taken_batch {
@@ -150,6 +152,10 @@ typedef struct ef_exception {
     ef_str error;   /* cut at 1,000 bytes at a character's end */
     int64_t filed;  /* DONE: as it was taken. A row that was filed since then stays: somebody else
                      * has found in between that it lacks the event */
+    bool trying;    /* an attempt begins: `attempts` counts it. The next write of the row ends it */
+    bool skip;      /* as it was taken. DONE without it: a skip that came meanwhile came too late,
+                     * the event was applied, and the skip is withdrawn. Not DONE with it: versions
+                     * that the skip does not hold for still lack the event */
 } ef_exception;
 
 /*
@@ -215,6 +221,8 @@ typedef struct ef_row {
     int64_t enqueued_us;
     int64_t updated_us;
     int64_t published_us; /* 0 of all that are not published; of those the attempts are not kept */
+    int64_t filed;        /* retry rows: how often it was filed since it was made */
+    bool trying;          /* retry rows: an attempt is under way, or ended with its worker */
 } ef_row;
 
 typedef struct ef_row_list {
@@ -276,6 +284,9 @@ typedef struct ef_outbox_act {
     ef_str lane; /* requeue: "" means every lane in which it is dead */
     ef_str who;
     ef_str reason; /* skip needs one */
+    /* skip, in a projection's lane: the versions of the projection that pass the event. */
+    const int32_t *versions;
+    size_t version_count;
 } ef_outbox_act;
 
 /*
@@ -285,32 +296,80 @@ typedef struct ef_outbox_act {
 ef_status ef_outbox_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
                             ef_error *err);
 
-/* The same for up to `limit` (above 0) dead rows, oldest first. None is fine. */
-ef_status ef_outbox_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
-                                 ef_row_list *out, ef_error *err);
+/* Dead rows, for an operation on many of them. What is "" or 0 does not matter. */
+typedef struct ef_outbox_bulk {
+    ef_str lane;
+    ef_str tenant; /* with `stream`, or with `one_tenant` */
+    bool one_tenant;
+    ef_str stream;
+    ef_str types;      /* comma list of NAME or PREFIX* */
+    ef_str error;      /* a part of last_error, in capital or small letters */
+    int64_t before_us; /* enqueued before this time */
+    int64_t limit;     /* at most this many, oldest first; 0: all */
+    bool dry_run;      /* count them and change nothing */
+    ef_str who;
+    ef_str reason; /* skip needs one */
+} ef_outbox_bulk;
+
+#define EF_BULK_ROWS 1000 /* rows that an operation on many lists; it counts all of them */
 
 /*
- * Let the lane pass an exception without applying it. Who and why are kept.
- * EF_NOT_FOUND  the event has no exception in that lane
+ * Requeue dead rows, oldest first, in transactions of EF_BULK_ROWS rows. One audit entry counts all
+ * of them. `out` gets the first EF_BULK_ROWS rows as they are afterwards. None is fine.
+ */
+ef_status ef_outbox_requeue_dead(ef_journal *journal, const ef_outbox_bulk *bulk,
+                                 int64_t *out_count, ef_row_list *out, ef_error *err);
+
+/*
+ * Let a lane pass an event without applying it. Who and why are kept. In a projection's lane the
+ * skip holds for the versions that are given, in every build of them, and for no other; which
+ * versions are blocked at the event is known to the engine (ef_projection_skip). A version that
+ * lacks the event and is not given tries it as before. EF_NOT_FOUND  the event has no retry row in
+ * that lane
  */
 ef_status ef_outbox_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
                          ef_error *err);
+
+/* Dead rows, or others, by what they have in common. */
+typedef struct ef_row_group {
+    ef_str lane;
+    ef_str error;          /* last_error of all of them */
+    ef_str tenant, stream; /* of the oldest, with its … */
+    int64_t seq, position;
+    int64_t rows;
+    int64_t oldest_us; /* when the oldest was enqueued */
+} ef_row_group;
+
+typedef struct ef_row_groups {
+    const ef_row_group *items; /* most rows first */
+    size_t count;
+    int64_t rows; /* of all groups */
+    bool more;    /* there are more than EF_ROW_GROUPS_MAX: the others are not listed */
+    struct ef__batch_room *room;
+} ef_row_groups;
+
+#define EF_ROW_GROUPS_MAX 1000
+/* Groups the rows that `query` finds by lane and error. Limit and cursor of `query` do not matter.
+ */
+ef_status ef_outbox_group(ef_journal *journal, const ef_outbox_query *query, ef_row_groups *out,
+                          ef_error *err);
+void ef_row_groups_release(ef_row_groups *groups);
 
 /* What operators did, newest first. */
 typedef struct ef_act {
     int64_t id;
     int64_t at_us;
-    ef_str act; /* "requeue", "skip"; "switch", "rollback": lane is the projection, seq the number
-                 * of the generation that queries went to before; "skipped@3": a worker let version
-                 * 3 of the projection pass the event, which stays so in every build of it;
-                 * "on_error": seq is what the projection was told (ef_on_error); "deploy", "pause",
-                 * "resume", "rebuild", "retire": lane is the projection */
+    ef_str act; /* "requeue", "skip", "replay"; "switch", "rollback": lane is the projection, seq
+                 * the number of the generation that queries went to before; "on_error": seq is what
+                 * the projection was told (ef_on_error); "deploy", "pause", "resume", "rebuild",
+                 * "retire": lane is the projection */
     ef_str who;
     ef_str reason;
     ef_str lane;
     ef_str tenant;
     ef_str stream;
     int64_t seq;
+    int64_t rows; /* requeue, skip, replay: how many rows it was done to */
 } ef_act;
 
 typedef struct ef_act_list {

@@ -78,11 +78,30 @@ ef_status ef_gap_ls(ef_engine *engine, ef_gap_list *out, ef_error *err);
  * applied under the lease of its partition. What another worker holds is left to that one. */
 ef_status ef_gap_repair(ef_engine *engine, ef_gap_list *out, ef_error *err);
 
-/* Try one event again now that has an exception in a lane ("" all of them), under the lease of its
- * partition. `out` shows the rows that are left: none when it has been applied.
- * EF_NOT_FOUND: it has no exception; EF_LEASE_HELD: another worker has its partition */
-ef_status ef_outbox_replay(ef_engine *engine, const ef_outbox_act *act, ef_row_list *out,
-                           ef_error *err);
+/*
+ * Try one event again now that has a retry row in a lane ("" all of them). The row becomes due, and
+ * the worker that holds its partition tries it; this process does where no other worker holds it.
+ * Waits until each row was tried, for `timeout_ms` at most (0: EF_REPLAY_WAIT_MS). `out` shows the
+ * rows that are left with their errors: none when the event has been applied.
+ * EF_NOT_FOUND: it has no retry row; EF_TIMEOUT: it was not tried in time, and still is due
+ */
+#define EF_REPLAY_WAIT_MS 15000 /* longer than the lease of a worker that has ended */
+ef_status ef_outbox_replay(ef_engine *engine, const ef_outbox_act *act, int64_t timeout_ms,
+                           ef_row_list *out, ef_error *err);
+
+/*
+ * Let the versions of a projection pass an event that are blocked at exactly this event: they have
+ * all events before it, have failed on it, and no generation of them has it. A lane that is no
+ * projection's is skipped as by ef_outbox_skip.
+ * EF_NOT_FOUND  the event has no retry row in that lane
+ * EF_CONFLICT   no version is blocked at it: nothing was changed
+ */
+ef_status ef_projection_skip(ef_engine *engine, const ef_outbox_act *act, ef_row_list *out,
+                             ef_error *err);
+/* The same for many dead rows of one lane, as ef_outbox_requeue_dead. Rows at which no version is
+ * blocked are left out. */
+ef_status ef_projection_skip_dead(ef_engine *engine, const ef_outbox_bulk *bulk, int64_t *out_count,
+                                  ef_row_list *out, ef_error *err);
 
 #ifdef __cplusplus
 }

@@ -24,6 +24,7 @@ static void print_json(cli *c, cli_list *list, const ef_act *act)
     ef__json_str(&w, act->tenant);
     cli_json_field_str(&w, "stream", act->stream);
     cli_json_field_int(&w, "seq", act->seq);
+    cli_json_field_int(&w, "rows", act->rows);
     ef__json_close(&w, '}');
     (void)cli_list_item_end(c, list);
 }
@@ -35,9 +36,9 @@ static void add_text(cli_table *table, ef_str text)
 
 static void print_table(cli *c, const ef_act_list *acts)
 {
-    static const char *const heads[] = {"AT",     "ACT",    "WHO", "LANE",
-                                        "TENANT", "STREAM", "SEQ", "REASON"};
-    cli_table table = CLI_TABLE_INIT(heads, 8, 1u << 6);
+    static const char *const heads[] = {"AT",     "ACT", "WHO",  "LANE",  "TENANT",
+                                        "STREAM", "SEQ", "ROWS", "REASON"};
+    cli_table table = CLI_TABLE_INIT(heads, 9, 3u << 6);
 
     for (size_t i = 0; i < acts->count; i++) {
         const ef_act *act = &acts->items[i];
@@ -48,6 +49,7 @@ static void print_table(cli *c, const ef_act_list *acts)
         add_text(&table, act->tenant);
         add_text(&table, act->stream);
         cli_table_int(&table, act->seq);
+        cli_table_int(&table, act->rows);
         add_text(&table, act->reason);
     }
     (void)cli_table_flush(c, &table);
@@ -89,7 +91,9 @@ const cli_command cli_cmd_act_ls = {
     .summary = "what operators did, who and why",
     .options = options,
     .more =
-        "Newest first: requeue, skip, switch, rollback. They are kept for good. For a switch or a\n"
+        "Newest first: requeue, skip, replay, switch, rollback. They are kept for good. An "
+        "operation\n"
+        "on many rows is one entry, with the number of rows. For a switch or a\n"
         "rollback the lane is the projection, and the seq is the number of the generation that\n"
         "queries went to before.",
     .example = "everfold act ls --limit 10",

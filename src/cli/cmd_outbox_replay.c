@@ -17,7 +17,7 @@ static int run_replay(cli *c)
     if (rc != 0)
         return rc;
     if (cli_outbox_replay(c, &act, &rows, &err) == EF_OK) {
-        cli_print_acted(c, "outbox-replay", "left", &rows);
+        cli_print_acted(c, "outbox-replay", "left", (int64_t)rows.count, &rows);
         rc = rows.count ? 1 : 0;
     } else
         rc = cli_fail(c, &err, "see: everfold outbox report");

@@ -125,6 +125,52 @@ static void write_end(cli *c, ef__json_writer *w, const char *next)
     ef__buf_add_char(&c->out, '\n');
 }
 
+static void write_groups(cli *c, const ef_row_groups *groups)
+{
+    static const char *const heads[] = {"ROWS", "LANE", "OLDEST", "STREAM", "SEQ", "ERROR"};
+    cli_table table = CLI_TABLE_INIT(heads, 6, 1u << 0 | 1u << 4);
+
+    for (size_t i = 0; i < groups->count; i++) {
+        const ef_row_group *group = &groups->items[i];
+        cli_table_int(&table, group->rows);
+        cli_table_text(&table, group->lane);
+        cli_table_time(&table, group->oldest_us);
+        cli_table_text(&table, group->stream);
+        cli_table_int(&table, group->seq);
+        cli_table_text(&table, group->error);
+    }
+    (void)cli_table_flush(c, &table);
+    cli_table_release(&table);
+    if (groups->more)
+        cli_say(c, "there are more groups than are shown");
+}
+
+/* Dead rows by what they failed with, unless another status is asked for. */
+static int report_groups(cli *c, ef_outbox_query *query, ef_row_status *status)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+    ef_error err = EF_ERROR_INIT;
+    ef_row_groups groups = {0};
+    int rc = 0;
+
+    if (!query->status && !query->blocked_only) {
+        *status = EF_ROW_DEAD;
+        query->status = status;
+    }
+    if (cli_outbox_group(c, query, &groups, &err) != EF_OK)
+        rc = cli_fail(c, &err, NULL);
+    else if (c->format == CLI_TABLE && groups.count == 0)
+        cli_say(c, "no %s rows", ef_row_status_name(*status));
+    else if (c->format == CLI_TABLE)
+        write_groups(c, &groups);
+    else {
+        ef__groups_write(&w, &groups);
+        ef__buf_add_char(&c->out, '\n');
+    }
+    ef_row_groups_release(&groups);
+    return rc;
+}
+
 static int run_report(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
@@ -147,6 +193,10 @@ static int run_report(cli *c)
     int rc = st == EF_OK ? cli_journal_need(c, true) : cli_fail(c, &err, NULL);
     if (rc != 0)
         return rc;
+    if (cli_value(c, "by") && strcmp(cli_value(c, "by"), "error") != 0)
+        return cli_usage(c, "--by is '%s': error is needed", cli_value(c, "by"));
+    if (cli_value(c, "by"))
+        return report_groups(c, &query, &status);
     st = cli_outbox_summarise(c, &query, &summary, &err);
     if (st == EF_OK)
         st = write_rows(c, &w, &summary, &query, limit, next, &err);
@@ -166,6 +216,7 @@ static const cli_option options[] = {
     {"partition", 0, "PARTITION", NULL, NULL, "only this partition, as p07"},
     {"error", 0, "TEXT", NULL, NULL, "only rows whose error has this in it"},
     {"older", 0, "TIME", NULL, NULL, "only rows that have waited for longer, as 10m"},
+    {"by", 0, "WHAT", NULL, "error", "count rows by lane and error (default: the dead ones)"},
     {"limit", 0, "N", NULL, NULL, "at most so many rows (default 50)"},
     {"after", 0, "CURSOR", NULL, NULL, "go on behind an earlier report"},
     {NULL, 0, NULL, NULL, NULL, NULL},

@@ -19,7 +19,7 @@ static int run_requeue(cli *c)
     if (cli_value(c, "reason"))
         act.reason = cli_reason(c);
     if (cli_outbox_requeue(c, &act, &rows, &err) == EF_OK)
-        cli_print_acted(c, "outbox-requeue", "requeued", &rows);
+        cli_print_acted(c, "outbox-requeue", "requeued", (int64_t)rows.count, &rows);
     else
         rc = cli_fail(c, &err, "see: everfold outbox report --status dead");
     ef_row_list_release(&rows);

@@ -4,24 +4,21 @@
 #include "commands.h"
 #include "front.h"
 #include "outbox.h"
-#include "../base/limits.h"
 
 static int run_requeue_dead(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef_row_list rows = {0};
-    int64_t limit = 100;
+    ef_outbox_bulk bulk;
+    int64_t count = 0;
+    int rc = cli_outbox_bulk(c, &bulk);
 
-    if (cli_number(c, "limit", 1, EF_LIMIT_LIST_ROWS, &limit, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
-    if (cli_value(c, "tenant"))
-        return cli_usage(c, "outbox requeue-dead works over all tenants and takes no --tenant");
-    int rc = cli_journal_need(c, false);
+    if (rc == 0)
+        rc = cli_journal_need(c, false);
     if (rc != 0)
         return rc;
-    if (cli_outbox_requeue_dead(c, ef_str_from(cli_value(c, "lane")), cli_actor(c), (size_t)limit,
-                                &rows, &err) == EF_OK)
-        cli_print_acted(c, "outbox-requeue-dead", "requeued", &rows);
+    if (cli_outbox_requeue_dead(c, &bulk, &count, &rows, &err) == EF_OK)
+        cli_print_bulk(c, "outbox-requeue-dead", "requeued", &bulk, count, &rows);
     else
         rc = cli_fail(c, &err, NULL);
     ef_row_list_release(&rows);
@@ -29,8 +26,7 @@ static int run_requeue_dead(cli *c)
 }
 
 static const cli_option options[] = {
-    {"lane", 0, "LANE", NULL, NULL, "only in this lane (default: all)"},
-    {"limit", 0, "N", NULL, NULL, "at most so many, oldest first (default 100)"},
+    CLI_BULK_OPTIONS("only in this lane (default: all)", "why; kept with who did it"),
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
@@ -38,6 +34,10 @@ const cli_command cli_cmd_outbox_requeue_dead = {
     .name = "outbox requeue-dead",
     .summary = "put dead rows back, oldest first",
     .options = options,
-    .example = "everfold outbox requeue-dead --limit 10",
+    .more =
+        "Over all tenants unless --tenant names one. Without --all or --limit it takes 100 rows.\n"
+        "Rows are changed in steps of 1000, and one entry of the audit log counts all of them.\n"
+        "A row that is put back has no attempts and is due now.",
+    .example = "everfold outbox requeue-dead --lane totals --error 'not a number' --all --dry-run",
     .run = run_requeue_dead,
 };

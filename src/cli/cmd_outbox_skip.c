@@ -18,12 +18,12 @@ static int run_skip(cli *c)
         return cli_usage(c, "outbox skip needs --reason: it is kept for good");
     int rc = cli_outbox_act(c, &act);
     if (rc == 0)
-        rc = cli_journal_need(c, false);
+        rc = cli_engine_need(c, false);
     if (rc != 0)
         return rc;
     act.reason = ef_str_from(reason);
     if (cli_outbox_skip(c, &act, &rows, &err) == EF_OK)
-        cli_print_acted(c, "outbox-skip", "skipped", &rows);
+        cli_print_acted(c, "outbox-skip", "skipped", (int64_t)rows.count, &rows);
     else
         rc = cli_fail(c, &err, "see: everfold outbox report");
     ef_row_list_release(&rows);

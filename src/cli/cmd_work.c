@@ -482,7 +482,9 @@ static void write_summary(work *w)
     ef__buf_printf(&w->c->out, "  in %" PRId64 ".%03" PRId64 " s\n", ms / 1000, ms % 1000);
     (void)cli_flush(w->c);
     if (w->sum.failed > 0)
-        cli_say(w->c, "what failed: everfold outbox report");
+        cli_say(w->c,
+                "what failed: everfold outbox report; of projections in the order of the log: "
+                "everfold projection failures NAME");
 }
 
 /* A mode without a worker was asked for by name, or by flags: then nobody works here by mistake. */

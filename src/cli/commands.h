@@ -43,6 +43,7 @@ extern const cli_command cli_cmd_outbox_report;
 extern const cli_command cli_cmd_outbox_requeue;
 extern const cli_command cli_cmd_outbox_requeue_dead;
 extern const cli_command cli_cmd_outbox_skip;
+extern const cli_command cli_cmd_outbox_skip_dead;
 extern const cli_command cli_cmd_outbox_replay;
 extern const cli_command cli_cmd_publisher_add;
 extern const cli_command cli_cmd_publisher_ls;

@@ -190,23 +190,36 @@ ef_status cli_outbox_requeue(cli *c, const ef_outbox_act *act, ef_row_list *out,
                      : ef_outbox_requeue(c->journal, act, out, err);
 }
 
-ef_status cli_outbox_requeue_dead(cli *c, ef_str lane, ef_str who, size_t limit, ef_row_list *out,
-                                  ef_error *err)
+ef_status cli_outbox_requeue_dead(cli *c, const ef_outbox_bulk *bulk, int64_t *out_count,
+                                  ef_row_list *out, ef_error *err)
 {
-    return c->client ? ef_client_outbox_requeue_dead(c->client, lane, limit, out, err)
-                     : ef_outbox_requeue_dead(c->journal, lane, who, limit, out, err);
+    return c->client ? ef_client_outbox_requeue_dead(c->client, bulk, out_count, out, err)
+                     : ef_outbox_requeue_dead(c->journal, bulk, out_count, out, err);
+}
+
+ef_status cli_outbox_skip_dead(cli *c, const ef_outbox_bulk *bulk, int64_t *out_count,
+                               ef_row_list *out, ef_error *err)
+{
+    return c->client ? ef_client_outbox_skip_dead(c->client, bulk, out_count, out, err)
+                     : ef_projection_skip_dead(c->engine, bulk, out_count, out, err);
+}
+
+ef_status cli_outbox_group(cli *c, const ef_outbox_query *query, ef_row_groups *out, ef_error *err)
+{
+    return c->client ? ef_client_outbox_group(c->client, query, out, err)
+                     : ef_outbox_group(c->journal, query, out, err);
 }
 
 ef_status cli_outbox_skip(cli *c, const ef_outbox_act *act, ef_row_list *out, ef_error *err)
 {
     return c->client ? ef_client_outbox_skip(c->client, act, out, err)
-                     : ef_outbox_skip(c->journal, act, out, err);
+                     : ef_projection_skip(c->engine, act, out, err);
 }
 
 ef_status cli_outbox_replay(cli *c, const ef_outbox_act *act, ef_row_list *out, ef_error *err)
 {
     return c->client ? ef_client_outbox_replay(c->client, act, out, err)
-                     : ef_outbox_replay(c->engine, act, out, err);
+                     : ef_outbox_replay(c->engine, act, 0, out, err);
 }
 
 ef_status cli_lane_ls(cli *c, ef_lane_list *out, ef_error *err)

@@ -57,8 +57,11 @@ ef_status cli_outbox_ls(cli *c, const ef_outbox_query *query, ef_row_list *out, 
 ef_status cli_outbox_summarise(cli *c, const ef_outbox_query *query, ef_outbox_summary *out,
                                ef_error *err);
 ef_status cli_outbox_requeue(cli *c, const ef_outbox_act *act, ef_row_list *out, ef_error *err);
-ef_status cli_outbox_requeue_dead(cli *c, ef_str lane, ef_str who, size_t limit, ef_row_list *out,
-                                  ef_error *err);
+ef_status cli_outbox_requeue_dead(cli *c, const ef_outbox_bulk *bulk, int64_t *out_count,
+                                  ef_row_list *out, ef_error *err);
+ef_status cli_outbox_skip_dead(cli *c, const ef_outbox_bulk *bulk, int64_t *out_count,
+                               ef_row_list *out, ef_error *err);
+ef_status cli_outbox_group(cli *c, const ef_outbox_query *query, ef_row_groups *out, ef_error *err);
 ef_status cli_outbox_skip(cli *c, const ef_outbox_act *act, ef_row_list *out, ef_error *err);
 ef_status cli_outbox_replay(cli *c, const ef_outbox_act *act, ef_row_list *out, ef_error *err);
 ef_status cli_lane_ls(cli *c, ef_lane_list *out, ef_error *err);

@@ -72,6 +72,7 @@ const cli_command *const cli_commands[] = {
     &cli_cmd_outbox_requeue,
     &cli_cmd_outbox_requeue_dead,
     &cli_cmd_outbox_skip,
+    &cli_cmd_outbox_skip_dead,
     &cli_cmd_outbox_replay,
     &cli_cmd_publisher_add,
     &cli_cmd_publisher_ls,

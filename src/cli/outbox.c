@@ -45,12 +45,13 @@ void cli_text_row(cli *c, const ef_row *row)
     }
 }
 
-void cli_print_acted(cli *c, const char *mode, const char *count_key, const ef_row_list *rows)
+void cli_print_acted(cli *c, const char *mode, const char *count_key, int64_t count,
+                     const ef_row_list *rows)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
     if (c->format == CLI_TABLE) {
-        ef__buf_printf(&c->out, "%s %zu\n", count_key, rows->count);
+        ef__buf_printf(&c->out, "%s %" PRId64 "\n", count_key, count);
         for (size_t i = 0; i < rows->count; i++)
             cli_text_row(c, &rows->items[i]);
         return;
@@ -59,7 +60,7 @@ void cli_print_acted(cli *c, const char *mode, const char *count_key, const ef_r
     ef__json_key(&w, "mode");
     ef__json_str(&w, ef_str_from(mode));
     ef__json_key(&w, count_key);
-    ef__json_int(&w, (int64_t)rows->count);
+    ef__json_int(&w, count);
     ef__json_key(&w, "rows");
     ef__json_open(&w, '[');
     for (size_t i = 0; i < rows->count; i++) {
@@ -82,4 +83,43 @@ int cli_outbox_act(cli *c, ef_outbox_act *act)
     if (cli_number_parse("SEQ", c->arguments[1], 1, INT64_MAX, &act->seq, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     return 0;
+}
+
+int cli_outbox_bulk(cli *c, ef_outbox_bulk *bulk)
+{
+    const ef_clock *clock = ef_clock_system();
+    ef_error err = EF_ERROR_INIT;
+    int64_t older_ms = 0;
+
+    *bulk = (ef_outbox_bulk){.lane = ef_str_from(cli_value(c, "lane")),
+                             .tenant = cli_tenant(c),
+                             .one_tenant = cli_tenant_given(c),
+                             .stream = ef_str_from(cli_value(c, "stream")),
+                             .types = ef_str_from(cli_value(c, "types")),
+                             .error = ef_str_from(cli_value(c, "error")),
+                             .limit = 100,
+                             .dry_run = cli_has(c, "dry-run"),
+                             .who = cli_actor(c),
+                             .reason = cli_reason(c)};
+    if (cli_has(c, "all") && cli_value(c, "limit"))
+        return cli_usage(c, "--all and --limit exclude each other");
+    if (cli_number(c, "limit", 1, INT64_MAX, &bulk->limit, &err) != EF_OK ||
+        cli_duration(c, "older", &older_ms, &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    if (older_ms > 0)
+        bulk->before_us = clock->wall_us(clock->context) - older_ms * 1000;
+    bulk->limit = cli_has(c, "all") ? 0 : bulk->limit;
+    return 0;
+}
+
+void cli_print_bulk(cli *c, const char *mode, const char *key, const ef_outbox_bulk *bulk,
+                    int64_t count, const ef_row_list *rows)
+{
+    if (bulk->dry_run)
+        cli_say(c, "dry run: nothing was changed");
+    cli_print_acted(c, mode, key, count, rows);
+    if (c->format == CLI_TABLE && count > (int64_t)rows->count)
+        cli_say(c, "the first %zu rows are shown", rows->count);
+    if (bulk->limit && count == bulk->limit)
+        cli_say(c, "there may be more: --all takes all of them, --limit N more");
 }

@@ -15,21 +15,16 @@ static ef_status read_rows(const ef__json *array, ef_row_list *out, ef_error *er
     return st;
 }
 
-static void begin_report(ef__ask *call, const ef_outbox_query *query)
+/* Which rows, but for where the page begins and ends. */
+static void add_picks(ef__ask *call, const ef_outbox_query *query)
 {
     ef_str status = query->blocked_only ? EF_STR("blocked")
                     : query->status     ? ef_str_from(ef_row_status_name(*query->status))
                                         : EF_STR("");
     char label[EF_PARTITION_LABEL_MAX] = "", time[EF_TIME_TEXT_MAX] = "";
 
-    ef__ask_path(call, "/v1/outbox?limit=");
-    call->asked = true;
-    (void)ef__buf_printf(&call->target, "%zu", query->limit);
     ef__ask_text(call, "status", status);
     ef__ask_text(call, "lane", query->lane);
-    ef__ask_text(call, "after", query->after);
-    ef__ask_int(call, "from", query->from);
-    ef__ask_int(call, "upto", query->upto);
     ef__ask_text(call, "stream", query->stream);
     ef__ask_text(call, "types", query->types);
     ef__ask_text(call, "error", query->error);
@@ -39,6 +34,43 @@ static void begin_report(ef__ask *call, const ef_outbox_query *query)
     if (query->before_us)
         ef_time_format(query->before_us, time);
     ef__ask_text(call, "before", ef_str_from(time));
+}
+
+static void begin_report(ef__ask *call, const ef_outbox_query *query)
+{
+    ef__ask_path(call, "/v1/outbox?limit=");
+    call->asked = true;
+    (void)ef__buf_printf(&call->target, "%zu", query->limit);
+    ef__ask_text(call, "after", query->after);
+    ef__ask_int(call, "from", query->from);
+    ef__ask_int(call, "upto", query->upto);
+    add_picks(call, query);
+}
+
+ef_status ef_client_outbox_group(ef_client *client, const ef_outbox_query *query,
+                                 ef_row_groups *out, ef_error *err)
+{
+    ef__ask call = EF__ASK("GET", query->any_tenant ? EF_STR("") : query->tenant);
+    const ef__json *answer, *rows;
+    const void *items = NULL;
+    ef_status st = ef__room_ready(&out->room, err);
+
+    out->count = 0;
+    ef__ask_path(&call, "/v1/outbox/groups");
+    add_picks(&call, query);
+    if (st == EF_OK)
+        st = ef__ask_json(client, &call, &out->room->arena, &answer, err);
+    if (st == EF_OK)
+        st = ef__items_read(ef__json_get(answer, "groups"), &ef__shape_row_group, NULL,
+                            &out->room->arena, &items, &out->count, err);
+    rows = st == EF_OK ? ef__json_get(answer, "rows") : NULL;
+    out->items = items;
+    out->rows = 0;
+    if (rows)
+        (void)ef__json_int64(rows, &out->rows);
+    out->more = st == EF_OK && out->count == EF_ROW_GROUPS_MAX;
+    ef__ask_release(&call);
+    return st;
 }
 
 ef_status ef_client_outbox_ls(ef_client *client, const ef_outbox_query *query, ef_row_list *out,
@@ -156,17 +188,63 @@ ef_status ef_client_outbox_replay(ef_client *client, const ef_outbox_act *what, 
     return act_on_one(client, "/v1/outbox:replay", what, out, err);
 }
 
-ef_status ef_client_outbox_requeue_dead(ef_client *client, ef_str lane, size_t limit,
-                                        ef_row_list *out, ef_error *err)
+static void write_bulk(ef__json_writer *w, const ef_outbox_bulk *bulk)
 {
-    ef__ask call = EF__ASK("POST", EF_STR(""));
-    ef__json_writer w = ef__ask_writer(&call);
+    char time[EF_TIME_TEXT_MAX] = "";
 
-    ef__json_open(&w, '{');
-    ef__ask_member(&w, "lane", lane);
-    ef__ask_number(&w, "limit", (int64_t)limit);
-    ef__json_close(&w, '}');
-    return act(client, "/v1/outbox:requeue-dead", &call, out, err);
+    if (bulk->before_us)
+        ef_time_format(bulk->before_us, time);
+    ef__json_open(w, '{');
+    ef__ask_member(w, "lane", bulk->lane);
+    ef__ask_member(w, "stream", bulk->stream);
+    ef__ask_member(w, "types", bulk->types);
+    ef__ask_member(w, "error", bulk->error);
+    ef__ask_member(w, "before", ef_str_from(time));
+    ef__ask_number(w, "limit", bulk->limit);
+    ef__json_key(w, "all");
+    ef__json_bool(w, bulk->limit == 0);
+    ef__json_key(w, "dry_run");
+    ef__json_bool(w, bulk->dry_run);
+    ef__ask_member(w, "reason", bulk->reason);
+    ef__json_close(w, '}');
+}
+
+static ef_status act_on_many(ef_client *client, const char *path, const char *key,
+                             const ef_outbox_bulk *bulk, int64_t *out_count, ef_row_list *out,
+                             ef_error *err)
+{
+    bool of_tenant = bulk->one_tenant || bulk->stream.len;
+    ef__ask call = EF__ASK("POST", of_tenant ? bulk->tenant : EF_STR(""));
+    ef__json_writer w = ef__ask_writer(&call);
+    const ef__json *answer, *count;
+    ef_status st = ef__room_ready(&out->room, err);
+
+    write_bulk(&w, bulk);
+    out->count = 0;
+    out->next[0] = '\0';
+    ef__ask_path(&call, path);
+    if (st == EF_OK)
+        st = ef__ask_json(client, &call, &out->room->arena, &answer, err);
+    if (st == EF_OK)
+        st = read_rows(ef__json_get(answer, "rows"), out, err);
+    count = st == EF_OK ? ef__json_get(answer, key) : NULL;
+    *out_count = (int64_t)out->count;
+    if (count)
+        (void)ef__json_int64(count, out_count);
+    ef__ask_release(&call);
+    return st;
+}
+
+ef_status ef_client_outbox_requeue_dead(ef_client *client, const ef_outbox_bulk *bulk,
+                                        int64_t *out_count, ef_row_list *out, ef_error *err)
+{
+    return act_on_many(client, "/v1/outbox:requeue-dead", "requeued", bulk, out_count, out, err);
+}
+
+ef_status ef_client_outbox_skip_dead(ef_client *client, const ef_outbox_bulk *bulk,
+                                     int64_t *out_count, ef_row_list *out, ef_error *err)
+{
+    return act_on_many(client, "/v1/outbox:skip-dead", "skipped", bulk, out_count, out, err);
 }
 
 ef_status ef_client_act_ls(ef_client *client, const ef_act_query *query, ef_act_list *out,

@@ -330,6 +330,8 @@ ef_status ef_client_projection_rebuild(ef_client *client, const ef_rebuild *rebu
     ef__json_bool(&w, rebuild->in_place);
     ef__json_key(&w, "no_switch");
     ef__json_bool(&w, rebuild->no_switch);
+    ef__json_key(&w, "switch_anyway");
+    ef__json_bool(&w, rebuild->switch_anyway);
     ef__ask_member(&w, "reason", rebuild->reason);
     ef__json_close(&w, '}');
     st = ef__ask_one_run(client, &call, out, err);

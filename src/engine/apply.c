@@ -202,7 +202,7 @@ static ef_status meet_again(work *w, size_t index, ef__mark *m, ef__applied *out
         set_mark(w, m, item->event, m->now.applied_seq + 1);
     else if (!same && held && item->event->seq > m->now.expected_next_seq)
         defer(w, m, out);
-    else if (!same && !item->skip)
+    else if (!same && !item->skip && !ef__skips_has(w->engine, w->skips, item->event))
         return another_event(w, m, item->event, out, err);
     else if (!same) /* an operator has said that it may stand for the one that was applied */
         set_mark(w, m, item->event, item->event->seq + 1);

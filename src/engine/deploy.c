@@ -3,6 +3,7 @@
  */
 #include "deploy.h"
 #include "lag.h"
+#include "lane.h"
 #include "migrate.h"
 #include "policy.h"
 #include "route.h"
@@ -79,7 +80,17 @@ static ef_status describe_lag(ef_engine *e, const ef__generation *g, const journ
     return st;
 }
 
-static ef_status describe(ef_engine *e, const ef__generation *g, const journal_now *now,
+/* One that was superseded has no rows: what it lacks beside the queue is blocked. */
+static void describe_superseded(const ef__generation *g, const journal_now *now, ef_projection *out)
+{
+    int64_t lacks = now->head.position - ef__generation_done(g) - now->queued;
+
+    out->blocked_events = lacks > 0 ? lacks : 0;
+    out->unaccounted = 0;
+}
+
+static ef_status describe(ef_engine *e, const ef__generation_list *list, const ef__generation *g,
+                          const journal_now *now,
                           ef__arena *arena, ef_projection *out, ef_error *err)
 {
     ef__failure_list failures = {0};
@@ -107,6 +118,8 @@ static ef_status describe(ef_engine *e, const ef__generation *g, const journal_n
         st = ef__policy_skips(e, g->name, &out->skips_errors, err);
     if (st == EF_OK)
         st = describe_lag(e, g, now, out, err);
+    if (st == EF_OK && ef__generation_by_queue(g) && !ef__generation_keeps_rows(list, g))
+        describe_superseded(g, now, out);
     if (st == EF_OK)
         st = ef__room_ready(&failures.room, err);
     if (st == EF_OK)
@@ -164,7 +177,7 @@ ef_status ef_projection_ls(ef_engine *e, ef_str name, ef_projection_list *out, e
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         if (list.items[i].state == EF__GENERATION_RETIRED)
             continue;
-        st = describe(e, &list.items[i], &now, &out->room->arena, &items[out->count], err);
+        st = describe(e, &list, &list.items[i], &now, &out->room->arena, &items[out->count], err);
         out->count += st == EF_OK;
     }
     put_routed_first(items, out->count);
@@ -398,8 +411,8 @@ ef_status ef_projection_deploy_by(ef_engine *e, const ef_deploy *deploy, ef_proj
         st = deploy->in_place ? ef__deploy_in_place(e, program, deploy->text, err)
                               : ef__deploy_program(e, program, deploy->text, err);
     if (st == EF_OK)
-        st = ef__engine_note(e, "deploy", ef__program_name(program), deploy->who, deploy->reason,
-                             err);
+        st = ef__engine_note(e, "deploy", ef__program_name(program), ef__program_version(program),
+                             deploy->who, deploy->reason, err);
     if (st == EF_OK)
         st = ef_projection_ls(e, ef__program_name(program), out, err);
     ef__program_close(program);
@@ -437,7 +450,8 @@ static ef_status set_states(ef_engine *e, const ef__generation_list *list, bool 
         if (g->state == EF__GENERATION_RETIRED ||
             (pause ? g->state == EF__GENERATION_PAUSED : !stopped))
             continue;
-        if (pause)
+        /* What a superseded generation lacks has no rows, so its place stays where it was. */
+        if (pause && ef__generation_keeps_rows(list, g))
             st = ef__deploy_keep_place(e, g, err);
         if (st == EF_OK)
             st = e->views->ops->generation_set_state(
@@ -463,7 +477,7 @@ static ef_status set_state(ef_engine *e, ef_str name, bool pause, ef_str who, ef
         if (st == EF_OK && !list.count)
             st = ef__projection_unknown(e, name, err);
         if (st == EF_OK && tries == 0)
-            st = ef__engine_note(e, pause ? "pause" : "resume", name, who, reason, err);
+            st = ef__engine_note(e, pause ? "pause" : "resume", name, 0, who, reason, err);
         if (st == EF_OK)
             st = set_states(e, &list, pause, err);
     }

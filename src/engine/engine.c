@@ -2,6 +2,7 @@
  * engine.c - opening and closing an engine, and its programs.
  */
 #include "fresh.h"
+#include "lane.h"
 #include "publish.h"
 #include "run.h"
 #include "route.h"
@@ -244,6 +245,7 @@ ef_status ef__live_set_read(ef_engine *e, bool stream_ordered_live, ef__live_set
         if (!wanted || ef__function_missing(e, g))
             continue;
         out->items[out->count].generation = g;
+        out->items[out->count].keeps_rows = ef__generation_keeps_rows(&out->list, g);
         st = ef__engine_program(e, g, &out->items[out->count].program, err);
         out->count += st == EF_OK;
     }
@@ -275,12 +277,16 @@ ef_status ef__engine_routed(ef_engine *e, ef_str name, ef__generation_list *list
     return st;
 }
 
-ef_status ef__engine_note(ef_engine *e, const char *act, ef_str projection, ef_str who,
-                          ef_str reason, ef_error *err)
+ef_status ef__engine_note(ef_engine *e, const char *act, ef_str projection, int64_t number,
+                          ef_str who, ef_str reason, ef_error *err)
 {
     if (who.len == 0)
         return EF_OK;
-    return ef_act_add(
-        e->journal,
-        &(ef_act){.act = ef_str_from(act), .who = who, .reason = reason, .lane = projection}, err);
+    return ef_act_add(e->journal,
+                      &(ef_act){.act = ef_str_from(act),
+                                .who = who,
+                                .reason = reason,
+                                .lane = projection,
+                                .seq = number},
+                      err);
 }

@@ -10,6 +10,7 @@
 #include "options.h"
 
 #include "../base/buf.h"
+#include "../base/limits.h"
 #include "../core/pace.h"
 #include "../fold/fold.h"
 #include "../views/views.h"
@@ -76,6 +77,15 @@ typedef struct ef__gap_pass {
     char after[EF_CURSOR_MAX];
 } ef__gap_pass;
 
+/* How far the removal of retry rows has come that no generation needs, and the filing of those that
+ * one needs again: see lane.c. */
+typedef struct ef__sweep {
+    int64_t of;   /* fingerprint of the generations that it is about; 0: not begun */
+    size_t at;    /* index of the generation in their list */
+    int64_t from; /* position that the sweep of its lane goes on from; 0: that is over */
+    char after[EF_CURSOR_MAX]; /* stream that the filing goes on behind */
+} ef__sweep;
+
 struct ef__bus;
 struct ef__bus_options;
 
@@ -131,6 +141,7 @@ struct ef_engine {
     bool gaps_found;  /* one of them does not add up, */
     char gaps_after[EF_CURSOR_MAX]; /* streams up to here are looked at, */
     bool gaps_looked;               /* and it is over */
+    ef__sweep sweep;                /* of retry rows */
     int64_t gaps_since_us;          /* it waits for a queue that is short; 0: not yet */
     pthread_mutex_t driving;        /* one step of a run at a time; it guards … */
     ef__gap_pass gap_pass;          /* … this, … */
@@ -153,6 +164,7 @@ struct ef_engine {
 typedef struct ef__live {
     const ef__generation *generation;
     const ef__program *program;
+    bool keeps_rows; /* what it fails on gets a retry row: see lane.h */
 } ef__live;
 
 /* The generations that are fed by the queue, as of one moment. */
@@ -187,9 +199,10 @@ void ef__live_set_release(ef__live_set *set);
 ef_status ef__deploy_program(ef_engine *engine, const ef__program *program, ef_str text,
                              ef_error *err);
 
-/* Keep who did what to a projection, and why. Nobody ("") leaves no record. */
-ef_status ef__engine_note(ef_engine *engine, const char *act, ef_str projection, ef_str who,
-                          ef_str reason, ef_error *err);
+/* Keep who did what to a projection, and why. `number` is a version or a generation, or 0. Nobody
+ * ("") leaves no record. */
+ef_status ef__engine_note(ef_engine *engine, const char *act, ef_str projection, int64_t number,
+                          ef_str who, ef_str reason, ef_error *err);
 
 /* EF_NOT_FOUND, with the name that was probably meant (unknown.c). */
 ef_status ef__projection_unknown(ef_engine *engine, ef_str name, ef_error *err);

@@ -130,7 +130,7 @@ static ef_status look_at_page(ef_engine *e, int64_t only, char after[EF_CURSOR_M
         for (size_t g = 0; st == EF_OK && g < set.count; g++) {
             ef__stream_mark mark;
             ef__gap gap;
-            if (only && set.items[g].generation->id != only)
+            if (!set.items[g].keeps_rows || (only && set.items[g].generation->id != only))
                 continue;
             st = look_at(e, set.items[g].generation, &streams.items[i], &gap, &mark, err);
             if (st == EF_OK && gap.kind != EF__GAP_NONE)
@@ -242,6 +242,8 @@ static ef_status count_next(ef_engine *e, bool *out_more, ef_error *err)
 
     for (size_t i = 0; st == EF_OK && i < set.count; i++) {
         const ef__generation *g = set.items[i].generation;
+        if (!set.items[i].keeps_rows)
+            continue;
         left += g->id > e->gaps_counted;
         if (g->id > e->gaps_counted && (!next || g->id < next->id))
             next = g;
@@ -404,89 +406,4 @@ ef_status ef_gap_repair(ef_engine *e, ef_gap_list *out, ef_error *err)
             st = repair_pass(e, items, out->count, &left, err);
     }
     return st;
-}
-
-/* --- one exception ---------------------------------------------------------------------------- */
-
-/* Make the row due, under the lease of its partition. */
-static ef_status make_due(ef_engine *e, const ef_row *row, ef_error *err)
-{
-    ef_holding *held = NULL;
-    size_t count = 0;
-    const ef_holding *ours = NULL;
-    ef_status st = ef__held_read(e, &held, &count, err);
-
-    for (size_t i = 0; i < count; i++)
-        if (held[i].partition == row->partition)
-            ours = &held[i];
-    if (st == EF_OK && !ours)
-        st = ef_fail(err, EF_LEASE_HELD, "another worker has partition %d", (int)row->partition);
-    if (st == EF_OK)
-        st = ef_outbox_mark(
-            e->journal, row->lane, ours, 1,
-            &(ef_exception){.lane = row->lane,
-                            .position = row->position,
-                            .status = row->status == EF_ROW_DEAD ? EF_ROW_PENDING : row->status,
-                            .attempts = row->status == EF_ROW_DEAD ? 0 : row->attempt_count,
-                            .error = row->last_error},
-            1, err);
-    free(held);
-    return st;
-}
-
-/* The exceptions of the act's event, in its lane or in all. */
-static ef_status rows_of(ef_engine *e, const ef_outbox_act *act, ef_row_list *out, ef_error *err)
-{
-    ef_batch batch = EF_BATCH_INIT;
-    ef_status st =
-        ef_journal_read_stream(e->journal, act->tenant, act->stream, act->seq, 1, &batch, err);
-    int64_t position = st == EF_OK && batch.count ? batch.events[0].position : 0;
-
-    if (st == EF_OK && position)
-        st = ef_outbox_ls(
-            e->journal,
-            &(ef_outbox_query){
-                .lane = act->lane, .any_tenant = true, .from = position, .limit = GAP_BATCH},
-            out, err);
-    while (st == EF_OK && out->count && out->items[out->count - 1].position != position)
-        out->count--;
-    if (st == EF_OK && out->count && ef_str_equal(out->items[0].lane, EF_STR(EF_LANE_APPLY))) {
-        out->items++; /* it is queued as well: that is no exception */
-        out->count--;
-    }
-    ef_batch_release(&batch);
-    return st;
-}
-
-static ef_status try_rows(ef_engine *e, const ef_row_list *rows, ef_error *err)
-{
-    ef_tick tick = {0};
-    ef_status st;
-
-    pthread_mutex_lock(&e->working);
-    st = ef__crew_step(&e->crew, &(ef_work_options){0}, &tick, err);
-    for (size_t i = 0; st == EF_OK && i < rows->count; i++)
-        st = make_due(e, &rows->items[i], err);
-    if (st == EF_OK)
-        st = ef__retry_step_due(e, &tick, err);
-    pthread_mutex_unlock(&e->working);
-    return st;
-}
-
-ef_status ef_outbox_replay(ef_engine *e, const ef_outbox_act *act, ef_row_list *out, ef_error *err)
-{
-    ef_status st;
-
-    if (!e || !act || !out)
-        return ef_fail(err, EF_BAD_INPUT, "engine, act or out is NULL");
-    if (e->options.read_only)
-        return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
-    st = rows_of(e, act, out, err);
-    if (st == EF_OK && out->count == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "stream \"%.*s\" seq %lld: no exception%s%.*s",
-                     EF_STR_ARG(act->stream), (long long)act->seq, act->lane.len ? " in lane " : "",
-                     EF_STR_ARG(act->lane));
-    if (st == EF_OK)
-        st = try_rows(e, out, err);
-    return st == EF_OK ? rows_of(e, act, out, err) : st;
 }

@@ -1,12 +1,14 @@
 /*
  * generation.c - which generation queries go to: switching, going back, retiring.
  */
+#include "lane.h"
 #include "migrate.h"
 #include "route.h"
 #include "run.h"
 #include "workset.h"
 
 #include "../base/logger.h"
+#include "../journal/journal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -83,6 +85,26 @@ static ef_status check_writable(const ef_engine *e, ef_error *err)
 
 /* --- the route -------------------------------------------------------------------------------- */
 
+/* From here on rows are kept for `to` and those that were made after it. Workers would do this too,
+ * but an operator wants to see it done. */
+static ef_status settle_lane(ef_engine *e, const ef__generation *from, const ef__generation *to,
+                             ef_error *err)
+{
+    ef__generation_list list = {0};
+    ef_status st = ef__generations_read(e, to->name, &list, err);
+
+    for (size_t i = 0; st == EF_OK && from && i < list.count; i++)
+        if (list.items[i].number >= to->number && list.items[i].number < from->number &&
+            ef__generation_by_queue(&list.items[i]))
+            st = ef__lane_file(e, &list.items[i], err);
+    if (st == EF_OK)
+        st = ef__lane_sweep(e, to->name, err);
+    if (st == EF_OK)
+        ef__journal_nudge(e->journal);
+    ef__generation_list_release(&list);
+    return st;
+}
+
 ef_status ef__generation_route(ef_engine *e, const ef__generation *from, const ef__generation *to,
                                const char *act, ef_str who, ef_str reason, ef_error *err)
 {
@@ -97,6 +119,8 @@ ef_status ef__generation_route(ef_engine *e, const ef__generation *from, const e
     if (st == EF_OK)
         st = e->views->ops->generation_route(e->views, to->id, to->era, err);
     ef__routes_outdate(e);
+    if (st == EF_OK)
+        st = settle_lane(e, from, to, err);
     return st;
 }
 
@@ -348,10 +372,14 @@ ef_status ef_projection_retire(ef_engine *e, const ef_route *route, int64_t *out
                            EF_STR_ARG(route->projection), (int)route->version)
                  : not_there(route, err);
     if (st == EF_OK) /* noted first, as in deploy.c: a record too many, and not one too few */
-        st = ef__engine_note(e, "retire", route->projection, route->who, route->reason, err);
+        st = ef__engine_note(e, "retire", route->projection,
+                             route->version ? route->version : route->generation, route->who,
+                             route->reason, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         if (may_go(&list.items[i], route))
             st = retire(e, &list.items[i], err);
+    if (st == EF_OK)
+        st = ef__lane_sweep(e, route->projection, err);
     if (out_count)
         *out_count = st == EF_OK ? count : 0;
     ef__generation_list_release(&list);

@@ -5,12 +5,13 @@
 
 #include "tenant.h"
 
+#include <everfold/replay.h>
+
 #include "../base/logger.h"
 
 #define ACT "on_error"
 #define LOOK_AGAIN_US INT64_C(60000000)
 #define DEAD_AT_ONCE 1000
-#define REASON "the projection is to skip and record what it cannot digest"
 
 ef_status ef__policy_skips(ef_engine *e, ef_str projection, bool *out, ef_error *err)
 {
@@ -53,17 +54,17 @@ static ef_status is_alarm(ef_engine *e, const ef__generation_list *list, const e
     return st;
 }
 
-static ef_status pass_row(ef_engine *e, const ef_row *row, ef_error *err)
+static ef_status pass_row(ef_engine *e, const ef_row *row, ef_tick *tick, ef_error *err)
 {
     ef_row_list passed = {0};
-    ef_status st = ef_outbox_skip(e->journal,
-                                  &(ef_outbox_act){.tenant = row->tenant,
-                                                   .stream = row->stream,
-                                                   .seq = row->seq,
-                                                   .lane = row->lane,
-                                                   .who = ef_str_from(e->worker),
-                                                   .reason = EF_STR(REASON)},
-                                  &passed, err);
+    ef_status st = ef_projection_skip(e,
+                                      &(ef_outbox_act){.tenant = row->tenant,
+                                                       .stream = row->stream,
+                                                       .seq = row->seq,
+                                                       .lane = row->lane,
+                                                       .who = ef_str_from(e->worker),
+                                                       .reason = EF_STR(EF__POLICY_REASON)},
+                                      &passed, err);
 
     ef_row_list_release(&passed);
     if (st == EF_OK)
@@ -71,7 +72,9 @@ static ef_status pass_row(ef_engine *e, const ef_row *row, ef_error *err)
                 EF_LOG_TEXT_FIELD("projection", row->lane),
                 EF_LOG_TEXT_FIELD("tenant", row->tenant), EF_LOG_TEXT_FIELD("stream", row->stream),
                 EF_LOG_NUMBER_FIELD("seq", row->seq), EF_LOG_TEXT_FIELD("error", row->last_error));
-    return st == EF_NOT_FOUND ? EF_OK : st; /* somebody was quicker */
+    tick->more = tick->more || st == EF_OK;
+    /* It was requeued or applied meanwhile; or a generation is still catching up. */
+    return st == EF_NOT_FOUND || st == EF_CONFLICT ? EF_OK : st;
 }
 
 static ef_status pass_lane(ef_engine *e, const ef__generation_list *list, ef_str lane,
@@ -90,8 +93,7 @@ static ef_status pass_lane(ef_engine *e, const ef__generation_list *list, ef_str
         st = is_alarm(e, list, &rows.items[i], &alarm, err);
         if (st != EF_OK || alarm)
             continue;
-        st = pass_row(e, &rows.items[i], err);
-        tick->more = true;
+        st = pass_row(e, &rows.items[i], tick, err);
     }
     ef_row_list_release(&rows);
     return st == EF_NOT_FOUND ? EF_OK : st; /* nothing has failed there yet */

@@ -14,6 +14,8 @@
 
 #include "engine_priv.h"
 
+#define EF__POLICY_REASON "the projection is to skip and record what it cannot digest"
+
 /* Is the projection to skip and record? */
 ef_status ef__policy_skips(ef_engine *engine, ef_str projection, bool *out, ef_error *err);
 /* Is the event's stream held by an alarm, in this generation? Then nothing passes by itself. */

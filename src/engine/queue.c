@@ -120,7 +120,7 @@ static ef_status apply_taken(pass *p, ef_error *err)
                           : ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
 
     for (size_t i = 0; events && i < p->taken.count; i++)
-        events[i] = (ef__apply_event){p->taken.items[i].event, p->taken.items[i].skip};
+        events[i] = (ef__apply_event){p->taken.items[i].event, false};
     if (st == EF_OK)
         st = EF_CONFLICT;
     for (int tries = 0; st == EF_CONFLICT && tries < EF__ENGINE_START_OVER; tries++) {
@@ -181,11 +181,14 @@ static ef_status set_aside(pass *p, ef_error *err)
     for (size_t g = 0; st == EF_OK && g < p->set.count; g++) {
         const ef__generation *generation = p->set.items[g].generation;
         bool lacking, there = count && ef_str_equal(exceptions[count - 1].lane, generation->name);
+        if (!p->set.items[g].keeps_rows || there)
+            continue;
         st = lacks(p, generation, event, &lacking, err);
-        if (st == EF_OK && lacking && !there) {
+        if (st == EF_OK && lacking) {
             exceptions[count] =
                 ef__exception_make(p->engine, generation->name, event->position, &ended, 0);
-            exceptions[count++].due_us = ef__engine_now(p->engine); /* tried at once, alone */
+            exceptions[count].trying = true;                        /* so it is tried alone … */
+            exceptions[count++].due_us = ef__engine_now(p->engine); /* … and at once */
         }
     }
     if (st == EF_OK)

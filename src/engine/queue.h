@@ -15,7 +15,7 @@
 
 #include "apply.h"
 
-/* What the error of a row says while an attempt is under way: it stays when the process ends. */
+/* The error of an event whose attempt never ended. */
 #define EF__CRASH_TEXT "the process ended while this event was being applied"
 
 /* A tick of each driver, under its lock. */

@@ -11,6 +11,7 @@
  * In place it is routed as soon as it is made, and the old one goes, slice by slice as all that are
  * retired: queries show what is there so far.
  */
+#include "lane.h"
 #include "migrate.h"
 #include "route.h"
 #include "run.h"
@@ -21,10 +22,10 @@
 #include "../journal/journal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define EXAMPLES_MAX 10
-#define REQUEUE_MAX 1000
 
 typedef struct builds {
     ef__generation_list list;
@@ -234,15 +235,25 @@ static ef_status compare(ef__driven *d, const builds *b, ef_error *err)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* What died in the lane may pass now: it is tried anew, and what was applied goes. */
-static ef_status requeue_dead(ef__driven *d, ef_error *err)
+/* The views are not the same as those of the active generation: nobody but a person can say which
+ * are right, so it stays beside it. */
+static ef_status stay_beside(ef__driven *d, const builds *b, ef_error *err)
 {
-    ef_row_list rows = {0};
-    ef_status st = ef_outbox_requeue_dead(d->engine->journal, d->run.projection, d->run.requester,
-                                          REQUEUE_MAX, &rows, err);
+    char text[200];
 
-    ef_row_list_release(&rows);
-    return st == EF_NOT_FOUND ? EF_OK : st;
+    (void)snprintf(
+        text, sizeof text,
+        "%" PRId64 " of %" PRId64 " views differ from those of generation %d: generation "
+        "%d is complete, and queries do not go to it",
+        d->detail.differences, d->detail.views, (int)b->routed->number, (int)b->built->number);
+    d->run.error = ef__arena_copy(&d->arena, ef_str_from(text));
+    return d->run.error.ptr ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in a run");
+}
+
+static bool may_switch(const ef__driven *d)
+{
+    return !d->detail.in_place && !d->detail.no_switch &&
+           (d->detail.differences == 0 || d->detail.switch_anyway);
 }
 
 static ef_status finish_rebuild(ef__driven *d, const builds *b, ef_error *err)
@@ -257,9 +268,11 @@ static ef_status finish_rebuild(ef__driven *d, const builds *b, ef_error *err)
     }
     if (st == EF_OK && !d->detail.in_place)
         st = compare(d, b, err);
-    if (st == EF_OK)
-        st = requeue_dead(d, err);
-    if (st == EF_OK && !d->detail.in_place && !d->detail.no_switch) {
+    if (st == EF_OK && d->detail.in_place)
+        st = ef__lane_sweep(d->engine, d->run.projection, err);
+    if (st == EF_OK && !may_switch(d) && d->detail.differences)
+        st = stay_beside(d, b, err);
+    if (st == EF_OK && may_switch(d)) {
         st = ef__generation_route(d->engine, b->routed, b->built, "switch", d->run.requester,
                                   d->run.reason, err);
         d->detail.switched = st == EF_OK;
@@ -433,17 +446,21 @@ ef_status ef_projection_rebuild(ef_engine *e, const ef_rebuild *rebuild, ef_run_
 
     if (!e || !rebuild)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "rebuild" : "engine");
-    if (rebuild->in_place && rebuild->no_switch)
+    if (rebuild->in_place && (rebuild->no_switch || rebuild->switch_anyway))
         return ef_fail(err, EF_BAD_INPUT, "in place there is nothing to switch to");
+    if (rebuild->no_switch && rebuild->switch_anyway)
+        return ef_fail(err, EF_BAD_INPUT, "no_switch and switch_anyway contradict each other");
     st = request(e,
                  &(ef_run){.mode = EF_RUN_REBUILD,
                            .projection = rebuild->projection,
                            .total = -1,
                            .reason = rebuild->reason,
                            .requester = rebuild->who},
-                 &(ef__detail){.in_place = rebuild->in_place, .no_switch = rebuild->no_switch}, out,
-                 err);
-    return st == EF_OK ? ef__engine_note(e, "rebuild", rebuild->projection, rebuild->who,
+                 &(ef__detail){.in_place = rebuild->in_place,
+                               .no_switch = rebuild->no_switch,
+                               .switch_anyway = rebuild->switch_anyway},
+                 out, err);
+    return st == EF_OK ? ef__engine_note(e, "rebuild", rebuild->projection, 0, rebuild->who,
                                          rebuild->reason, err)
                        : st;
 }

@@ -2,12 +2,17 @@
  * retry.c - see queue.h: what is due again.
  *
  * The rows of a projection's own lane are tried lane by lane: the first of each stream whose time
- * has come, and what waits behind it. Every attempt is counted before it is made, so that one that
- * ends the process counts too; an outage of the view store gives it back. One whose last attempt
- * ended the process is tried alone.
+ * has come, and what waits behind it. Every attempt is counted before it is made, and the row says
+ * that it is under way (`trying`), so that one that ends the process counts too and is known; an
+ * outage of the view store gives it back. A row whose attempt never ended is tried alone.
  *
- * A row goes when every generation of its projection that is fed has the event.
+ *     pending | failed -> trying -> done | failed | dead | pending (something before it is missing)
+ *
+ * A row goes when every generation of its projection that keeps rows has the event (lane.h). An
+ * operator's skip holds for the versions that are recorded for it (skip.h); for another version the
+ * event is tried as any other.
  */
+#include "lane.h"
 #include "queue.h"
 #include "skip.h"
 
@@ -27,9 +32,10 @@ typedef struct attempt {
     size_t held_count;
     const ef_taken *items;
     size_t count;
-    ef__live *generations; /* of the lane's projection, that are fed */
+    ef__live *generations; /* of the lane's projection: live, or catching up */
     size_t generation_count;
-    bool stopped; /* one of them is paused or failed: its rows have to stay */
+    const ef__generation **stopped; /* paused or failed: what they lack stays */
+    size_t stopped_count;
     ef__apply_event *events;
     ef_exception *exceptions; /* room for one an item */
     ef_tick *tick;
@@ -43,42 +49,55 @@ static ef_status write_rows(const attempt *a, const ef_exception *rows, size_t c
                           err);
 }
 
+/* The row as it was taken. Whether it has failed before is told by its attempts. */
+static ef_exception row_as_taken(const ef_taken *item)
+{
+    return (ef_exception){.lane = item->lane,
+                          .position = item->event->position,
+                          .status = item->attempts ? EF_ROW_FAILED : EF_ROW_PENDING,
+                          .attempts = item->attempts,
+                          .error = item->interrupted ? EF_STR(EF__CRASH_TEXT) : item->error};
+}
+
+static ef__retry_step next_failure(const attempt *a, int32_t failures_before, ef__error_class kind)
+{
+    return ef__retry_decide(&a->engine->retry.apply, failures_before, kind,
+                            (uint64_t)ef__engine_now(a->engine));
+}
+
 /* --- counting first --------------------------------------------------------------------------- */
 
 static ef_status count_first(const attempt *a, ef_error *err)
 {
-    ef__applied trying = {.verdict = EF__VERDICT_FAILED, .message = EF_STR(EF__CRASH_TEXT)};
     size_t count = 0;
 
-    for (size_t i = 0; i < a->count; i++)
-        if (!a->items[i].follows && !a->items[i].skip)
-            a->exceptions[count++] =
-                ef__exception_make(a->engine, a->items[i].lane, a->items[i].event->position,
-                                   &trying, a->items[i].attempts);
+    for (size_t i = 0; i < a->count; i++) {
+        ef_exception *x = &a->exceptions[count];
+        if (a->items[i].follows)
+            continue;
+        ef__retry_step step = next_failure(a, a->items[i].attempts, EF__ERROR_PERMANENT);
+        *x = row_as_taken(&a->items[i]);
+        x->attempts = (int32_t)step.attempts;
+        x->due_us = ef__engine_now(a->engine) + step.delay_ms * 1000;
+        x->trying = true;
+        count++;
+    }
     return write_rows(a, a->exceptions, count, err);
 }
 
 /* The store was not at hand: that says nothing about the event. */
 static void give_back(const attempt *a, ef_status why)
 {
-    int64_t now_us = ef__engine_now(a->engine);
     ef_error ignored = EF_ERROR_INIT;
     size_t count = 0;
 
     for (size_t i = 0; i < a->count; i++) {
-        const ef_taken *item = &a->items[i];
-        ef__retry_step step = ef__retry_decide(
-            &a->engine->retry.apply, item->attempts,
-            why == EF_LEASE_LOST ? EF__ERROR_LOST : EF__ERROR_STORE, (uint64_t)now_us);
-        if (item->follows || item->skip)
+        ef__retry_step step = next_failure(a, a->items[i].attempts,
+                                           why == EF_LEASE_LOST ? EF__ERROR_LOST : EF__ERROR_STORE);
+        if (a->items[i].follows)
             continue;
-        a->exceptions[count++] =
-            (ef_exception){.lane = item->lane,
-                           .position = item->event->position,
-                           .status = item->attempts ? EF_ROW_FAILED : EF_ROW_PENDING,
-                           .attempts = item->attempts,
-                           .due_us = now_us + step.delay_ms * 1000,
-                           .error = item->error};
+        a->exceptions[count] = row_as_taken(&a->items[i]);
+        a->exceptions[count++].due_us = ef__engine_now(a->engine) + step.delay_ms * 1000;
     }
     (void)write_rows(a, a->exceptions, count, &ignored);
 }
@@ -98,7 +117,24 @@ static const ef__applied *left_over(const attempt *a, const ef__apply *apply, si
     return found;
 }
 
-static void tell_dead(const attempt *a, const ef_taken *item, const ef_exception *x)
+/* Does a generation that is stopped lack the event? It will want it when it goes on. */
+static ef_status stopped_lacks(const attempt *a, const ef_event *event, bool *out, ef_error *err)
+{
+    ef_views *views = a->engine->views;
+    ef_status st = EF_OK;
+
+    *out = false;
+    for (size_t g = 0; st == EF_OK && !*out && g < a->stopped_count; g++) {
+        ef__watermark mark = {0};
+        bool found;
+        st = views->ops->watermark_get(views, a->stopped[g]->id, event->tenant, event->stream,
+                                       &mark, &found, err);
+        *out = mark.applied_seq < event->seq || ef__watermark_held(&mark);
+    }
+    return st;
+}
+
+static void report_dead_row(const attempt *a, const ef_taken *item, const ef_exception *x)
 {
     a->tick->dead++;
     a->engine->policy_next_us = 0;
@@ -113,76 +149,69 @@ static void tell_dead(const attempt *a, const ef_taken *item, const ef_exception
 
 /* The row that an item leaves; false when it leaves it as it is. */
 static bool row_after(const attempt *a, const ef_taken *item, const ef__applied *result,
-                      ef_exception *out)
+                      bool is_kept, ef_exception *out)
 {
-    *out = (ef_exception){.lane = item->lane,
-                          .position = item->event->position,
-                          .status = EF_ROW_DONE,
-                          .filed = item->filed};
-    if (!result && !a->stopped) {
+    if (!result && !is_kept) {
+        *out = (ef_exception){.lane = item->lane,
+                              .position = item->event->position,
+                              .status = EF_ROW_DONE,
+                              .filed = item->filed,
+                              .skip = item->skip};
         a->tick->more = true; /* what comes behind it may be due now */
         return true;
     }
-    if (result && item->follows)
+    if (item->follows)
         return false; /* it goes on waiting behind the one before it */
     if (result && result->verdict == EF__VERDICT_FAILED) {
         *out = ef__exception_make(a->engine, item->lane, item->event->position, result,
                                   item->attempts);
+        out->skip = item->skip;
         if (out->status == EF_ROW_DEAD)
-            tell_dead(a, item, out);
+            report_dead_row(a, item, out);
         return true;
     }
     /* Something before it is missing: it is filed. Or a generation that is stopped will want it. */
-    out->status = EF_ROW_PENDING;
-    out->attempts = item->attempts;
+    *out = row_as_taken(item);
     out->due_us = ef__engine_now(a->engine) + LOOK_AGAIN_US;
-    out->error = result ? result->message : EF_STR("a generation of the projection is stopped");
+    out->skip = item->skip && result;
+    if (result) {
+        out->status = EF_ROW_PENDING;
+        out->error = result->message;
+    }
     return true;
+}
+
+/* What a live generation lacks before an event is filed. One that is catching up reads it itself.
+ */
+static ef_status file_gaps(const attempt *a, const ef__apply *apply, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < a->count; i++)
+        for (size_t g = 0; st == EF_OK && !a->items[i].follows && g < a->generation_count; g++)
+            if (apply->results[g * a->count + i].verdict == EF__VERDICT_DEFERRED &&
+                a->generations[g].generation->state == EF__GENERATION_LIVE)
+                st = ef__gap_file(a->engine, a->generations[g].generation, a->items[i].event, err);
+    return st;
 }
 
 static ef_status settle(const attempt *a, const ef__apply *apply, ef_error *err)
 {
     size_t count = 0;
+    ef_status st = EF_OK;
 
-    for (size_t i = 0; i < a->count; i++)
-        count += row_after(a, &a->items[i], left_over(a, apply, i), &a->exceptions[count]);
-    ef_status st = write_rows(a, a->exceptions, count, err);
+    for (size_t i = 0; st == EF_OK && i < a->count; i++) {
+        bool is_kept = false;
+        st = stopped_lacks(a, a->items[i].event, &is_kept, err);
+        if (st == EF_OK)
+            count +=
+                row_after(a, &a->items[i], left_over(a, apply, i), is_kept, &a->exceptions[count]);
+    }
+    if (st == EF_OK)
+        st = write_rows(a, a->exceptions, count, err);
     if (st == EF_OK)
         ef__count_exceptions(a->engine, a->exceptions, count);
-    for (size_t i = 0; st == EF_OK && i < a->count; i++)
-        for (size_t g = 0; st == EF_OK && !a->items[i].follows && g < a->generation_count; g++)
-            if (apply->results[g * a->count + i].verdict == EF__VERDICT_DEFERRED)
-                st = ef__gap_file(a->engine, a->generations[g].generation, a->items[i].event, err);
-    return st;
-}
-
-/* For which versions a skip holds: those that lack the event. Noted before it is passed, for
- * afterwards nobody could tell. */
-static ef_status note_skip(const attempt *a, const ef_event *event, ef_error *err)
-{
-    ef_views *views = a->engine->views;
-    ef_status st = EF_OK;
-
-    for (size_t g = 0; st == EF_OK && g < a->generation_count; g++) {
-        const ef__generation *generation = a->generations[g].generation;
-        ef__watermark mark = {0};
-        bool found;
-        st = views->ops->watermark_get(views, generation->id, event->tenant, event->stream, &mark,
-                                       &found, err);
-        if (st == EF_OK && mark.applied_seq < event->seq)
-            st = ef__skips_note(a->engine, generation, event, err);
-    }
-    return st;
-}
-
-static ef_status note_skips(const attempt *a, ef_error *err)
-{
-    ef_status st = EF_OK;
-
-    for (size_t i = 0; st == EF_OK && i < a->count; i++)
-        if (a->items[i].skip)
-            st = note_skip(a, a->items[i].event, err);
-    return st;
+    return st == EF_OK ? file_gaps(a, apply, err) : st;
 }
 
 static ef_status try_items(const attempt *a, ef_error *err)
@@ -197,11 +226,9 @@ static ef_status try_items(const attempt *a, ef_error *err)
     ef_status st = ef__fences_make(a->held, a->held_count, a->items, a->count, &fences, err);
 
     for (size_t i = 0; i < a->count; i++)
-        a->events[i] = (ef__apply_event){a->items[i].event, a->items[i].skip};
+        a->events[i] = (ef__apply_event){a->items[i].event, false};
     if (st == EF_OK && a->generation_count)
         st = count_first(a, err);
-    if (st == EF_OK)
-        st = note_skips(a, err);
     if (st == EF_OK) {
         apply.fences = fences.items;
         apply.fence_count = fences.count;
@@ -224,25 +251,19 @@ static ef_status try_items(const attempt *a, ef_error *err)
 /* --- lane by lane ------------------------------------------------------------------------------
  */
 
-/* The generations of a lane that are fed from it, and whether others will want its rows later. */
+/* The generations of a lane that its rows are kept for. */
 static void choose_generations(attempt *a, const ef__live_set *set, ef_str lane)
 {
-    a->generation_count = 0;
-    a->stopped = false;
+    a->generation_count = a->stopped_count = 0;
     for (size_t i = 0; i < set->count; i++) {
         const ef__generation *g = set->items[i].generation;
-        if (!ef_str_equal(g->name, lane) || g->by_log)
+        if (!ef_str_equal(g->name, lane) || !set->items[i].keeps_rows)
             continue;
         if (g->state == EF__GENERATION_LIVE || g->state == EF__GENERATION_CATCHING_UP)
             a->generations[a->generation_count++] = set->items[i];
         else
-            a->stopped = true;
+            a->stopped[a->stopped_count++] = g;
     }
-}
-
-static bool ended_a_process(const ef_taken *item)
-{
-    return ef_str_equal(item->error, EF_STR(EF__CRASH_TEXT));
 }
 
 /* How many items from `first` on are tried together: those of one lane; one alone if need be. */
@@ -250,12 +271,37 @@ static size_t group_of(const ef_taken_batch *taken, size_t first)
 {
     size_t end = first + 1;
 
-    if (ended_a_process(&taken->items[first]))
+    if (taken->items[first].interrupted)
         return 1;
     while (end < taken->count && ef_str_equal(taken->items[end].lane, taken->items[first].lane) &&
-           !ended_a_process(&taken->items[end]))
+           !taken->items[end].interrupted)
         end++;
     return end - first;
+}
+
+/* Was the attempt that never ended the last one? */
+static bool was_last_attempt(const attempt *a)
+{
+    const ef_taken *item = &a->items[0];
+
+    return item->interrupted && item->attempts > 0 &&
+           next_failure(a, item->attempts - 1, EF__ERROR_PERMANENT).dead;
+}
+
+/* The event ends every process that applies it. */
+static ef_status bury(const attempt *a, ef_error *err)
+{
+    ef_exception x = row_as_taken(&a->items[0]);
+    ef_status st;
+
+    x.status = EF_ROW_DEAD;
+    x.skip = a->items[0].skip;
+    st = write_rows(a, &x, 1, err);
+    if (st == EF_OK) {
+        ef__count_exceptions(a->engine, &x, 1);
+        report_dead_row(a, &a->items[0], &x);
+    }
+    return st;
 }
 
 static ef_status try_lanes(attempt *a, const ef_taken_batch *taken, const ef__live_set *set,
@@ -267,13 +313,13 @@ static ef_status try_lanes(attempt *a, const ef_taken_batch *taken, const ef__li
         a->items = &taken->items[first];
         a->count = group_of(taken, first);
         choose_generations(a, set, a->items[0].lane);
-        st = try_items(a, err);
+        st = was_last_attempt(a) && a->generation_count ? bury(a, err) : try_items(a, err);
         if (st == EF_CONFLICT) { /* somebody else was quicker: given back, and tried again */
             a->tick->more = true;
             st = EF_OK;
         }
         /* What waits behind one that was tried alone comes the next time. */
-        if (ended_a_process(&a->items[0]))
+        if (a->items[0].interrupted)
             while (first + a->count < taken->count && a->items[a->count].follows)
                 a->count++;
     }
@@ -296,13 +342,15 @@ ef_status ef__retry_step_due(ef_engine *e, ef_tick *tick, ef_error *err)
         st = ef__live_set_read(e, false, &set, err);
     if (st == EF_OK && taken.count) {
         a.generations = malloc((set.count + 1) * sizeof *a.generations);
+        a.stopped = malloc((set.count + 1) * sizeof(const ef__generation *));
         a.events = malloc(taken.count * sizeof *a.events);
         a.exceptions = malloc(taken.count * sizeof *a.exceptions);
-        st = a.generations && a.events && a.exceptions
+        st = a.generations && a.stopped && a.events && a.exceptions
                  ? try_lanes(&a, &taken, &set, err)
                  : ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
     }
     free(a.generations);
+    free(a.stopped);
     free(a.events);
     free(a.exceptions);
     ef__live_set_release(&set);

@@ -29,14 +29,15 @@ static const struct field {
     {                                                                                              \
 #name, kind, offsetof(ef__detail, name)                                                    \
     }
-    FIELD(stream, FIELD_STR),     FIELD(type, FIELD_STR),        FIELD(all_tenants, FIELD_BOOL),
-    FIELD(from_us, FIELD_INT),    FIELD(to_us, FIELD_INT),       FIELD(after_seq, FIELD_INT),
-    FIELD(until_seq, FIELD_INT),  FIELD(in_place, FIELD_BOOL),   FIELD(no_switch, FIELD_BOOL),
-    FIELD(upper, FIELD_INT),      FIELD(last_seq, FIELD_INT),    FIELD(generation, FIELD_INT),
-    FIELD(built, FIELD_INT),      FIELD(swapped, FIELD_BOOL),    FIELD(applied, FIELD_INT),
-    FIELD(duplicates, FIELD_INT), FIELD(ignored, FIELD_INT),     FIELD(failed, FIELD_INT),
-    FIELD(deferred, FIELD_INT),   FIELD(compared, FIELD_BOOL),   FIELD(switched, FIELD_BOOL),
-    FIELD(views, FIELD_INT),      FIELD(differences, FIELD_INT), FIELD(examples, FIELD_JSON),
+    FIELD(stream, FIELD_STR),         FIELD(type, FIELD_STR),       FIELD(all_tenants, FIELD_BOOL),
+    FIELD(from_us, FIELD_INT),        FIELD(to_us, FIELD_INT),      FIELD(after_seq, FIELD_INT),
+    FIELD(until_seq, FIELD_INT),      FIELD(in_place, FIELD_BOOL),  FIELD(no_switch, FIELD_BOOL),
+    FIELD(switch_anyway, FIELD_BOOL), FIELD(upper, FIELD_INT),      FIELD(last_seq, FIELD_INT),
+    FIELD(generation, FIELD_INT),     FIELD(built, FIELD_INT),      FIELD(swapped, FIELD_BOOL),
+    FIELD(applied, FIELD_INT),        FIELD(duplicates, FIELD_INT), FIELD(ignored, FIELD_INT),
+    FIELD(failed, FIELD_INT),         FIELD(deferred, FIELD_INT),   FIELD(compared, FIELD_BOOL),
+    FIELD(switched, FIELD_BOOL),      FIELD(views, FIELD_INT),      FIELD(differences, FIELD_INT),
+    FIELD(examples, FIELD_JSON),
 #undef FIELD
 };
 #define FIELD_COUNT (sizeof FIELDS / sizeof FIELDS[0])
@@ -518,6 +519,7 @@ ef_status ef_run_verdict(const ef_run *run, ef_verdict *out, ef_error *err)
     *out = (ef_verdict){.generation = (int32_t)detail.generation,
                         .built = (int32_t)detail.built,
                         .compared = detail.compared,
+                        .switched = detail.switched,
                         .views = detail.views,
                         .differences = detail.differences,
                         .examples = detail.examples}; /* its source bytes, which are the run's */

@@ -20,7 +20,7 @@ typedef struct ef__detail {
     ef_str stream, type;
     bool all_tenants;
     int64_t from_us, to_us, after_seq, until_seq;
-    bool in_place, no_switch;
+    bool in_place, no_switch, switch_anyway;
     /* on the way */
     int64_t upper;      /* replay: the last position */
     int64_t last_seq;   /* replay of a stream: done up to here */

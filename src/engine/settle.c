@@ -83,15 +83,16 @@ ef_exception ef__exception_make(const ef_engine *e, ef_str lane, int64_t positio
     return x;
 }
 
-/* What is worst for an event among the generations first … end - 1, which share a lane. NULL when
- * all are through with it. */
+/* What is worst for an event among the generations first … end - 1 that keep rows, and share a
+ * lane. NULL when all are through with it. */
 static const ef__applied *worst(const ef__apply *apply, size_t first, size_t end, size_t event)
 {
     const ef__applied *found = NULL;
 
     for (size_t g = first; g < end; g++) {
         const ef__applied *result = &apply->results[g * apply->event_count + event];
-        if (ef__verdict_waits(result->verdict) && (!found || result->verdict == EF__VERDICT_FAILED))
+        if (apply->generations[g].keeps_rows && ef__verdict_waits(result->verdict) &&
+            (!found || result->verdict == EF__VERDICT_FAILED))
             found = result;
     }
     return found;

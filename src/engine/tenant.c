@@ -206,7 +206,9 @@ static ef_status lets_pass(ef_engine *e, const ef__generation *g,
     ef__log(e->options.log, EF_LOG_WARN, "a projection passes over an event",
             EF_LOG_TEXT_FIELD("projection", g->name), EF_LOG_TEXT_FIELD("tenant", event->tenant),
             EF_LOG_TEXT_FIELD("stream", event->stream), EF_LOG_NUMBER_FIELD("seq", event->seq));
-    return e->ghost ? EF_OK : ef__skips_note(e, g, event, err); /* it leaves no note */
+    if (e->ghost) /* it leaves no entry */
+        return EF_OK;
+    return ef__skips_add(e, g, event, EF_STR(EF__POLICY_REASON), err);
 }
 
 static ef_status apply_events(ef_engine *e, const ef__live *live, const ef__scope *scope,

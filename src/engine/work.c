@@ -4,6 +4,7 @@
  * The queue and the cursors are two drivers with a lock each, so that a thread of its own may keep
  * each of them going.
  */
+#include "lane.h"
 #include "policy.h"
 #include "publish.h"
 #include "run.h"
@@ -23,6 +24,8 @@ ef_status ef__queue_work(ef_engine *e, const ef_work_options *options, ef_tick *
         st = ef__queue_step(e, options, tick, err);
     if (st == EF_OK)
         st = ef__gaps_start(e, tick, err);
+    if (st == EF_OK)
+        st = ef__lanes_step(e, tick, err);
     if (st == EF_LEASE_LOST) { /* another worker has the partition now: not a failure */
         st = ef__crew_recheck(&e->crew, tick, err);
         tick->more = true;

@@ -341,6 +341,15 @@ ef_status ef_outbox_file(ef_journal *journal, const ef_exception *exceptions,
     return (fit ? mark_fit : mark_cut)(journal, NULL, &mark, err);
 }
 
+ef_status ef__outbox_remove(ef_journal *journal, const ef_exception *rows, size_t count,
+                            ef_error *err)
+{
+    ef__marking mark = {
+        .lane = EF_STR(EF_LANE_APPLY), .exceptions = rows, .exception_count = count};
+
+    return count ? journal->ops->mark(journal, &mark, err) : EF_OK;
+}
+
 /* --- what was published ----------------------------------------------------------------------- */
 
 static ef_status check_published(ef_journal *journal, const char *call, ef_str lane,
@@ -470,124 +479,7 @@ ef_status ef_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
     return journal->ops->outbox_summarise(journal, query, out, err);
 }
 
-/* --- the operator's acts ---------------------------------------------------------------------- */
-
-static ef_status check_act(const ef_outbox_act *act, size_t lane_min, ef_error *err)
-{
-    ef_status st = ef__need(act, "act", err);
-
-    if (st == EF_OK)
-        st = ef__name_take("tenant", act->tenant, 0, false, err);
-    if (st == EF_OK)
-        st = ef__name_take("stream", act->stream, 1, false, err);
-    if (st == EF_OK)
-        st = ef__range_check("seq", act->seq, 1, INT64_MAX, err);
-    if (st == EF_OK)
-        st = ef__name_take("lane", act->lane, lane_min, false, err);
-    if (st == EF_OK)
-        st = ef__name_take("who", act->who, 0, false, err);
-    if (st == EF_OK)
-        st = ef__words_check("reason", act->reason, EF_LIMIT_REASON_BYTES, err);
-    return st;
-}
-
 ef_status ef__outbox_waits(ef_journal *journal, bool *out, ef_error *err)
 {
     return journal->ops->outbox_waits(journal, out, err);
-}
-
-ef_status ef_outbox_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
-                            ef_error *err)
-{
-    ef_status st = ef__need_writable(journal, "ef_outbox_requeue", err);
-
-    if (st == EF_OK)
-        st = rows_ready(out, err);
-    if (st == EF_OK)
-        st = check_act(act, 0, err);
-    if (st != EF_OK)
-        return st;
-    st = ef__told(journal, journal->ops->requeue(journal, act, out, err));
-    return EF__LIST_ANSWER(out, st);
-}
-
-ef_status ef_outbox_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
-                                 ef_row_list *out, ef_error *err)
-{
-    ef_status st = ef__need_writable(journal, "ef_outbox_requeue_dead", err);
-
-    if (st == EF_OK)
-        st = rows_ready(out, err);
-    if (st == EF_OK)
-        st = ef__name_take("lane", lane, 0, false, err);
-    if (st == EF_OK)
-        st = ef__name_take("who", who, 0, false, err);
-    if (st == EF_OK)
-        st = ef__range_check("limit", (int64_t)limit, 1, EF_LIMIT_LIST_ROWS, err);
-    if (st != EF_OK)
-        return st;
-    st = ef__told(journal, journal->ops->requeue_dead(journal, lane, who, limit, out, err));
-    return EF__LIST_ANSWER(out, st);
-}
-
-ef_status ef_outbox_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
-                         ef_error *err)
-{
-    ef_status st = ef__need_writable(journal, "ef_outbox_skip", err);
-
-    if (st == EF_OK)
-        st = rows_ready(out, err);
-    if (st == EF_OK)
-        st = check_act(act, 1, err);
-    if (st == EF_OK && act->reason.len == 0)
-        st = ef_fail(err, EF_BAD_INPUT, "reason is missing: a skip says why");
-    if (st != EF_OK)
-        return st;
-    st = ef__told(journal, journal->ops->skip(journal, act, out, err));
-    return EF__LIST_ANSWER(out, st);
-}
-
-ef_status ef_act_add(ef_journal *journal, const ef_act *act, ef_error *err)
-{
-    ef_status st = ef__need_writable(journal, "ef_act_add", err);
-
-    if (st == EF_OK)
-        st = ef__need(act, "act", err);
-    if (st == EF_OK)
-        st = ef__name_take("act", act->act, 1, false, err);
-    if (st == EF_OK)
-        st = ef__name_take("who", act->who, 0, false, err);
-    if (st == EF_OK)
-        st = ef__words_check("reason", act->reason, EF_LIMIT_REASON_BYTES, err);
-    if (st == EF_OK)
-        st = ef__name_take("lane", act->lane, 0, false, err);
-    if (st == EF_OK)
-        st = ef__name_take("tenant", act->tenant, 0, false, err);
-    if (st == EF_OK)
-        st = ef__name_take("stream", act->stream, 0, false, err);
-    return st == EF_OK ? journal->ops->act_add(journal, act, err) : st;
-}
-
-ef_status ef_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out, ef_error *err)
-{
-    ef_act_query whole = query ? *query : (ef_act_query){0};
-    ef_status st = ef__need_journal(journal, err);
-
-    if (st == EF_OK)
-        st = ef__need(out, "out", err);
-    if (st == EF_OK)
-        st = EF__LIST_READY(out, err);
-    if (st == EF_OK)
-        st = ef__limit_take(&whole.limit, err);
-    if (st != EF_OK)
-        return st;
-    if (whole.before <= 0)
-        whole.before = INT64_MAX;
-    st = journal->ops->act_ls(journal, &whole, out, err);
-    return EF__LIST_ANSWER(out, st);
-}
-
-void ef_act_list_release(ef_act_list *list)
-{
-    EF__LIST_RELEASE(list);
 }

@@ -13,6 +13,7 @@
 #include "front_priv.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 
 #define PAGE_ROWS 500
 
@@ -203,4 +204,97 @@ void ef__retry_stream_list_release(ef__retry_stream_list *list)
 {
     ef__room_release(&list->room);
     *list = (ef__retry_stream_list){0};
+}
+
+/* --- groups ----------------------------------------------------------------------------------- */
+
+static ef_row_group *find_group(ef_row_group *groups, size_t count, const ef_row *row)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ef_str_equal(groups[i].error, row->last_error) &&
+            ef_str_equal(groups[i].lane, row->lane))
+            return &groups[i];
+    return NULL;
+}
+
+static ef_status count_row(ef_row_groups *out, ef_row_group *groups, const ef_row *row,
+                           ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef_row_group *group = find_group(groups, out->count, row);
+
+    out->rows++;
+    if (group) {
+        group->rows++;
+        return EF_OK;
+    }
+    if (out->count == EF_ROW_GROUPS_MAX) {
+        out->more = true;
+        return EF_OK;
+    }
+    group = &groups[out->count++];
+    *group = (ef_row_group){.lane = ef__arena_copy(arena, row->lane),
+                            .error = ef__arena_copy(arena, row->last_error),
+                            .tenant = ef__arena_copy(arena, row->tenant),
+                            .stream = ef__arena_copy(arena, row->stream),
+                            .seq = row->seq,
+                            .position = row->position,
+                            .rows = 1,
+                            .oldest_us = row->enqueued_us};
+    return group->lane.ptr && group->error.ptr && group->tenant.ptr && group->stream.ptr
+               ? EF_OK
+               : ef__room_full(err);
+}
+
+static int compare_groups(const void *left, const void *right)
+{
+    const ef_row_group *a = left, *b = right;
+
+    if (a->rows != b->rows)
+        return a->rows > b->rows ? -1 : 1;
+    return (a->position > b->position) - (a->position < b->position);
+}
+
+ef_status ef_outbox_group(ef_journal *journal, const ef_outbox_query *query, ef_row_groups *out,
+                          ef_error *err)
+{
+    char after[EF_CURSOR_MAX] = "";
+    ef_row_list page = {0};
+    ef_row_group *groups = NULL;
+    ef_outbox_query ask;
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__need(query, "query", err);
+    if (st == EF_OK)
+        st = ef__need(out, "out", err);
+    if (st == EF_OK)
+        st = EF__LIST_READY(out, err);
+    if (st != EF_OK)
+        return st;
+    out->rows = 0;
+    out->more = false;
+    groups = ef__arena_zalloc(&out->room->arena, EF_ROW_GROUPS_MAX, sizeof *groups);
+    st = groups ? EF_OK : ef__room_full(err);
+    ask = *query;
+    ask.limit = PAGE_ROWS;
+    ask.after = (ef_str){0};
+    do {
+        if (st == EF_OK)
+            st = ef_outbox_ls(journal, &ask, &page, err);
+        for (size_t i = 0; st == EF_OK && i < page.count; i++)
+            st = count_row(out, groups, &page.items[i], err);
+        memcpy(after, page.next, sizeof after);
+        ask.after = ef_str_from(after);
+    } while (st == EF_OK && after[0]);
+    out->items = groups;
+    if (st == EF_OK)
+        qsort(groups, out->count, sizeof *groups, compare_groups);
+    ef_row_list_release(&page);
+    return EF__LIST_ANSWER(out, st);
+}
+
+void ef_row_groups_release(ef_row_groups *groups)
+{
+    EF__LIST_RELEASE(groups);
 }

@@ -130,12 +130,64 @@ typedef struct ef__retry_stream_list {
 /* A batch that is to be settled. */
 typedef struct ef__marking {
     ef_str lane;
-    const ef_holding *held; /* none: file the exceptions that have no row, leave those that do */
+    /* none: file the exceptions that have no row, leave those that do; remove those that are DONE,
+     * unless they were filed again */
+    const ef_holding *held;
     size_t held_count;
     const ef_exception *exceptions;
     size_t exception_count;
     ef_str progress; /* publishers' lanes only; "" leaves what is noted */
 } ef__marking;
+
+/* What an operator does to retry rows. */
+typedef enum ef__revision {
+    EF__REVISION_REQUEUE, /* dead ones only: pending, no attempts, due now, no error */
+    EF__REVISION_SKIP,    /* pending and due: the lane passes it next */
+    EF__REVISION_REPLAY   /* due now; a dead one is pending again and keeps its attempts */
+} ef__revision;
+
+typedef struct ef__revised {
+    ef_str lane;
+    int64_t position;
+    const int32_t *versions; /* skip, in a projection's lane */
+    size_t version_count;
+} ef__revised;
+
+/* Retry rows that the caller has found. One that is gone, or is not as the revision needs it, is
+ * left out. */
+typedef struct ef__revise {
+    ef__revision what;
+    const ef__revised *rows;
+    size_t count;
+    /* The audit entry. With an id it is there, and counts these rows too; else it is made if any
+     * row was revised, and *out_id is its id. */
+    const ef_act *act;
+    int64_t *out_id;
+} ef__revise;
+
+/* A skip: a version of a projection passes an event. The last entry about an event decides. */
+typedef struct ef__skip {
+    int64_t id;
+    ef_str tenant, stream;
+    int64_t seq;
+    bool withdrawn; /* it came too late: the version has applied the event */
+} ef__skip;
+
+/* A skip that no operator's action on a row makes: a projection that is told to pass what it fails
+ * on passes an event. */
+typedef struct ef__skip_entry {
+    ef_str projection;
+    int32_t version;
+    ef_str tenant, stream;
+    int64_t seq;
+    ef_str actor, reason;
+} ef__skip_entry;
+
+typedef struct ef__skip_list {
+    const ef__skip *items; /* oldest first */
+    size_t count;
+    struct ef__batch_room *room;
+} ef__skip_list;
 
 struct ef__journal_ops {
     const char *name;
@@ -211,12 +263,14 @@ struct ef__journal_ops {
     /* In the order of the first rows' positions. A lane that does not exist has none. */
     ef_status (*retry_streams)(ef_journal *journal, const ef__retry_query *query,
                                ef__retry_stream_list *out, ef_error *err);
-    ef_status (*requeue)(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
-                         ef_error *err);
-    ef_status (*requeue_dead)(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
-                              ef_row_list *out, ef_error *err);
-    ef_status (*skip)(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
-                      ef_error *err);
+    /* One transaction: the rows, the skips of the versions and the audit entry. `out` gets the rows
+     * that were revised, as they are now. */
+    ef_status (*revise)(ef_journal *journal, const ef__revise *revise, ef_row_list *out,
+                        ef_error *err);
+    ef_status (*skip_add)(ef_journal *journal, const ef__skip_entry *entry, ef_error *err);
+    /* The skips of a version of a projection that were written after the one with id `after`. */
+    ef_status (*skip_ls)(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
+                         size_t limit, ef__skip_list *out, ef_error *err);
     ef_status (*act_add)(ef_journal *journal, const ef_act *act, ef_error *err);
     ef_status (*act_ls)(
         ef_journal *journal, const ef_act_query *query, ef_act_list *out,
@@ -289,6 +343,36 @@ ef_status ef__outbox_waits(ef_journal *journal, bool *out, ef_error *err);
 ef_status ef__retry_streams(ef_journal *journal, const ef__retry_query *query,
                             ef__retry_stream_list *out, ef_error *err);
 void ef__retry_stream_list_release(ef__retry_stream_list *list);
+/* As ef_journal_ops.revise and .skip_ls. */
+ef_status ef__outbox_revise(ef_journal *journal, const ef__revise *revise, ef_row_list *out,
+                            ef_error *err);
+ef_status ef__skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
+                      size_t limit, ef__skip_list *out, ef_error *err);
+/* A page of the dead rows of an operation on many. What is picked by stream, type, error or age is
+ * looked for among a bounded number of rows, so a page may be empty and `out->next` go on. */
+ef_status ef__bulk_page(ef_journal *journal, const ef_outbox_bulk *bulk, ef_str after, size_t limit,
+                        ef_row_list *out, ef_error *err);
+
+/* An operation on many rows, under way. */
+typedef struct ef__bulk_run {
+    ef__revision what;
+    const char *word; /* of the audit entry */
+    const ef_outbox_bulk *bulk;
+    /* May leave a row out, and gives a skip its versions. NULL: all rows. */
+    ef_status (*choose)(void *context, const ef_row *row, ef__arena *arena, ef__revised *revised,
+                        bool *wanted, ef_error *err);
+    void *context;
+    ef_row_list *out;
+    int64_t count; /* out: rows that were revised, or would be */
+    ef_act entry;
+    ef_row *kept;
+} ef__bulk_run;
+
+ef_status ef__bulk_revise(ef_journal *journal, ef__bulk_run *run, ef_error *err);
+/* Remove retry rows that no generation needs any more (all DONE), without a lease: a row that was
+ * filed again since it was read stays. */
+ef_status ef__outbox_remove(ef_journal *journal, const ef_exception *rows, size_t count,
+                            ef_error *err);
 /* As ef_outbox_mark, on the connection of a store that shares the database. */
 ef_status ef__outbox_mark_with(ef_journal *journal, void *connection, const ef__marking *mark,
                                ef_error *err);

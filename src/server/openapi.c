@@ -88,8 +88,8 @@ static const schema schemas[] = {
     {"Program", NULL, TEXT, NULL},
     {"Reason", NULL,
      OBJECT("\"reason\":" TEXT ",\"in_place\":{\"type\":\"boolean\"},\"no_switch\":"
-            "{\"type\":\"boolean\"},\"version\":" INTEGER ",\"generation\":" INTEGER
-            ",\"lag_max\":" INTEGER,
+            "{\"type\":\"boolean\"},\"switch_anyway\":{\"type\":\"boolean\"},\"version\":" INTEGER
+            ",\"generation\":" INTEGER ",\"lag_max\":" INTEGER,
             ""),
      NULL},
     {"Failure", &ef__shape_failure, "\"projection\":" TEXT, "\"projection\""},
@@ -111,7 +111,18 @@ static const schema schemas[] = {
      OBJECT("\"stream\":" TEXT ",\"seq\":" INTEGER ",\"lane\":" TEXT ",\"reason\":" TEXT,
             "\"stream\",\"seq\""),
      NULL},
-    {"ActMany", NULL, OBJECT("\"lane\":" TEXT ",\"limit\":" INTEGER, ""), NULL},
+    {"ActMany", NULL,
+     OBJECT("\"lane\":" TEXT ",\"stream\":" TEXT ",\"types\":" TEXT ",\"error\":" TEXT
+            ",\"before\":" TEXT ",\"limit\":" INTEGER ",\"all\":" BOOLEAN ",\"dry_run\":" BOOLEAN
+            ",\"reason\":" TEXT,
+            ""),
+     NULL},
+    {"RowGroup", &ef__shape_row_group, NULL, NULL},
+    {"RowGroups", NULL,
+     OBJECT("\"mode\":" TEXT ",\"rows\":" INTEGER
+            ",\"groups\":" LIST("RowGroup") ",\"more\":" BOOLEAN,
+            "\"mode\",\"rows\",\"groups\",\"more\""),
+     NULL},
     {"Requeued", NULL, ACTED("requeued"), NULL},
     {"Skipped", NULL, ACTED("skipped"), NULL},
     {"Left", NULL, ACTED("left"), NULL},

@@ -88,7 +88,7 @@ static ef_status report(ef__request *r, ef_error *err)
     return st;
 }
 
-static void write_acted(ef__request *r, const char *mode, const char *count,
+static void write_acted(ef__request *r, const char *mode, const char *key, int64_t count,
                         const ef_row_list *rows)
 {
     ef__json_writer w = ef__request_writer(r);
@@ -96,8 +96,8 @@ static void write_acted(ef__request *r, const char *mode, const char *count,
     ef__json_open(&w, '{');
     ef__json_key(&w, "mode");
     ef__json_str(&w, ef_str_from(mode));
-    ef__json_key(&w, count);
-    ef__json_int(&w, (int64_t)rows->count);
+    ef__json_key(&w, key);
+    ef__json_int(&w, count);
     ef__request_rows(&w, rows);
     ef__json_close(&w, '}');
 }
@@ -131,7 +131,7 @@ static ef_status requeue(ef__request *r, ef_error *err)
     if (st == EF_OK)
         st = ef_outbox_requeue(r->server->options.journal, &act, &rows, err);
     if (st == EF_OK)
-        write_acted(r, "outbox-requeue", "requeued", &rows);
+        write_acted(r, "outbox-requeue", "requeued", (int64_t)rows.count, &rows);
     ef_row_list_release(&rows);
     return st;
 }
@@ -143,9 +143,9 @@ static ef_status skip(ef__request *r, ef_error *err)
     ef_status st = read_act(r, &act, err);
 
     if (st == EF_OK)
-        st = ef_outbox_skip(r->server->options.journal, &act, &rows, err);
+        st = ef_projection_skip(r->server->options.engine, &act, &rows, err);
     if (st == EF_OK)
-        write_acted(r, "outbox-skip", "skipped", &rows);
+        write_acted(r, "outbox-skip", "skipped", (int64_t)rows.count, &rows);
     ef_row_list_release(&rows);
     return st;
 }
@@ -157,35 +157,109 @@ static ef_status replay(ef__request *r, ef_error *err)
     ef_status st = read_act(r, &act, err);
 
     if (st == EF_OK)
-        st = ef_outbox_replay(r->server->options.engine, &act, &rows, err);
+        st = ef_outbox_replay(r->server->options.engine, &act, 0, &rows, err);
     if (st == EF_OK)
-        write_acted(r, "outbox-replay", "left", &rows);
+        write_acted(r, "outbox-replay", "left", (int64_t)rows.count, &rows);
     ef_row_list_release(&rows);
+    return st;
+}
+
+/* {"lane","stream","types","error","before","limit","all","dry_run","reason"}. A stream is of the
+ * request's tenant. */
+static ef_status read_bulk(ef__request *r, ef_outbox_bulk *bulk, ef_error *err)
+{
+    const ef__json *body = NULL;
+    ef_str before = {NULL, 0};
+    bool all = false;
+    ef_status st = ef__request_no_more(r, err);
+
+    *bulk = (ef_outbox_bulk){.who = ef_str_from(r->who.name),
+                             .tenant = r->tenant,
+                             .one_tenant = !r->any_tenant,
+                             .limit = REQUEUE_DEFAULT};
+    if (st == EF_OK)
+        st = ef__request_object(r, &body, err);
+    if (st == EF_OK)
+        st = ef__member_text(body, "lane", false, &bulk->lane, err);
+    if (st == EF_OK)
+        st = ef__member_text(body, "stream", false, &bulk->stream, err);
+    if (st == EF_OK)
+        st = ef__member_text(body, "types", false, &bulk->types, err);
+    if (st == EF_OK)
+        st = ef__member_text(body, "error", false, &bulk->error, err);
+    if (st == EF_OK)
+        st = ef__member_text(body, "before", false, &before, err);
+    if (st == EF_OK)
+        st = ef__member_int(body, "limit", false, 1, INT64_MAX, &bulk->limit, err);
+    if (st == EF_OK)
+        st = ef__member_bool(body, "all", &all, err);
+    if (st == EF_OK)
+        st = ef__member_bool(body, "dry_run", &bulk->dry_run, err);
+    if (st == EF_OK)
+        st = ef__member_text(body, "reason", false, &bulk->reason, err);
+    if (st == EF_OK)
+        st = ef__members_only(body, "lane,stream,types,error,before,limit,all,dry_run,reason", err);
+    if (st == EF_OK && before.len && ef_time_parse(before.ptr, before.len, &bulk->before_us) != 0)
+        st = ef_fail(err, EF_BAD_INPUT, "before is '%.*s'; an RFC 3339 time is needed",
+                     EF_STR_ARG(before));
+    bulk->limit = all ? 0 : bulk->limit;
     return st;
 }
 
 static ef_status requeue_dead(ef__request *r, ef_error *err)
 {
-    const ef__json *body = NULL;
-    ef_str lane = {NULL, 0};
-    int64_t limit = REQUEUE_DEFAULT;
+    ef_outbox_bulk bulk;
     ef_row_list rows = {0};
-    ef_status st = ef__request_no_more(r, err);
+    int64_t count = 0;
+    ef_status st = read_bulk(r, &bulk, err);
 
     if (st == EF_OK)
-        st = ef__request_object(r, &body, err);
+        st = ef_outbox_requeue_dead(r->server->options.journal, &bulk, &count, &rows, err);
     if (st == EF_OK)
-        st = ef__member_text(body, "lane", false, &lane, err);
-    if (st == EF_OK)
-        st = ef__member_int(body, "limit", false, 1, 10000, &limit, err);
-    if (st == EF_OK)
-        st = ef__members_only(body, "lane,limit", err);
-    if (st == EF_OK)
-        st = ef_outbox_requeue_dead(r->server->options.journal, lane, ef_str_from(r->who.name),
-                                    (size_t)limit, &rows, err);
-    if (st == EF_OK)
-        write_acted(r, "outbox-requeue-dead", "requeued", &rows);
+        write_acted(r, "outbox-requeue-dead", "requeued", count, &rows);
     ef_row_list_release(&rows);
+    return st;
+}
+
+static ef_status skip_dead(ef__request *r, ef_error *err)
+{
+    ef_outbox_bulk bulk;
+    ef_row_list rows = {0};
+    int64_t count = 0;
+    ef_status st = read_bulk(r, &bulk, err);
+
+    if (st == EF_OK)
+        st = ef_projection_skip_dead(r->server->options.engine, &bulk, &count, &rows, err);
+    if (st == EF_OK)
+        write_acted(r, "outbox-skip-dead", "skipped", count, &rows);
+    ef_row_list_release(&rows);
+    return st;
+}
+
+static ef_status groups(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_row_groups found = {0};
+    ef_row_status status = EF_ROW_DEAD;
+    ef_str asked = ef__request_text(r, "status");
+    int32_t partition = 0;
+    ef_outbox_query q = {.lane = ef__request_text(r, "lane"),
+                         .tenant = r->tenant,
+                         .any_tenant = r->any_tenant,
+                         .status = &status};
+    ef_status st = read_picks(r, &q, &partition, err);
+
+    if (st == EF_OK && asked.len && ef_row_status_parse(asked, &status) != 0)
+        st = ef_fail(err, EF_BAD_INPUT,
+                     "status is '%.*s'; there are pending, processing, failed, dead, published",
+                     EF_STR_ARG(asked));
+    if (st == EF_OK)
+        st = ef__request_no_more(r, err);
+    if (st == EF_OK)
+        st = ef_outbox_group(r->server->options.journal, &q, &found, err);
+    if (st == EF_OK)
+        ef__groups_write(&w, &found);
+    ef_row_groups_release(&found);
     return st;
 }
 
@@ -223,13 +297,21 @@ const ef__route ef__routes_outbox[] = {
      NULL, "Outbox", 0},
     {"POST", "/v1/outbox:requeue", EF__SCOPE_OPERATE, EF__ROUTE_BODY, requeue, "requeue",
      "put a dead row back", NULL, "Act", "Requeued", 0},
+    {"GET", "/v1/outbox/groups", EF__SCOPE_READ, 0, groups, "groupOutbox",
+     "dead rows, or those of a status, by lane and error",
+     "status:string lane:string stream:string types:string error:string partition:string "
+     "before:string",
+     NULL, "RowGroups", 0},
     {"POST", "/v1/outbox:requeue-dead", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL,
      requeue_dead, "requeueDead", "put dead rows back, oldest first", NULL, "ActMany", "Requeued",
      0},
+    {"POST", "/v1/outbox:skip-dead", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL, skip_dead,
+     "skipDead", "let a lane pass dead rows, oldest first, with a reason", NULL, "ActMany",
+     "Skipped", 0},
     {"POST", "/v1/outbox:skip", EF__SCOPE_OPERATE, EF__ROUTE_BODY, skip, "skip",
      "let a lane pass an event, with a reason", NULL, "Act", "Skipped", 0},
     {"POST", "/v1/outbox:replay", EF__SCOPE_OPERATE, EF__ROUTE_BODY, replay, "replayRow",
-     "try one event again now", NULL, "Act", "Left", 0},
+     "try one event again now, and answer with what is left of it", NULL, "Act", "Left", 0},
     {"GET", "/v1/audit", EF__SCOPE_READ, 0, audit, "audit", "what operators did, newest first",
      "limit:integer before:integer act:string lane:string", NULL, "Acts", 0},
     {0},

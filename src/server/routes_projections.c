@@ -192,12 +192,15 @@ static ef_status rebuild(ef__request *r, ef_error *err)
     const ef__json *body = NULL;
     ef_run_list runs = {0};
     ef_rebuild asked = {.projection = r->parts[0], .who = ef_str_from(r->who.name)};
-    ef_status st = ef__request_reason(r, "reason,in_place,no_switch", &body, &asked.reason, err);
+    ef_status st =
+        ef__request_reason(r, "reason,in_place,no_switch,switch_anyway", &body, &asked.reason, err);
 
     if (st == EF_OK)
         st = ef__member_bool(body, "in_place", &asked.in_place, err);
     if (st == EF_OK)
         st = ef__member_bool(body, "no_switch", &asked.no_switch, err);
+    if (st == EF_OK)
+        st = ef__member_bool(body, "switch_anyway", &asked.switch_anyway, err);
     if (st == EF_OK)
         st = ef_projection_rebuild(r->server->options.engine, &asked, &runs, err);
     if (st == EF_OK)

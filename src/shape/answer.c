@@ -94,6 +94,23 @@ void ef__replay_warning_write(ef__json_writer *w, ef_str projection, const ef_ev
     ef__json_close(w, '}');
 }
 
+void ef__groups_write(ef__json_writer *w, const ef_row_groups *groups)
+{
+    ef__json_open(w, '{');
+    ef__json_key(w, "mode");
+    ef__json_str(w, EF_STR("outbox-groups"));
+    ef__json_key(w, "rows");
+    ef__json_int(w, groups->rows);
+    ef__json_key(w, "groups");
+    ef__json_open(w, '[');
+    for (size_t i = 0; i < groups->count; i++)
+        ef__shape_write(w, &ef__shape_row_group, &groups->items[i]);
+    ef__json_close(w, ']');
+    ef__json_key(w, "more");
+    ef__json_bool(w, groups->more);
+    ef__json_close(w, '}');
+}
+
 void ef__summary_write(ef__json_writer *w, const ef_outbox_summary *summary)
 {
     ef__json_open(w, '{');

@@ -52,6 +52,7 @@ extern const ef__shape ef__shape_event;      /* ef_event */
 extern const ef__shape ef__shape_type;       /* ef_type */
 extern const ef__shape ef__shape_publisher;  /* ef_publisher */
 extern const ef__shape ef__shape_row;        /* ef_row */
+extern const ef__shape ef__shape_row_group;  /* ef_row_group */
 extern const ef__shape ef__shape_view;       /* ef_view, without as_of */
 extern const ef__shape ef__shape_projection; /* ef_projection, without scopes */
 extern const ef__shape ef__shape_scope;      /* ef_scope */
@@ -136,6 +137,8 @@ void ef__blocked_write(ef__json_writer *w, const ef_view_list *found); /* only t
 void ef__replay_warning_write(ef__json_writer *w, ef_str projection, const ef_event *event,
                               ef_str message);
 /* The "summary" of the outbox. */
+/* {"mode","rows","groups":[…],"more"} */
+void ef__groups_write(ef__json_writer *w, const ef_row_groups *groups);
 void ef__summary_write(ef__json_writer *w, const ef_outbox_summary *summary);
 
 /* A line break can only stand between the tokens of an event's data and meta: in strings it is

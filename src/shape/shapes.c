@@ -145,6 +145,19 @@ static const ef__field row_fields[] = {
 };
 SHAPE(row, ef_row);
 
+static const ef__field row_group_fields[] = {
+    FIELD(ef_row_group, "lane", STR, lane),
+    FIELD(ef_row_group, "error", STR, error),
+    FIELD(ef_row_group, "rows", INT64, rows),
+    FIELD(ef_row_group, "tenant", STR, tenant),
+    FIELD(ef_row_group, "stream", STR, stream),
+    FIELD(ef_row_group, "seq", INT64, seq),
+    FIELD(ef_row_group, "position", INT64, position),
+    FIELD(ef_row_group, "oldest", TIME, oldest_us),
+    END,
+};
+SHAPE(row_group, ef_row_group);
+
 static const ef__field view_fields[] = {
     FIELD(ef_view, "view_type", STR, view_type),
     FIELD(ef_view, "version", INT32, version),
@@ -292,11 +305,17 @@ static const ef__field partition_fields[] = {
 SHAPE(partition, ef_partition);
 
 static const ef__field act_fields[] = {
-    FIELD(ef_act, "id", INT64, id),       FIELD(ef_act, "at", TIME, at_us),
-    FIELD(ef_act, "act", STR, act),       FIELD(ef_act, "who", STR, who),
-    FIELD(ef_act, "reason", STR, reason), FIELD(ef_act, "lane", STR, lane),
-    FIELD(ef_act, "tenant", STR, tenant), FIELD(ef_act, "stream", STR, stream),
-    FIELD(ef_act, "seq", INT64, seq),     END,
+    FIELD(ef_act, "id", INT64, id),
+    FIELD(ef_act, "at", TIME, at_us),
+    FIELD(ef_act, "act", STR, act),
+    FIELD(ef_act, "who", STR, who),
+    FIELD(ef_act, "reason", STR, reason),
+    FIELD(ef_act, "lane", STR, lane),
+    FIELD(ef_act, "tenant", STR, tenant),
+    FIELD(ef_act, "stream", STR, stream),
+    FIELD(ef_act, "seq", INT64, seq),
+    FIELD(ef_act, "rows", INT64, rows),
+    END,
 };
 SHAPE(act, ef_act);
 

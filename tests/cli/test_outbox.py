@@ -136,7 +136,8 @@ class Outbox(Case):
                                     "json").json()["requeued"])
         self.assertIn("requeued 1\n", self.ok("outbox", "requeue-dead").out)
         self.refused(2, "outbox", "requeue-dead", "--limit", "0", saying="--limit is '0'")
-        self.refused(2, "outbox", "requeue-dead", "--tenant", "a", saying="takes no --tenant")
+        self.refused(2, "outbox", "requeue-dead", "--all", "--limit", "3", saying="exclude each other")
+        self.assertIn("requeued 0\n", self.ok("outbox", "requeue-dead", "--tenant", "a").out)
 
     def test_what_operators_did_is_told_with_who_and_why(self):
         self.three_with_a_dead_head()
@@ -147,7 +148,7 @@ class Outbox(Case):
         self.ok("outbox", "skip", "s", "1", "--lane", "totals", "--reason", "sent by mistake",
                 env={"EVERFOLD_ACTOR": "ana"})
         skip, requeue = self.ok("act", "ls", "-o", "ndjson").lines()
-        self.assertEqual(["id", "at", "act", "who", "reason", "lane", "tenant", "stream", "seq"],
+        self.assertEqual(["id", "at", "act", "who", "reason", "lane", "tenant", "stream", "seq", "rows"],
                          list(skip))
         self.assertRegex(skip["at"], TIME)
         self.assertEqual(("skip", "ana", "sent by mistake", "totals", "s", 1), tuple(

@@ -282,7 +282,7 @@ class Gaps(Runs):
 class OutboxReplay(Runs):
     def test_what_failed_is_tried_again_at_once(self):
         self.add(good=0)
-        self.refused(3, "outbox", "replay", "s", 1, saying="no exception")
+        self.refused(3, "outbox", "replay", "s", 1, saying="no retry row")
         self.work(leaves=True)
         answer = self.run_it("outbox", "replay", "s", 1, "-o", "json")
         self.assertEqual(1, answer.code)

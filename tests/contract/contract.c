@@ -251,7 +251,12 @@ void mark_taken(contract *t, const char *lane, ef_holding *held, size_t count,
 void fail_event(contract *t, const char *lane, int64_t position, ef_row_status status,
                 int32_t attempts, int64_t due_us, const char *error)
 {
-    ef_exception exception = {str(lane), position, status, attempts, due_us, str(error), 0};
+    ef_exception exception = {.lane = str(lane),
+                              .position = position,
+                              .status = status,
+                              .attempts = attempts,
+                              .due_us = due_us,
+                              .error = str(error)};
     ef_holding held[PARTITIONS];
     ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
 

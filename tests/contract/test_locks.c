@@ -70,7 +70,7 @@ static settling worker_of(contract *t, const char *stream, const char *owner)
     ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
     settling s = {.t = t,
                   .held = {partition, acquire(t, partition, owner), 0},
-                  .exception = {str("orders"), 0, EF_ROW_FAILED, 1, 0, str("no"), 0},
+                  .exception = {str("orders"), 0, EF_ROW_FAILED, 1, 0, str("no"), 0, false, false},
                   .err = EF_ERROR_INIT};
 
     OK(ef_outbox_take(t->journal, str("*"), &s.held, 1, 10, &batch, &t->err));

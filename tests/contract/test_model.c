@@ -442,7 +442,10 @@ static void op_act(pair *p)
     ef_outbox_query query = {
         .any_tenant = true, .status = once_in(p, 2) ? &dead : NULL, .limit = 50};
     ef_row_list rows = {0}, x = {0}, y = {0};
-    ef_outbox_act act = {.who = str("ana"), .reason = str("because")};
+    ef_outbox_act act = {.who = str("ana"),
+                         .reason = str("because"),
+                         .versions = (const int32_t[]){2, 3},
+                         .version_count = 2};
     size_t limit = 1 + draw(p, 3);
 
     CHECK_STATUS(EF_OK, ef_outbox_ls(p->a.journal, &query, &rows, &p->a.err), &p->a.err);
@@ -457,8 +460,14 @@ static void op_act(pair *p)
         act.seq = 1;
     }
     if (once_in(p, 4))
-        BOTH(ef_outbox_requeue_dead(p->a.journal, act.lane, act.who, limit, &x, &p->a.err),
-             ef_outbox_requeue_dead(p->b.journal, act.lane, act.who, limit, &y, &p->b.err));
+        BOTH(ef_outbox_requeue_dead(
+                 p->a.journal,
+                 &(ef_outbox_bulk){.lane = act.lane, .who = act.who, .limit = (int64_t)limit}, NULL,
+                 &x, &p->a.err),
+             ef_outbox_requeue_dead(
+                 p->b.journal,
+                 &(ef_outbox_bulk){.lane = act.lane, .who = act.who, .limit = (int64_t)limit}, NULL,
+                 &y, &p->b.err));
     else if (once_in(p, 2))
         BOTH(ef_outbox_skip(p->a.journal, &act, &x, &p->a.err),
              ef_outbox_skip(p->b.journal, &act, &y, &p->b.err));
@@ -476,8 +485,8 @@ static void op_acts(pair *p)
     ef_act_list x = {0}, y = {0};
     size_t limit = 1 + draw(p, 30);
 
-    BOTH(ef_act_ls(p->a.journal, &(ef_act_query){.limit = limit}, &x, &p->a.err),
-         ef_act_ls(p->b.journal, &(ef_act_query){.limit = limit}, &y, &p->b.err));
+    BOTH(ef_act_ls(p->a.journal, &(ef_act_query){.limit = (int64_t)limit}, &x, &p->a.err),
+         ef_act_ls(p->b.journal, &(ef_act_query){.limit = (int64_t)limit}, &y, &p->b.err));
     SAME(count, &x, &y);
     for (size_t i = 0; i < x.count; i++) {
         SAME_STR(act, &x.items[i], &y.items[i]);

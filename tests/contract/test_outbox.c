@@ -245,7 +245,7 @@ CONTRACT(a_lane_that_is_not_there_is_not_found)
 CONTRACT(an_old_owner_neither_takes_nor_marks)
 {
     contract *t = *state;
-    ef_exception failed = {str("orders"), 1, EF_ROW_FAILED, 1, 0, str("late"), 0};
+    ef_exception failed = {str("orders"), 1, EF_ROW_FAILED, 1, 0, str("late"), 0, false, false};
     ef_holding old = {partition_of("a"), 0, 0}, new = old;
     ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
 
@@ -415,10 +415,10 @@ CONTRACT(only_the_first_exception_of_a_stream_in_its_lane_is_taken)
 {
     contract *t = *state;
     ef_exception exceptions[] = {
-        {str("orders"), 3, EF_ROW_PENDING, 0, 0, str(""), 0},
-        {str("orders"), 1, EF_ROW_FAILED, 1, t->now_us + SECOND, str("x"), 0},
-        {str("other"), 3, EF_ROW_PENDING, 0, 0, str(""), 0},
-        {str("orders"), 2, EF_ROW_PENDING, 0, 0, str(""), 0},
+        {str("orders"), 3, EF_ROW_PENDING, 0, 0, str(""), 0, false, false},
+        {str("orders"), 1, EF_ROW_FAILED, 1, t->now_us + SECOND, str("x"), 0, false, false},
+        {str("other"), 3, EF_ROW_PENDING, 0, 0, str(""), 0, false, false},
+        {str("orders"), 2, EF_ROW_PENDING, 0, 0, str(""), 0, false, false},
     };
     ef_holding held[PARTITIONS];
     ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
@@ -456,7 +456,7 @@ CONTRACT(a_dead_head_holds_back_its_own_stream_only)
 CONTRACT(done_removes_the_row_and_the_next_comes_up)
 {
     contract *t = *state;
-    ef_exception done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str(""), 0};
+    ef_exception done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str(""), 0, false, false};
     ef_holding held[PARTITIONS];
 
     append(t, "a", "t");
@@ -474,8 +474,8 @@ CONTRACT(done_removes_the_row_and_the_next_comes_up)
 CONTRACT(a_row_that_is_gone_does_not_come_back)
 {
     contract *t = *state;
-    ef_exception done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str(""), 0};
-    ef_exception late = {str("orders"), 1, EF_ROW_FAILED, 2, 0, str("late"), 0};
+    ef_exception done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str(""), 0, false, false};
+    ef_exception late = {str("orders"), 1, EF_ROW_FAILED, 2, 0, str("late"), 0, false, false};
     ef_holding held[PARTITIONS];
 
     append(t, "a", "t");
@@ -489,10 +489,10 @@ CONTRACT(a_row_that_is_gone_does_not_come_back)
 CONTRACT(an_exception_stays_in_the_lanes_and_partitions_of_its_mark)
 {
     contract *t = *state;
-    ef_exception wrong = {str("mail"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0};
-    ef_exception far = {str("orders"), 9, EF_ROW_FAILED, 1, 0, str("x"), 0};
-    ef_exception star = {str("*"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0};
-    ef_exception here = {str("orders"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0};
+    ef_exception wrong = {str("mail"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
+    ef_exception far = {str("orders"), 9, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
+    ef_exception star = {str("*"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
+    ef_exception here = {str("orders"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
     ef_exception two[] = {here, far};
     ef_holding held = {partition_of("a"), 0, 0},
                other = {(partition_of("a") + 1) % PARTITIONS, 0, 0};
@@ -518,7 +518,7 @@ CONTRACT(an_exception_stays_in_the_lanes_and_partitions_of_its_mark)
 CONTRACT(a_publisher_keeps_its_failures_in_its_own_lane)
 {
     contract *t = *state;
-    ef_exception failed = {str("mail"), 1, EF_ROW_FAILED, 1, 0, str("503"), 0};
+    ef_exception failed = {str("mail"), 1, EF_ROW_FAILED, 1, 0, str("503"), 0, false, false};
     ef_holding held = {partition_of("a"), 0, 0};
     ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
 

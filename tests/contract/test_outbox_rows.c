@@ -125,9 +125,9 @@ CONTRACT(rows_come_in_the_order_of_position_then_lane)
 {
     contract *t = *state;
     ef_exception exceptions[] = {
-        {str("zeta"), 1, EF_ROW_FAILED, 1, 0, str(""), 0},
-        {str("alpha"), 1, EF_ROW_FAILED, 1, 0, str(""), 0},
-        {str("Mid"), 2, EF_ROW_FAILED, 1, 0, str(""), 0},
+        {str("zeta"), 1, EF_ROW_FAILED, 1, 0, str(""), 0, false, false},
+        {str("alpha"), 1, EF_ROW_FAILED, 1, 0, str(""), 0, false, false},
+        {str("Mid"), 2, EF_ROW_FAILED, 1, 0, str(""), 0, false, false},
     };
     static const char *const lanes[] = {"alpha", "zeta", "Mid", "*"};
     static const int64_t positions[] = {1, 1, 2, 3};
@@ -359,13 +359,17 @@ CONTRACT(rows_in_hand_are_processing_while_the_lease_is_live)
 
 /* --- requeue and skip ------------------------------------------------------------------------- */
 
+static const int32_t version_1[] = {1};
+
 static ef_outbox_act act_on(const char *stream, int64_t seq, const char *lane)
 {
     return (ef_outbox_act){.stream = str(stream),
                            .seq = seq,
                            .lane = str(lane),
                            .who = str("ana"),
-                           .reason = str("fixed")};
+                           .reason = str("fixed"),
+                           .versions = version_1,
+                           .version_count = 1};
 }
 
 CONTRACT(a_requeued_row_starts_anew)
@@ -414,9 +418,9 @@ CONTRACT(requeue_without_a_lane_is_for_every_lane_in_which_it_is_dead)
 {
     contract *t = *state;
     ef_exception exceptions[] = {
-        {str("x"), 1, EF_ROW_DEAD, 8, 0, str(""), 0},
-        {str("y"), 1, EF_ROW_FAILED, 1, 0, str(""), 0},
-        {str("z"), 1, EF_ROW_DEAD, 8, 0, str(""), 0},
+        {str("x"), 1, EF_ROW_DEAD, 8, 0, str(""), 0, false, false},
+        {str("y"), 1, EF_ROW_FAILED, 1, 0, str(""), 0, false, false},
+        {str("z"), 1, EF_ROW_DEAD, 8, 0, str(""), 0, false, false},
     };
     ef_outbox_act act = act_on("a", 1, "");
     ef_holding held[PARTITIONS];
@@ -449,17 +453,25 @@ CONTRACT(the_oldest_dead_rows_are_requeued_first)
         append(t, i == 1 ? "b" : "a", "t");
         fail_event(t, i == 2 ? "early" : "orders", i + 1, EF_ROW_DEAD, 8, 0, "x");
     }
-    OK(ef_outbox_requeue_dead(t->journal, str(""), str("ana"), 2, &list, &t->err));
+    OK(ef_outbox_requeue_dead(t->journal,
+                              &(ef_outbox_bulk){.lane = str(""), .who = str("ana"), .limit = 2},
+                              NULL, &list, &t->err));
     CHECK_INT(2, list.count);
     CHECK_INT(1, list.items[0].position);
     CHECK_INT(2, list.items[1].position);
     CHECK_INT(3, positions_by_page(t, query, &pages));
-    OK(ef_outbox_requeue_dead(t->journal, str("orders"), str("ana"), 5, &list, &t->err));
+    OK(ef_outbox_requeue_dead(
+        t->journal, &(ef_outbox_bulk){.lane = str("orders"), .who = str("ana"), .limit = 5}, NULL,
+        &list, &t->err));
     CHECK_INT(0, list.count);
-    OK(ef_outbox_requeue_dead(t->journal, str("early"), str("ana"), 5, &list, &t->err));
+    OK(ef_outbox_requeue_dead(
+        t->journal, &(ef_outbox_bulk){.lane = str("early"), .who = str("ana"), .limit = 5}, NULL,
+        &list, &t->err));
     CHECK_INT(1, list.count);
     REFUSED(EF_BAD_INPUT,
-            ef_outbox_requeue_dead(t->journal, str(""), str("ana"), 0, &list, &t->err));
+            ef_outbox_requeue_dead(
+                t->journal, &(ef_outbox_bulk){.lane = str(""), .who = str("ana"), .limit = -1},
+                NULL, &list, &t->err));
     ef_row_list_release(&list);
 }
 
@@ -467,7 +479,7 @@ CONTRACT(a_skipped_row_is_taken_to_be_passed_and_frees_its_stream)
 {
     contract *t = *state;
     ef_outbox_act act = act_on("a", 1, "orders");
-    ef_exception done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str(""), 0};
+    ef_exception done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str(""), 0, false, true};
     ef_holding held[PARTITIONS];
     ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
     ef_row_list list = {0};
@@ -516,7 +528,7 @@ CONTRACT(a_skip_during_the_last_attempt_wins_over_its_death)
 {
     contract *t = *state;
     ef_outbox_act act = act_on("a", 1, "orders");
-    ef_exception died = {str("orders"), 1, EF_ROW_DEAD, 8, 0, str("x"), 0};
+    ef_exception died = {str("orders"), 1, EF_ROW_DEAD, 8, 0, str("x"), 0, false, false};
     ef_holding held[PARTITIONS];
     ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
     ef_row_list list = {0};
@@ -565,13 +577,16 @@ CONTRACT(what_operators_did_is_kept_newest_first)
     OK(ef_outbox_requeue(t->journal, &requeue, &rows, &t->err));
     pass_time(t, SECOND);
     OK(ef_outbox_skip(t->journal, &skip, &rows, &t->err));
-    OK(ef_outbox_requeue_dead(t->journal, str(""), str("ben"), 10, &rows, &t->err));
+    OK(ef_outbox_requeue_dead(t->journal,
+                              &(ef_outbox_bulk){.lane = str(""), .who = str("ben"), .limit = 10},
+                              NULL, &rows, &t->err));
     OK(ef_act_ls(t->journal, &(ef_act_query){.limit = 10}, &acts, &t->err));
     CHECK_INT(3, acts.count);
     CHECK_STR("requeue", acts.items[0].act);
     CHECK_STR("ben", acts.items[0].who);
-    CHECK_STR("other", acts.items[0].lane);
-    CHECK_STR("c", acts.items[0].stream);
+    CHECK_STR("", acts.items[0].lane);
+    CHECK_STR("", acts.items[0].stream);
+    CHECK_INT(1, acts.items[0].rows);
     CHECK_STR("skip", acts.items[1].act);
     CHECK_STR("ana", acts.items[1].who);
     CHECK_STR("fixed", acts.items[1].reason);

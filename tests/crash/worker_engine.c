@@ -256,7 +256,9 @@ int verb_skip(struct worker *w, const struct numbers *n)
                                              .seq = row->seq,
                                              .lane = row->lane,
                                              .who = EF_STR("crash test"),
-                                             .reason = EF_STR("it will never fold")},
+                                             .reason = EF_STR("it will never fold"),
+                                             .versions = (const int32_t[]){1},
+                                             .version_count = 1},
                             &passed, &w->err);
         if (st == EF_OK)
             note(w, "s %" PRId64 "\n", row->position);

@@ -159,8 +159,10 @@ int verb_requeue(struct worker *w, const struct numbers *n)
     ef_status st;
 
     do {
-        st = ef_outbox_requeue_dead(w->journal, EF_STR(LANE), EF_STR("crash test"),
-                                    (size_t)n->at[0], &rows, &w->err);
+        st = ef_outbox_requeue_dead(
+            w->journal,
+            &(ef_outbox_bulk){.lane = EF_STR(LANE), .who = EF_STR("crash test"), .limit = n->at[0]},
+            NULL, &rows, &w->err);
         for (size_t i = 0; st == EF_OK && i < rows.count; i++)
             note(w, "q %" PRId64 "\n", rows.items[i].position);
     } while (st == EF_OK && rows.count > 0);

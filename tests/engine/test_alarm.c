@@ -121,7 +121,9 @@ static void let_pass(fixture *f, int64_t seq)
                                        .seq = seq,
                                        .lane = EF_STR("counts"),
                                        .who = EF_STR("ana"),
-                                       .reason = EF_STR("the copy lacked it")},
+                                       .reason = EF_STR("the copy lacked it"),
+                                       .versions = (const int32_t[]){1},
+                                       .version_count = 1},
                       &rows, &f->err));
     ef_row_list_release(&rows);
 }
@@ -130,7 +132,9 @@ static void requeue(fixture *f)
 {
     ef_row_list rows = {0};
 
-    OK(ef_outbox_requeue_dead(f->journal, EF_STR("counts"), EF_STR("ana"), 10, &rows, &f->err));
+    OK(ef_outbox_requeue_dead(
+        f->journal, &(ef_outbox_bulk){.lane = EF_STR("counts"), .who = EF_STR("ana"), .limit = 10},
+        NULL, &rows, &f->err));
     CHECK_INT(1, rows.count);
     ef_row_list_release(&rows);
 }

@@ -51,7 +51,9 @@ static void pass_over(fixture *f, const char *stream, int64_t seq)
                                        .seq = seq,
                                        .lane = EF_STR("sums"),
                                        .who = EF_STR("ana"),
-                                       .reason = EF_STR("a test")},
+                                       .reason = EF_STR("a test"),
+                                       .versions = (const int32_t[]){1},
+                                       .version_count = 1},
                       &rows, &f->err));
     ef_row_list_release(&rows);
     drain(f);

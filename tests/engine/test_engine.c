@@ -203,7 +203,9 @@ TEST(a_poison_event_holds_back_its_own_stream_in_its_own_projection_only)
                                                  .seq = 1,
                                                  .lane = EF_STR("orders"),
                                                  .who = EF_STR("test"),
-                                                 .reason = EF_STR("poison")},
+                                                 .reason = EF_STR("poison"),
+                                                 .versions = (const int32_t[]){1},
+                                                 .version_count = 1},
                                 &rows, &b.err),
                  &b.err);
     ef_row_list_release(&rows);

@@ -259,9 +259,9 @@ static void an_exception_is_tried_again_at_once(void **state)
     deploy(f, SUMS);
     drain(f);
     append(f, "s", "added", BAD);
-    REFUSED(EF_NOT_FOUND, ef_outbox_replay(f->engine, &act, &rows, &f->err));
+    REFUSED(EF_NOT_FOUND, ef_outbox_replay(f->engine, &act, 0, &rows, &f->err));
     drain(f);
-    OK(ef_outbox_replay(f->engine, &act, &rows, &f->err));
+    OK(ef_outbox_replay(f->engine, &act, 0, &rows, &f->err));
     CHECK_INT(1, rows.count);
     CHECK_INT(2, rows.items[0].attempt_count);
     CHECK_INT(EF_ROW_FAILED, rows.items[0].status);

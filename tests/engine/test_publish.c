@@ -314,7 +314,9 @@ static void without_a_limit_it_is_tried_for_ever_with_one_it_dies(void **state)
     CHECK_INT(3, health(f).failed);
     CHECK_INT(1, health(f).dead);
     s.fails[0] = 0;
-    OK(ef_outbox_requeue_dead(f->journal, EF_STR("mail"), EF_STR("me"), 10, &rows, &f->err));
+    OK(ef_outbox_requeue_dead(
+        f->journal, &(ef_outbox_bulk){.lane = EF_STR("mail"), .who = EF_STR("me"), .limit = 10},
+        NULL, &rows, &f->err));
     drain(f);
     CHECK_TEXT("a1 a2 ", s.got);
     ef_row_list_release(&rows);

@@ -194,7 +194,9 @@ static void a_skip_frees_the_stream_and_its_order_is_kept(void **state)
                                        .seq = 1,
                                        .lane = EF_STR("sums"),
                                        .who = EF_STR("ana"),
-                                       .reason = EF_STR("made by a test")},
+                                       .reason = EF_STR("made by a test"),
+                                       .versions = (const int32_t[]){1},
+                                       .version_count = 1},
                       &rows, &f->err));
     ef_row_list_release(&rows);
     drain(f);
@@ -212,7 +214,9 @@ static void a_requeue_tries_anew_from_no_attempts(void **state)
     (void)state;
     start(f);
     kill_head(f, 1);
-    OK(ef_outbox_requeue_dead(f->journal, EF_STR("sums"), EF_STR("ana"), 10, &rows, &f->err));
+    OK(ef_outbox_requeue_dead(
+        f->journal, &(ef_outbox_bulk){.lane = EF_STR("sums"), .who = EF_STR("ana"), .limit = 10},
+        NULL, &rows, &f->err));
     CHECK_INT(1, rows.count);
     ef_row_list_release(&rows);
     CHECK_INT(1, drain(f).failed);

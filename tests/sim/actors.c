@@ -3,6 +3,8 @@
  */
 #include "sim.h"
 
+#include <everfold/replay.h>
+
 #include <inttypes.h>
 
 void sim_advance(sim *s, int64_t us)
@@ -155,7 +157,7 @@ static void append_by_operator(sim *s)
 /* The row may have gone, or may not be dead: an operator looks first and acts later. */
 static ef_status not_there_is_fine(ef_status st)
 {
-    return st == EF_NOT_FOUND ? EF_OK : st;
+    return st == EF_NOT_FOUND || st == EF_CONFLICT ? EF_OK : st;
 }
 
 void sim_skip(sim *s, hand *by, int lane, int64_t position)
@@ -167,7 +169,7 @@ void sim_skip(sim *s, hand *by, int lane, int64_t position)
 
     sim_note(s, "%s skips %" PRId64 " in lane %s", by->name, position, rule_name(lane - 1));
     hand_enter(by);
-    st = ef_outbox_skip(&by->journal.base, &act, &rows, &err);
+    st = ef_projection_skip(by->engine, &act, &rows, &err);
     ef_row_list_release(&rows);
     hand_leave(by, "a skip", not_there_is_fine(st), &err);
 }
@@ -194,7 +196,10 @@ void sim_requeue_dead(sim *s, hand *by)
 
     sim_note(s, "%s requeues what is dead", by->name);
     hand_enter(by);
-    st = ef_outbox_requeue_dead(&by->journal.base, (ef_str){0}, EF_STR("sim"), 100, &rows, &err);
+    st = ef_outbox_requeue_dead(
+        &by->journal.base,
+        &(ef_outbox_bulk){.lane = (ef_str){0}, .who = EF_STR("sim"), .limit = 100}, NULL, &rows,
+        &err);
     ef_row_list_release(&rows);
     hand_leave(by, "requeue-dead", st, &err);
 }

@@ -219,18 +219,30 @@ void look_at_filed(sim *s, const ef_exception *rows, size_t count, int turn)
         oracle_filed(&s->oracle, lane_of(s, rows[i].lane), rows[i].position, turn);
 }
 
-void look_at_act(sim *s, const ef_act *act)
+void look_at_skip(sim *s, const ef__skip_entry *entry)
 {
-    char tenant[16], stream[16], text[32];
-    int version;
+    char tenant[16], stream[16];
 
-    copy_text(s, text, sizeof text, act->act);
-    if (sscanf(text, "skipped@%d", &version) != 1)
-        return;
-    copy_text(s, tenant, sizeof tenant, act->tenant);
-    copy_text(s, stream, sizeof stream, act->stream);
-    oracle_noted(&s->oracle, lane_of(s, act->lane) - 1, version, sim_stream_find(tenant, stream),
-                 act->seq);
+    copy_text(s, tenant, sizeof tenant, entry->tenant);
+    copy_text(s, stream, sizeof stream, entry->stream);
+    oracle_noted(&s->oracle, lane_of(s, entry->projection) - 1, entry->version,
+                 sim_stream_find(tenant, stream), entry->seq);
+}
+
+/* Of the rows that were revised. */
+void look_at_skips(sim *s, const ef__revise *revise, const ef_row_list *rows)
+{
+    for (size_t r = 0; r < rows->count; r++)
+        for (size_t i = 0; i < revise->count; i++)
+            for (size_t v = 0; rows->items[r].position == revise->rows[i].position &&
+                               ef_str_equal(rows->items[r].lane, revise->rows[i].lane) &&
+                               v < revise->rows[i].version_count;
+                 v++)
+                look_at_skip(s, &(ef__skip_entry){.projection = rows->items[r].lane,
+                                                  .version = revise->rows[i].versions[v],
+                                                  .tenant = rows->items[r].tenant,
+                                                  .stream = rows->items[r].stream,
+                                                  .seq = rows->items[r].seq});
 }
 
 void look_at_leases(sim *s, const sim_deed *deed)

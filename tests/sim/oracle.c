@@ -409,16 +409,45 @@ static void drop_removed(oracle *o, const look_views *now, const sim_deed *deed)
     }
 }
 
+/* Rows are kept for the active generation and those that were made after it. */
+static bool keeps_rows(const oracle *o, const look_generation *g)
+{
+    for (int i = 0; i < o->generation_count; i++)
+        if (o->generations[i].seen.routed && o->generations[i].seen.name == g->name &&
+            o->generations[i].seen.number > g->number)
+            return false;
+    return true;
+}
+
+static bool waits_nowhere(const oracle *o, const look_generation *g, int64_t p)
+{
+    const sim_event *e = &o->events[p];
+    bool by_cursor = g->by_log || g->state != LOOK_LIVE;
+
+    return e->seq > g->applied_seq[e->stream] && !o->rows.at[0][p].there &&
+           !o->rows.at[g->name + 1][p].there && !(by_cursor && p > cursor_of(g, e->stream));
+}
+
+/* One that was superseded and is not any more: has all that it lacks been filed? */
+static void look_at_owed(oracle *o, oracle_generation *g)
+{
+    g->owed = !g->seen.by_log && !keeps_rows(o, &g->seen);
+    for (int64_t p = 1; p <= o->head && !g->owed; p++)
+        g->owed = waits_nowhere(o, &g->seen, p);
+}
+
 /* G5 and G8: whatever a generation has not passed waits for it somewhere. */
 static void check_nothing_dropped(oracle *o)
 {
     for (int i = 0; i < o->generation_count; i++) {
         const look_generation *g = &o->generations[i].seen;
-        bool by_cursor = g->by_log || g->state != LOOK_LIVE;
+        if (o->generations[i].owed || (!g->by_log && !keeps_rows(o, g))) {
+            look_at_owed(o, &o->generations[i]);
+            continue;
+        }
         for (int64_t p = 1; p <= o->head && g->state != LOOK_RETIRED; p++) {
             const sim_event *e = &o->events[p];
-            if (e->seq > g->applied_seq[e->stream] && !o->rows.at[0][p].there &&
-                !o->rows.at[g->name + 1][p].there && !(by_cursor && p > cursor_of(g, e->stream)))
+            if (waits_nowhere(o, g, p))
                 oracle_wrong(o,
                              "G8: %s has not passed position %" PRId64 " (seq %" PRId64 " of "
                              "\"%s\" %s), which waits nowhere",
@@ -463,13 +492,28 @@ static bool is_anew(const oracle *o, int lane, int64_t p, const look_row *now, c
     return o->filed[lane][p] > deed->turn && now->status == LOOK_PENDING && now->attempts == 0;
 }
 
-/* An attempt is counted before it is made, and may make the row dead before it succeeds: whoever
- * has counted it may take that back in the same turn. Otherwise only an operator may. */
+/* Does no generation that rows are kept for lack the event? */
+static bool is_superfluous(const oracle *o, int lane, int64_t p)
+{
+    const sim_event *e = &o->events[p];
+
+    for (int i = 0; i < o->generation_count; i++) {
+        const oracle_generation *g = &o->generations[i];
+        if (g->seen.name == lane - 1 && g->seen.state != LOOK_RETIRED && !g->owed &&
+            keeps_rows(o, &g->seen) && e->seq > g->seen.applied_seq[e->stream])
+            return false;
+    }
+    return true;
+}
+
+/* Only an operator changes a dead row; but one that nobody needs any more may go. */
 static void check_kept(oracle *o, int lane, int64_t p, const look_row *was, const look_row *now,
                        const sim_deed *deed)
 {
     const char *name = rule_name(lane - 1);
 
+    if (deed->removes && !now->there && is_superfluous(o, lane, p))
+        return;
     if (was->status == LOOK_DEAD && (!now->there || now->status != LOOK_DEAD))
         oracle_wrong(o, "G8: the dead row %" PRId64 " of lane %s was changed by %s of %s", p, name,
                      deed->call, deed->who);
@@ -623,7 +667,7 @@ bool oracle_settled(const oracle *o, char *why, size_t size)
     }
     for (int i = 0; i < o->generation_count; i++) {
         const look_generation *g = &o->generations[i].seen;
-        if (g->state == LOOK_RETIRED)
+        if (g->state == LOOK_RETIRED || !keeps_rows(o, g))
             continue;
         if (g->state != LOOK_LIVE) {
             (void)snprintf(why, size, "%s is in state %d", name_of(g), g->state);
@@ -679,6 +723,7 @@ void oracle_digests(oracle *o)
             const oracle_generation *a = &o->generations[i], *b = &o->generations[j];
             if (a->rule == b->rule && a->seen.state != LOOK_RETIRED &&
                 b->seen.state != LOOK_RETIRED && a->skipped + b->skipped == 0 &&
+                (a->seen.by_log || (keeps_rows(o, &a->seen) && keeps_rows(o, &b->seen))) &&
                 memcmp(a->seen.digest, b->seen.digest, sizeof a->seen.digest) != 0)
                 oracle_wrong(o, "G9: %s and version %d have other digests", name_of(&a->seen),
                              b->seen.version);

@@ -109,6 +109,7 @@ typedef struct sim_deed {
     int turn;             /* a number for the call of the engine that it belongs to */
     bool refused;         /* the store said no: nothing may have changed */
     bool operates;        /* an operator's act, or a deploy */
+    bool removes;         /* rows that no generation needs, without a lease */
     bool unfenced;        /* catching up, or folding at once: no lease is needed */
     look_fence fences[8]; /* presented with it */
     int fence_count;
@@ -126,6 +127,7 @@ typedef struct oracle_generation {
     model model;
     uint8_t fate[SIM_EVENTS + 1]; /* by position */
     int64_t applied, ignored, skipped;
+    bool owed; /* it was superseded: what it lacks has no rows until they are filed again */
 } oracle_generation;
 
 typedef struct oracle {

@@ -265,7 +265,9 @@ static ef_status proxy_mark(ef_journal *journal, const ef__marking *mark, ef_err
         mail_marked(h->sim, h->name, mark->held, mark->held_count);
     else if (st == EF_OK)
         oracle_marked(&h->sim->oracle, &a, h->sim->wall_us);
-    if (st == EF_OK && mark->held_count == 0)
+    a.removes =
+        mark->held_count == 0 && mark->exception_count && mark->exceptions[0].status == EF_ROW_DONE;
+    if (st == EF_OK && mark->held_count == 0 && !a.removes)
         look_at_filed(h->sim, mark->exceptions, mark->exception_count, h->turn);
     look_at_rows(h->sim, &a, false);
     return gate_after(h, "mark", true, st, err);
@@ -294,39 +296,43 @@ static ef_status proxy_retry_streams(ef_journal *journal, const ef__retry_query 
     PASS_ON(retry_streams, false, query, out, err);
 }
 
-/* An operator's act on rows. */
-#define OPERATE(op, ...)                                                                           \
-    hand *h = hand_of(journal);                                                                    \
-    ef_journal *inner = h->sim->journal;                                                           \
-    ef_status st = gate_before(h, #op, true, err);                                                 \
-    if (st != EF_OK)                                                                               \
-        return st;                                                                                 \
-    st = inner->ops->op(inner, __VA_ARGS__);                                                       \
-    look_at_rows(h->sim,                                                                           \
-                 &(struct sim_deed){.call = #op,                                                   \
-                                    .who = h->name,                                                \
-                                    .turn = h->turn,                                               \
-                                    .operates = true,                                              \
-                                    .refused = st != EF_OK},                                       \
-                 false);                                                                           \
-    return gate_after(h, #op, true, st, err)
-
-static ef_status proxy_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
-                               ef_error *err)
+/* An operator's action on rows. */
+static ef_status proxy_revise(ef_journal *journal, const ef__revise *revise, ef_row_list *out,
+                              ef_error *err)
 {
-    OPERATE(requeue, act, out, err);
+    hand *h = hand_of(journal);
+    ef_journal *inner = h->sim->journal;
+    ef_status st = gate_before(h, "revise", true, err);
+    sim_deed deed = {.call = "revise", .who = h->name, .turn = h->turn, .operates = true};
+
+    if (st != EF_OK)
+        return st;
+    st = inner->ops->revise(inner, revise, out, err);
+    deed.refused = st != EF_OK;
+    look_at_rows(h->sim, &deed, false);
+    if (st == EF_OK && revise->what == EF__REVISION_SKIP)
+        look_at_skips(h->sim, revise, out);
+    return gate_after(h, "revise", true, st, err);
 }
 
-static ef_status proxy_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
-                                    ef_row_list *out, ef_error *err)
+static ef_status proxy_skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err)
 {
-    OPERATE(requeue_dead, lane, who, limit, out, err);
+    hand *h = hand_of(journal);
+    ef_journal *inner = h->sim->journal;
+    ef_status st = gate_before(h, "skip_add", true, err);
+
+    if (st != EF_OK)
+        return st;
+    st = inner->ops->skip_add(inner, entry, err);
+    if (st == EF_OK)
+        look_at_skip(h->sim, entry);
+    return gate_after(h, "skip_add", true, st, err);
 }
 
-static ef_status proxy_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
-                            ef_error *err)
+static ef_status proxy_skip_ls(ef_journal *journal, ef_str projection, int32_t version,
+                               int64_t after, size_t limit, ef__skip_list *out, ef_error *err)
 {
-    OPERATE(skip, act, out, err);
+    PASS_ON(skip_ls, false, projection, version, after, limit, out, err);
 }
 
 static ef_status proxy_act_add(ef_journal *journal, const ef_act *act, ef_error *err)
@@ -338,8 +344,6 @@ static ef_status proxy_act_add(ef_journal *journal, const ef_act *act, ef_error 
     if (st != EF_OK)
         return st;
     st = inner->ops->act_add(inner, act, err);
-    if (st == EF_OK)
-        look_at_act(h->sim, act);
     return gate_after(h, "act_add", true, st, err);
 }
 
@@ -488,9 +492,9 @@ const ef__journal_ops proxy_journal_ops = {
     .outbox_summarise = proxy_outbox_summarise,
     .outbox_waits = proxy_outbox_waits,
     .retry_streams = proxy_retry_streams,
-    .requeue = proxy_requeue,
-    .requeue_dead = proxy_requeue_dead,
-    .skip = proxy_skip,
+    .revise = proxy_revise,
+    .skip_add = proxy_skip_add,
+    .skip_ls = proxy_skip_ls,
     .act_add = proxy_act_add,
     .act_ls = proxy_act_ls,
     .lease_many = proxy_lease_many,

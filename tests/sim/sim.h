@@ -187,8 +187,10 @@ extern const ef__views_ops proxy_views_ops;
 void look_at_views(sim *s, const sim_deed *deed);
 void look_at_rows(sim *s, const sim_deed *deed, bool append);
 void look_at_filed(sim *s, const ef_exception *rows, size_t count, int turn);
-/* An act that was noted: which events a version passes. */
-void look_at_act(sim *s, const ef_act *act);
+/* Which events a version passes: of a projection that passes by itself, and of rows that an
+ * operator skipped. */
+void look_at_skip(sim *s, const ef__skip_entry *entry);
+void look_at_skips(sim *s, const ef__revise *revise, const ef_row_list *rows);
 void look_at_leases(sim *s, const sim_deed *deed);
 
 /* --- mail.c: a publisher, in worlds that have one. */

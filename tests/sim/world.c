@@ -256,7 +256,7 @@ static void skip_what_is_bad(sim *s)
         for (int64_t p = 1; p <= s->oracle.head && !sim_failed(s); p++)
             if (s->oracle.rows.at[lane][p].there && s->oracle.events[p].bad &&
                 !s->oracle.rows.at[lane][p].skip)
-                sim_skip(s, &s->hands[SIM_OUTSIDER], lane, p);
+                sim_skip(s, &s->hands[SIM_OPERATOR], lane, p);
 }
 
 /* Everybody works and time goes by, until there is nothing left to do. */
@@ -270,9 +270,9 @@ static void settle(sim *s, bool skip)
             (oracle_settled(&s->oracle, why, sizeof why) && mail_settled(s, why, sizeof why)))
             return;
         if (round % 8 == 7) {
-            sim_requeue_dead(s, &s->hands[SIM_OUTSIDER]);
-            if (skip)
+            if (skip) /* first: one that was requeued has not failed */
                 skip_what_is_bad(s);
+            sim_requeue_dead(s, &s->hands[SIM_OUTSIDER]);
         }
         sim_advance(s, round < 20 ? 500000 : 5000000);
     }
@@ -294,7 +294,12 @@ static void check_accounts(sim *s)
     hand_leave(h, "projection ls", st, &err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         const ef_projection *p = &list.items[i];
-        if (p->unaccounted != 0 || p->lag_events + p->blocked_events != 0)
+        bool superseded = false;
+        for (size_t n = 0; n < list.count; n++)
+            superseded = superseded || (list.items[n].routed && !p->by_log &&
+                                        ef_str_equal(list.items[n].name, p->name) &&
+                                        list.items[n].generation > p->generation);
+        if (p->unaccounted != 0 || (p->lag_events + p->blocked_events != 0 && !superseded))
             oracle_wrong(&s->oracle,
                          "G5: %.*s v%d has %" PRId64 " events unaccounted for, %" PRId64 " waiting",
                          EF_STR_ARG(p->name), (int)p->version, p->unaccounted,

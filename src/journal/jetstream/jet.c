@@ -49,13 +49,13 @@ PASS(retry_streams,
      (ef_journal * journal, const ef__retry_query *query, ef__retry_stream_list *out,
       ef_error *err),
      query, out, err)
-PASS(requeue, (ef_journal * journal, const ef_outbox_act *act, ef_row_list *out, ef_error *err),
-     act, out, err)
-PASS(requeue_dead,
-     (ef_journal * journal, ef_str lane, ef_str who, size_t limit, ef_row_list *out, ef_error *err),
-     lane, who, limit, out, err)
-PASS(skip, (ef_journal * journal, const ef_outbox_act *act, ef_row_list *out, ef_error *err), act,
-     out, err)
+PASS(revise, (ef_journal * journal, const ef__revise *revise, ef_row_list *out, ef_error *err),
+     revise, out, err)
+PASS(skip_add, (ef_journal * journal, const ef__skip_entry *entry, ef_error *err), entry, err)
+PASS(skip_ls,
+     (ef_journal * journal, ef_str projection, int32_t version, int64_t after, size_t limit,
+      ef__skip_list *out, ef_error *err),
+     projection, version, after, limit, out, err)
 PASS(act_add, (ef_journal * journal, const ef_act *act, ef_error *err), act, err)
 PASS(act_ls, (ef_journal * journal, const ef_act_query *query, ef_act_list *out, ef_error *err),
      query, out, err)
@@ -245,9 +245,9 @@ static const ef__journal_ops jet_ops = {
     .outbox_summarise = pass_outbox_summarise,
     .outbox_waits = pass_outbox_waits,
     .retry_streams = pass_retry_streams,
-    .requeue = pass_requeue,
-    .requeue_dead = pass_requeue_dead,
-    .skip = pass_skip,
+    .revise = pass_revise,
+    .skip_add = pass_skip_add,
+    .skip_ls = pass_skip_ls,
     .act_add = pass_act_add,
     .act_ls = pass_act_ls,
     .lease_many = pass_lease_many,

@@ -77,10 +77,13 @@ static void release_lanes(mem_journal *m)
         ef__mem_text_free(&m->exceptions[i].error);
     for (size_t i = 0; i < m->act_count; i++)
         ef__mem_act_free(&m->acts[i]);
+    for (size_t i = 0; i < m->skip_count; i++)
+        ef__mem_skip_free(&m->skips[i]);
     free(m->lanes);
     free(m->exceptions);
     free(m->published);
     free(m->acts);
+    free(m->skips);
 }
 
 static void memory_close(ef_journal *journal)
@@ -299,9 +302,9 @@ static const ef__journal_ops memory_ops = {
     .outbox_summarise = ef__mem_outbox_summarise,
     .outbox_waits = ef__mem_outbox_waits,
     .retry_streams = ef__mem_retry_streams,
-    .requeue = ef__mem_requeue,
-    .requeue_dead = ef__mem_requeue_dead,
-    .skip = ef__mem_skip,
+    .revise = ef__mem_revise,
+    .skip_add = ef__mem_skip_add,
+    .skip_ls = ef__mem_skip_ls,
     .act_add = ef__mem_act_add,
     .act_ls = ef__mem_act_ls,
     .lease_many = ef__mem_lease_many,

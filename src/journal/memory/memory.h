@@ -99,7 +99,17 @@ typedef struct mem_exception {
     ef_str error;   /* owned */
     int64_t updated_us;
     int64_t filed; /* how often since it was made */
+    bool trying;   /* an attempt is under way */
 } mem_exception;
+
+/* A version of a projection passes an event. Texts are owned, but for those of an entry that is
+ * withdrawn: they are the ones of the entry that it takes back. */
+typedef struct mem_skip {
+    ef_str projection, tenant, stream;
+    int64_t seq;
+    int32_t version;
+    bool withdrawn;
+} mem_skip;
 
 /* What a publisher's lane is through with. */
 typedef struct mem_published {
@@ -151,6 +161,8 @@ typedef struct mem_journal {
     size_t published_count, published_cap;
     mem_act *acts; /* oldest first */
     size_t act_count, act_cap;
+    mem_skip *skips; /* oldest first; the id is the index + 1 */
+    size_t skip_count, skip_cap;
 
     mem_lease *leases; /* by kind, name, partition */
     size_t lease_count, lease_cap;
@@ -243,13 +255,20 @@ ef_status ef__mem_outbox_summarise(ef_journal *journal, const ef_outbox_query *q
 ef_status ef__mem_outbox_waits(ef_journal *journal, bool *out, ef_error *err);
 ef_status ef__mem_retry_streams(ef_journal *journal, const ef__retry_query *query,
                                 ef__retry_stream_list *out, ef_error *err);
-ef_status ef__mem_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
-                          ef_error *err);
-ef_status ef__mem_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
-                               ef_row_list *out, ef_error *err);
-ef_status ef__mem_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
-                       ef_error *err);
+ef_status ef__mem_revise(ef_journal *journal, const ef__revise *revise, ef_row_list *out,
+                         ef_error *err);
+ef_status ef__mem_skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
+                          size_t limit, ef__skip_list *out, ef_error *err);
 void ef__mem_act_free(mem_act *act);
+/* Room for `count` more skips. */
+ef_status ef__mem_skips_reserve(mem_journal *m, size_t count, ef_error *err);
+void ef__mem_skip_free(mem_skip *skip);
+/* Room for it was reserved. */
+ef_status ef__mem_skip_push(mem_journal *m, const ef__skip_entry *entry, ef_error *err);
+/* Take back what the last entries about an event say. Room for as many as there are was reserved.
+ */
+void ef__mem_skip_withdraw(mem_journal *m, ef_str projection, const ef_event *event);
+ef_status ef__mem_skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err);
 ef_status ef__mem_act_add(ef_journal *journal, const ef_act *act, ef_error *err);
 ef_status ef__mem_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out,
                          ef_error *err);

@@ -344,8 +344,11 @@ static bool is_due(const mem_taking *t, int64_t lane, size_t index, int64_t now_
 
 static bool take_exception(mem_taking *t, const mem_exception *x, bool follows)
 {
-    ef_taken item = {
-        .attempts = x->attempts, .skip = x->skip, .follows = follows, .filed = x->filed};
+    ef_taken item = {.attempts = x->attempts,
+                     .skip = x->skip,
+                     .follows = follows,
+                     .filed = x->filed,
+                     .interrupted = x->trying && !follows};
 
     if (!follows)
         item.error = ef__arena_copy(&t->out->events.room->arena, x->error);
@@ -561,12 +564,19 @@ static void remove_exception(mem_journal *m, size_t at)
             (m->exception_count - at) * sizeof *m->exceptions);
 }
 
-/* It is over, unless it was filed again since it was taken: then it is due anew. */
-static void finish_exception(mem_journal *m, size_t at, int64_t filed, int64_t now_us)
+/* It is over, unless it was filed again since it was taken: then it is due anew, and one that is
+ * removed without a lease stays as it is. */
+static void finish_exception(mem_journal *m, size_t at, const ef_exception *x, bool is_leased,
+                             int64_t now_us)
 {
     mem_exception *row = &m->exceptions[at];
 
-    if (row->filed == filed) {
+    if (!is_leased && row->filed != x->filed)
+        return;
+    if (row->filed == x->filed) {
+        if (row->skip && !x->skip && m->lanes[row->lane].kind == EF_LANE_KIND_PROJECTION)
+            ef__mem_skip_withdraw(m, m->lanes[row->lane].name,
+                                  &m->events[row->position - 1]->event);
         if (!row->skip && m->lanes[row->lane].retain_us)
             ef__mem_published_note(m, row->lane, row->position, now_us);
         remove_exception(m, at);
@@ -575,6 +585,7 @@ static void finish_exception(mem_journal *m, size_t at, int64_t filed, int64_t n
     ef__mem_text_free(&row->error);
     row->status = EF_ROW_PENDING;
     row->attempts = 0;
+    row->trying = false;
     row->due_us = row->updated_us = now_us;
 }
 
@@ -584,13 +595,13 @@ static void apply_change(mem_journal *m, const ef_exception *x, mem_change *chan
     size_t at = ef__mem_exception_at(m, x->position, change->lane, &found);
     mem_exception *row = &m->exceptions[at];
 
-    if (found && change->filed)
-        row->filed++;
     if (x->status == EF_ROW_DONE) {
         if (found)
-            finish_exception(m, at, x->filed, now_us);
+            finish_exception(m, at, x, !change->filed, now_us);
         return;
     }
+    if (found && change->filed)
+        row->filed++;
     if (!change->wanted)
         return;
     if (!found) {
@@ -598,11 +609,13 @@ static void apply_change(mem_journal *m, const ef_exception *x, mem_change *chan
         *row = (mem_exception){.lane = change->lane, .position = x->position};
         m->exception_count++;
     }
+    row->skip = row->skip && !x->skip; /* it was passed where it held; this is about the others */
     /* An operator's skip that came during the last attempt counts: it is passed, not dead. */
     row->status = row->skip && x->status == EF_ROW_DEAD ? EF_ROW_PENDING : x->status;
     row->attempts = x->attempts;
     row->due_us = row->status == EF_ROW_DEAD ? 0 : x->due_us ? x->due_us : now_us;
     row->updated_us = now_us;
+    row->trying = x->trying;
     ef__mem_text_free(&row->error);
     row->error = change->error;
     change->error = (ef_str){0};
@@ -659,6 +672,8 @@ static ef_status apply_all(mem_journal *m, size_t lane, const ef__marking *mark,
             st = ef__mem_no_memory(err);
     if (st == EF_OK)
         st = reserve_published(m, lane, mark, err);
+    if (st == EF_OK)
+        st = ef__mem_skips_reserve(m, m->skip_count, err);
     if (st == EF_OK && mark->progress.len &&
         !ef__mem_text_set(&m->lanes[lane].progress, mark->progress))
         st = ef__mem_no_memory(err);

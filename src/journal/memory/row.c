@@ -168,6 +168,8 @@ static ef_status make_row(const mem_journal *m, const mem_found *found, ef__aren
         .last_error = ef__arena_copy(arena, x ? x->error : (ef_str){0}),
         .enqueued_us = event->event.recorded_us,
         .updated_us = x ? x->updated_us : event->event.recorded_us,
+        .filed = x ? x->filed : 0,
+        .trying = x && x->trying,
     };
     if (found->status == EF_ROW_PUBLISHED) {
         out->updated_us = out->published_us = found->published_us;
@@ -346,9 +348,10 @@ void ef__mem_act_free(mem_act *act)
     ef__mem_text_free(&act->stream);
 }
 
-static ef_status add_act(mem_journal *m, const ef_act *act, ef_error *err)
+static ef_status add_act(mem_journal *m, const ef_act *act, int64_t rows, ef_error *err)
 {
-    mem_act made = {.id = (int64_t)m->act_count + 1, .at_us = ef__mem_now(m), .seq = act->seq};
+    mem_act made = {
+        .id = (int64_t)m->act_count + 1, .at_us = ef__mem_now(m), .seq = act->seq, .rows = rows};
 
     if (!ef__mem_grow((void **)&m->acts, &m->act_cap, m->act_count, sizeof *m->acts) ||
         !ef__mem_text_set(&made.act, act->act) || !ef__mem_text_set(&made.who, act->who) ||
@@ -365,146 +368,120 @@ static ef_status add_act(mem_journal *m, const ef_act *act, ef_error *err)
 ef_status ef__mem_act_add(ef_journal *journal, const ef_act *act, ef_error *err)
 {
     mem_journal *m = ef__mem_lock(journal);
-    ef_status st = add_act(m, act, err);
+    ef_status st = add_act(m, act, 0, err);
 
     ef__mem_unlock(m);
     return st;
 }
 
-static ef_status note_act(mem_journal *m, const char *act, ef_str who, ef_str reason,
-                          const mem_exception *x, ef_error *err)
+/* --- revising rows ---------------------------------------------------------------------------- */
+
+static void revise_row(mem_exception *x, ef__revision what, int64_t now_us)
 {
-    const ef_event *event = &m->events[x->position - 1]->event;
-
-    return add_act(m,
-                   &(ef_act){.act = ef_str_from(act),
-                             .who = who,
-                             .reason = reason,
-                             .lane = m->lanes[x->lane].name,
-                             .tenant = event->tenant,
-                             .stream = event->stream,
-                             .seq = event->seq},
-                   err);
-}
-
-static void reset_row(mem_exception *x, int64_t now_us)
-{
-    x->status = EF_ROW_PENDING;
-    x->skip = false;
-    x->attempts = 0;
-    x->due_us = now_us;
-    ef__mem_text_free(&x->error);
-    x->updated_us = now_us;
-}
-
-/* Put the row at `index` back and show it. */
-static ef_status requeue_row(mem_journal *m, size_t index, ef_str who, ef_str reason, ef_row *row,
-                             ef_row_list *out, ef_error *err)
-{
-    mem_exception *x = &m->exceptions[index];
-    mem_found found = {x->lane, x->position, (int64_t)index, EF_ROW_PENDING, false, 0};
-    ef_status st = note_act(m, "requeue", who, reason, x, err);
-
-    if (st != EF_OK)
-        return st;
-    reset_row(x, ef__mem_now(m));
-    found.blocked = is_blocked(m, index);
-    st = make_row(m, &found, &out->room->arena, row, err);
-    if (st == EF_OK)
-        out->count++;
-    return st;
-}
-
-/* The position of an act's event, or 0. */
-static int64_t act_position(const mem_journal *m, const ef_outbox_act *act)
-{
-    int64_t stream = ef__mem_stream_find(m, act->tenant, act->stream);
-    int64_t index = stream < 0 ? -1 : ef__mem_event_by_seq(m, (size_t)stream, act->seq);
-
-    return index + 1;
-}
-
-static ef_status requeue(mem_journal *m, const ef_outbox_act *act, ef_row_list *out, ef_error *err)
-{
-    int64_t position = act_position(m, act);
-    ef_row *rows;
-    ef_status st = rows_ready(out, m->lane_count, &rows, err);
-
-    for (size_t i = 0; st == EF_OK && position && i < m->exception_count; i++) {
-        const mem_exception *x = &m->exceptions[i];
-        if (x->position == position && x->status == EF_ROW_DEAD &&
-            (act->lane.len == 0 || ef_str_equal(m->lanes[x->lane].name, act->lane)))
-            st = requeue_row(m, i, act->who, act->reason, &rows[out->count], out, err);
+    if (what == EF__REVISION_REQUEUE) {
+        x->attempts = 0;
+        ef__mem_text_free(&x->error);
     }
-    if (st == EF_OK && out->count == 0)
-        st = ef__act_on_nothing(act, true, err);
-    return st;
+    if (what != EF__REVISION_REPLAY || x->status == EF_ROW_DEAD)
+        x->status = EF_ROW_PENDING;
+    x->skip = what == EF__REVISION_SKIP || (x->skip && what == EF__REVISION_REPLAY);
+    x->trying = false;
+    x->due_us = x->updated_us = now_us;
 }
 
-ef_status ef__mem_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
-                          ef_error *err)
+/* The index of a row that may be revised, or -1. */
+static int64_t find_revised(const mem_journal *m, ef__revision what, const ef__revised *row)
 {
-    mem_journal *m = ef__mem_lock(journal);
-    ef_status st = requeue(m, act, out, err);
-
-    ef__mem_unlock(m);
-    return st;
-}
-
-ef_status ef__mem_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
-                               ef_row_list *out, ef_error *err)
-{
-    mem_journal *m = ef__mem_lock(journal);
-    size_t room = m->exception_count < limit ? m->exception_count : limit;
-    ef_row *rows;
-    ef_status st = rows_ready(out, room, &rows, err);
-
-    for (size_t i = 0; st == EF_OK && i < m->exception_count && out->count < limit; i++) {
-        const mem_exception *x = &m->exceptions[i];
-        if (x->status == EF_ROW_DEAD &&
-            (lane.len == 0 || ef_str_equal(m->lanes[x->lane].name, lane)))
-            st = requeue_row(m, i, who, (ef_str){0}, &rows[out->count], out, err);
-    }
-    ef__mem_unlock(m);
-    return st;
-}
-
-static ef_status skip(mem_journal *m, const ef_outbox_act *act, ef_row_list *out, ef_error *err)
-{
-    int64_t position = act_position(m, act);
-    int64_t lane = ef__mem_lane_find(m, act->lane);
+    int64_t lane = ef__mem_lane_find(m, row->lane);
     bool found = false;
-    size_t at = 0;
-    mem_exception *x;
-    ef_row *rows;
-    ef_status st;
+    size_t at = lane < 0 ? 0 : ef__mem_exception_at(m, row->position, (size_t)lane, &found);
 
-    if (position && lane >= 0)
-        at = ef__mem_exception_at(m, position, (size_t)lane, &found);
-    if (!found)
-        return ef__act_on_nothing(act, false, err);
-    x = &m->exceptions[at];
-    if ((st = rows_ready(out, 1, &rows, err)) != EF_OK ||
-        (st = note_act(m, "skip", act->who, act->reason, x, err)) != EF_OK)
-        return st;
-    /* Pending and due: the lane passes it next, and what waited behind it is no longer blocked. */
-    x->skip = true;
-    x->status = EF_ROW_PENDING;
-    x->due_us = x->updated_us = ef__mem_now(m);
-    out->count = 1;
-    mem_found shown = {(size_t)lane, position, (int64_t)at, x->status, is_blocked(m, at), 0};
-    return make_row(m, &shown, &out->room->arena, rows, err);
+    if (!found || (what == EF__REVISION_REQUEUE && m->exceptions[at].status != EF_ROW_DEAD))
+        return -1;
+    return (int64_t)at;
 }
 
-ef_status ef__mem_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
-                       ef_error *err)
+static ef_status add_skips(mem_journal *m, const ef__revised *row, ef_error *err)
+{
+    const ef_event *event = &m->events[row->position - 1]->event;
+    ef_status st = EF_OK;
+
+    for (size_t v = 0; st == EF_OK && v < row->version_count; v++)
+        st = ef__mem_skip_push(m,
+                               &(ef__skip_entry){.projection = row->lane,
+                                                 .version = row->versions[v],
+                                                 .tenant = event->tenant,
+                                                 .stream = event->stream,
+                                                 .seq = event->seq},
+                               err);
+    return st;
+}
+
+static ef_status reserve(mem_journal *m, const ef__revise *revise, ef_error *err)
+{
+    size_t skips = 0;
+
+    for (size_t i = 0; i < revise->count; i++)
+        skips += revise->rows[i].version_count;
+    return ef__mem_skips_reserve(m, skips, err);
+}
+
+/* The audit entry comes first: it is what may fail. */
+static ef_status note_revision(mem_journal *m, const ef__revise *revise, int64_t rows,
+                               ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    if (rows == 0)
+        return EF_OK;
+    if (revise->act->id > 0 && revise->act->id <= (int64_t)m->act_count) {
+        m->acts[revise->act->id - 1].rows += rows;
+        return EF_OK;
+    }
+    st = add_act(m, revise->act, rows, err);
+    if (st == EF_OK)
+        *revise->out_id = (int64_t)m->act_count;
+    return st;
+}
+
+static ef_status revise(mem_journal *m, const ef__revise *revise, ef_row_list *out, ef_error *err)
+{
+    int64_t rows = 0, at;
+    ef_row *shown;
+    ef_status st = rows_ready(out, revise->count, &shown, err);
+
+    for (size_t i = 0; i < revise->count; i++)
+        rows += find_revised(m, revise->what, &revise->rows[i]) >= 0;
+    if (st == EF_OK)
+        st = reserve(m, revise, err);
+    if (st == EF_OK)
+        st = note_revision(m, revise, rows, err);
+    for (size_t i = 0; st == EF_OK && i < revise->count; i++) {
+        if ((at = find_revised(m, revise->what, &revise->rows[i])) < 0)
+            continue;
+        mem_exception *x = &m->exceptions[at];
+        st = add_skips(m, &revise->rows[i], err);
+        if (st != EF_OK)
+            return st;
+        revise_row(x, revise->what, ef__mem_now(m));
+        mem_found found = {x->lane, x->position, at, x->status, is_blocked(m, (size_t)at), 0};
+        st = make_row(m, &found, &out->room->arena, &shown[out->count], err);
+        out->count += st == EF_OK;
+    }
+    return st;
+}
+
+ef_status ef__mem_revise(ef_journal *journal, const ef__revise *given, ef_row_list *out,
+                         ef_error *err)
 {
     mem_journal *m = ef__mem_lock(journal);
-    ef_status st = skip(m, act, out, err);
+    ef_status st = revise(m, given, out, err);
 
     ef__mem_unlock(m);
     return st;
 }
+
+/* --- the audit log ---------------------------------------------------------------------------- */
 
 static bool act_fits(const mem_act *act, const ef_act_query *query)
 {

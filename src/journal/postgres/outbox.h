@@ -32,4 +32,10 @@ ef_status pg_marks_put(pg_store *store, ef__pg_conn *conn, int32_t lane, const e
                        size_t count, const pg_mark_row *before, const pg_mark_row *now,
                        ef_error *err);
 
+/* --- rows (outbox_row.c) ---------------------------------------------------------------------- */
+
+/* Up to `limit` rows of a result, with the cursor behind the last where there are more. */
+ef_status pg_rows_list(const PGresult *result, size_t limit, ef_row_list *out, ef_error *err);
+ef_status pg_clock_now(pg_store *store, int64_t *out, ef_error *err);
+
 #endif

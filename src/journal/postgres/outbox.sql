@@ -248,9 +248,9 @@ cut AS (
 SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
        e.recorded, CASE WHEN e.bytes <= $5 THEN e.data END, e.meta, e.sum, e.hash, e.partition,
        e.lane_name, e.attempts, e.skip, e.follows, CASE WHEN e.follows THEN '' ELSE e.error END,
-       e.filed
+       e.filed, e.trying AND NOT e.follows
   FROM (SELECT l.*, c.partition, c.lane_name, c.attempts, c.skip, c.follows, c.error, c.filed,
-               c.head_due, c.head,
+               c.trying, c.head_due, c.head,
                coalesce(sum(octet_length(l.data) + octet_length(l.meta))
                    OVER (ORDER BY c.lane_name, c.head_due, c.head, c.seq
                          ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes
@@ -288,7 +288,7 @@ SELECT count(pg_advisory_xact_lock(hashtextextended('everfold exceptions ' || h.
 -- there is of it already.
 -- binds: 1 positions, 2 lanes of the exceptions, 3 lane that is marked
 SELECT e.stream, e.seq, s.tenant, s.name, o.partition, x.partition, x.status, x.skip, x.attempts,
-       x.due, x.error, x.updated, x.filed, t.partitions
+       x.due, x.error, x.updated, x.filed, t.partitions, x.trying
   FROM everfold.state t, unnest($1, $2) WITH ORDINALITY AS u(position, lane, n)
   LEFT JOIN everfold.event e ON e.position = u.position
   LEFT JOIN everfold.stream s ON s.id = e.stream
@@ -298,18 +298,18 @@ SELECT e.stream, e.seq, s.tenant, s.name, o.partition, x.partition, x.status, x.
 
 -- name: exception_put
 -- binds: 1 lanes, 2 positions, 3 partitions, 4 streams, 5 seqs, 6 statuses, 7 skips (0, 1),
--- binds: 8 attempts, 9 dues, 10 errors, 11 updated, 12 filed
+-- binds: 8 attempts, 9 dues, 10 errors, 11 updated, 12 filed, 13 trying (0, 1)
 INSERT INTO everfold.outbox_exception(lane, position, partition, stream, seq, status, skip, first,
-                                      attempts, due, error, updated, filed)
+                                      attempts, due, error, updated, filed, trying)
 SELECT u.lane::integer, u.position, u.partition::integer, u.stream, u.seq, u.status::integer,
-       u.skip = 1, false, u.attempts::integer, u.due, u.error, u.updated, u.filed
-  FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+       u.skip = 1, false, u.attempts::integer, u.due, u.error, u.updated, u.filed, u.trying = 1
+  FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
        AS u(lane, position, partition, stream, seq, status, skip, attempts, due, error, updated,
-            filed)
+            filed, trying)
     ON CONFLICT (lane, position)
     DO UPDATE SET status = excluded.status, skip = excluded.skip, attempts = excluded.attempts,
                   due = excluded.due, error = excluded.error, updated = excluded.updated,
-                  filed = excluded.filed;
+                  filed = excluded.filed, trying = excluded.trying;
 
 -- name: exception_delete
 -- binds: 1 lanes, 2 positions
@@ -327,35 +327,57 @@ UPDATE everfold.outbox_exception x SET first = x.position = h.position
             ON true) h
  WHERE x.lane = h.lane AND x.stream = h.stream AND x.first <> (x.position = h.position);
 
--- name: exception_requeue
--- Dead ones of one event, in one lane or all: pending, no attempts, due now, no error.
--- binds: 1 tenant, 2 stream, 3 seq, 4 lane name, or '' for all, 5 now
+-- name: exception_revise
+-- What an operator does to rows: 0 requeue (dead ones), 1 skip, 2 replay. A dead one is pending again.
+-- binds: 1 lane names, 2 positions, 3 what, 4 now
 UPDATE everfold.outbox_exception x
-   SET status = 0, skip = false, attempts = 0, due = $5, error = '', updated = $5
-  FROM everfold.log e, everfold.lane l
- WHERE e.tenant = $1 AND e.stream = $2 AND e.seq = $3 AND x.position = e.position
-   AND x.lane = l.id AND ($4 = '' OR l.name = $4) AND x.status = 3
+   SET status = CASE WHEN $3 <> 2 OR x.status = 3 THEN 0 ELSE x.status END,
+       skip = $3 = 1 OR (x.skip AND $3 = 2),
+       attempts = CASE $3 WHEN 0 THEN 0 ELSE x.attempts END,
+       error = CASE $3 WHEN 0 THEN '' ELSE x.error END,
+       due = $4, updated = $4, trying = false
+  FROM unnest($1, $2) AS u(lane, position) JOIN everfold.lane l ON l.name = u.lane
+ WHERE x.lane = l.id AND x.position = u.position AND ($3 <> 0 OR x.status = 3)
 RETURNING x.lane, x.position;
 
--- name: exception_requeue_dead
--- The oldest dead ones.
--- binds: 1 lane name, or '' for all, 2 limit, 3 now
-UPDATE everfold.outbox_exception x
-   SET status = 0, skip = false, attempts = 0, due = $3, error = '', updated = $3
-  FROM (SELECT d.lane, d.position FROM everfold.outbox_exception d JOIN everfold.lane l ON l.id = d.lane
-         WHERE d.status = 3 AND ($1 = '' OR l.name = $1)
-         ORDER BY d.position, l.name LIMIT $2) d
- WHERE x.lane = d.lane AND x.position = d.position
-RETURNING x.lane, x.position;
+-- name: skip_insert
+-- binds: 1 projections, 2 versions, 3 positions, 4 actor, 5 reason, 6 now
+INSERT INTO everfold.skip(projection, version, tenant, stream, seq, actor, reason, at, withdrawn)
+SELECT u.projection, u.version::integer, e.tenant, e.stream, e.seq, $4, $5, $6, false
+  FROM unnest($1, $2, $3) AS u(projection, version, position)
+  JOIN everfold.log e ON e.position = u.position
+  JOIN everfold.lane l ON l.name = u.projection
+  JOIN everfold.outbox_exception x ON x.lane = l.id AND x.position = u.position
+ ORDER BY u.position, u.version;
 
--- name: exception_skip
--- Pending and due: the lane passes it next, and what waited behind it is no longer blocked.
--- binds: 1 tenant, 2 stream, 3 seq, 4 lane name, 5 now
-UPDATE everfold.outbox_exception x SET status = 0, skip = true, due = $5, updated = $5
-  FROM everfold.log e, everfold.lane l
- WHERE e.tenant = $1 AND e.stream = $2 AND e.seq = $3 AND x.position = e.position
-   AND x.lane = l.id AND l.name = $4
-RETURNING x.lane, x.position;
+-- name: skip_add
+-- binds: 1 projection, 2 version, 3 tenant, 4 stream, 5 seq, 6 actor, 7 reason, 8 clock
+INSERT INTO everfold.skip(projection, version, tenant, stream, seq, actor, reason, at, withdrawn)
+VALUES ($1, $2::integer, $3, $4, $5, $6, $7, everfold.clock_us($8), false);
+
+-- name: skip_lock
+-- Readers go on after the last entry that they know, so entries are committed in the order of their ids.
+SELECT pg_advisory_xact_lock(hashtextextended('everfold skips', 0));
+
+-- name: skip_withdraw
+-- Entries that take back what the last one about each event says, for each version that has one.
+-- binds: 1 lanes, 2 streams, 3 seqs, 4 at
+INSERT INTO everfold.skip(projection, version, tenant, stream, seq, actor, reason, at, withdrawn)
+SELECT s.projection, s.version, s.tenant, s.stream, s.seq, s.actor, s.reason, $4, true
+  FROM unnest($1, $2, $3) AS u(lane, stream, seq)
+  JOIN everfold.lane l ON l.id = u.lane
+  JOIN everfold.stream t ON t.id = u.stream
+  JOIN everfold.skip s ON s.projection = l.name AND s.tenant = t.tenant AND s.stream = t.name
+   AND s.seq = u.seq AND NOT s.withdrawn
+ WHERE NOT EXISTS (SELECT FROM everfold.skip n
+                    WHERE n.projection = s.projection AND n.tenant = s.tenant
+                      AND n.stream = s.stream AND n.seq = s.seq AND n.version = s.version
+                      AND n.id > s.id);
+
+-- name: skip_after
+-- binds: 1 projection, 2 version, 3 after, 4 limit
+SELECT id, tenant, stream, seq, withdrawn FROM everfold.skip
+ WHERE projection = $1 AND version = $2 AND id > $3 ORDER BY id LIMIT $4;
 
 -- name: retry_streams
 -- Streams with retry rows in a lane, by their first row.
@@ -386,18 +408,11 @@ SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
    AND x.lane = (SELECT l.id FROM everfold.lane l WHERE l.name = $1)
  ORDER BY x.seq LIMIT 1;
 
--- name: act_of_rows
--- binds: 1 lanes, 2 positions, 3 now, 4 act, 5 who, 6 reason
-INSERT INTO everfold.outbox_act(at, act, who, reason, lane, tenant, stream, seq)
-SELECT $3, $4, $5, $6, r.lane, r.tenant, r.stream, r.seq
-  FROM unnest($1, $2) AS u(lane, position)
-  JOIN everfold.exception_row r ON r.lane_id = u.lane AND r.position = u.position
- ORDER BY r.position, r.lane;
-
 -- name: row_of_exceptions
 -- binds: 1 lanes, 2 positions
 SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocked, r.skip,
-       r.partition, r.attempts, r.due, r.error, r.enqueued, r.updated, r.lane_id
+       r.partition, r.attempts, r.due, r.error, r.enqueued, r.updated, r.lane_id,
+       r.filed, r.trying
   FROM unnest($1, $2) AS u(lane, position)
   JOIN everfold.exception_row r ON r.lane_id = u.lane AND r.position = u.position
  ORDER BY r.position, r.lane;
@@ -409,7 +424,8 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
 -- binds: 5 0 all, 1 blocked ones, 2 those that wait and are not blocked, 6 from position,
 -- binds: 7 after position, 8 id of the lane after which, 9 limit, 10 now
 SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocked, r.skip,
-       r.partition, r.attempts, r.due, r.error, r.enqueued, r.updated, r.lane_id
+       r.partition, r.attempts, r.due, r.error, r.enqueued, r.updated, r.lane_id,
+       r.filed, r.trying
   FROM (SELECT a.id, a.name,
                (SELECT min(coalesce(m.position, 0))
                   FROM everfold.state s
@@ -421,7 +437,8 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
       (SELECT l.name AS lane, e.tenant, e.stream, e.seq, q.position, e.type,
               (q.position <= coalesce(h.upto, 0))::integer AS status, false AS blocked,
               false AS skip, q.partition, 0 AS attempts, 0::bigint AS due, '' AS error,
-              e.recorded AS enqueued, e.recorded AS updated, l.id AS lane_id
+              e.recorded AS enqueued, e.recorded AS updated, l.id AS lane_id,
+              0::bigint AS filed, false AS trying
          FROM everfold.outbox q
          JOIN everfold.log e ON e.position = q.position
          LEFT JOIN everfold.in_hand($10) h ON h.lane = q.lane AND h.partition = q.partition
@@ -434,7 +451,8 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
         ORDER BY q.position LIMIT $9)
       UNION ALL
       (SELECT x.lane, x.tenant, x.stream, x.seq, x.position, x.type, x.status, x.blocked, x.skip,
-              x.partition, x.attempts, x.due, x.error, x.enqueued, x.updated, x.lane_id
+              x.partition, x.attempts, x.due, x.error, x.enqueued, x.updated, x.lane_id,
+              x.filed, x.trying
          FROM everfold.exception_row x
         WHERE x.lane_id = l.id AND x.position >= $6
           AND (x.position > $7 OR (x.position = $7 AND l.name > (
@@ -512,13 +530,18 @@ blocked AS (
 SELECT q.n, h.n, f.pending, f.failed, f.dead, b.n, b.oldest FROM queued q, hand h, filed f, blocked b;
 
 -- name: act_insert
--- binds: 1 clock, 2 act, 3 who, 4 reason, 5 lane, 6 tenant, 7 stream, 8 seq
-INSERT INTO everfold.outbox_act(at, act, who, reason, lane, tenant, stream, seq)
-VALUES (everfold.clock_us($1), $2, $3, $4, $5, $6, $7, $8);
+-- binds: 1 clock, 2 act, 3 who, 4 reason, 5 lane, 6 tenant, 7 stream, 8 seq, 9 rows
+INSERT INTO everfold.outbox_act(at, act, who, reason, lane, tenant, stream, seq, rows)
+VALUES (everfold.clock_us($1), $2, $3, $4, $5, $6, $7, $8, $9)
+RETURNING id;
+
+-- name: act_grow
+-- binds: 1 id, 2 rows
+UPDATE everfold.outbox_act SET rows = rows + $2 WHERE id = $1;
 
 -- name: act_newest
 -- binds: 1 after, 2 before, 3 act or '', 4 lane or '', 5 limit
-SELECT id, at, act, who, reason, lane, tenant, stream, seq
+SELECT id, at, act, who, reason, lane, tenant, stream, seq, rows
   FROM everfold.outbox_act
  WHERE id > $1 AND id < $2 AND ($3 = '' OR act = $3) AND ($4 = '' OR lane = $4)
  ORDER BY id DESC LIMIT $5;

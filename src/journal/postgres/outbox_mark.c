@@ -21,6 +21,8 @@ typedef struct entry {
     bool skip;
     int32_t attempts;
     int64_t due_us, updated_us, filed;
+    bool trying;    /* an attempt is under way */
+    bool withdrawn; /* its skip came too late */
     ef_str error;
 } entry;
 
@@ -125,6 +127,7 @@ static ef_status read_entry(marking *m, int row, entry *e, ef_error *err)
     e->error = ef__pg_str(r, row, 10);
     e->updated_us = ef__pg_int(r, row, 11);
     e->filed = ef__pg_int(r, row, 12);
+    e->trying = ef__pg_bool(r, row, 14);
     return EF_OK;
 }
 
@@ -157,6 +160,7 @@ static ef_status load_entries(marking *m, ef__pg_conn *conn, ef_error *err)
 static void write_entry(const marking *m, entry *e, const ef_exception *x)
 {
     e->status = x->status;
+    e->skip = e->skip && !x->skip; /* it was passed where it held; this is about the others */
     /* An operator's skip came while its last attempt was under way: it is passed, it does not die.
      */
     if (e->skip && x->status == EF_ROW_DEAD)
@@ -165,6 +169,7 @@ static void write_entry(const marking *m, entry *e, const ef_exception *x)
     e->due_us = e->status == EF_ROW_DEAD ? 0 : x->due_us ? x->due_us : m->now_us;
     e->error = x->error;
     e->updated_us = m->now_us;
+    e->trying = x->trying;
     if (!e->is) {
         e->filed = 0;
         e->skip = false;
@@ -172,14 +177,16 @@ static void write_entry(const marking *m, entry *e, const ef_exception *x)
     e->is = e->changed = true;
 }
 
-/* It is over, unless it was filed again since it was taken: then it is due anew. */
+/* It is over, unless it was filed again since it was taken: then it is due anew, and one that is
+ * removed without a lease stays as it is. */
 static void finish_entry(const marking *m, entry *e, const ef_exception *x)
 {
     ef_exception again = {.position = x->position, .status = EF_ROW_PENDING};
 
-    if (!e->is)
+    if (!e->is || (m->is->held_count == 0 && e->filed != x->filed))
         return;
     if (e->filed == x->filed) {
+        e->withdrawn = e->skip && !x->skip && m->lane.kind != EF_LANE_KIND_PUBLISHER;
         e->is = false;
         e->changed = true;
     } else {
@@ -195,6 +202,10 @@ static ef_status settle(const marking *m, entry *e, const ef_exception *x, ef_er
         return ef_fail(err, EF_BAD_INPUT,
                        "position %" PRId64 " is in partition %" PRId32 ", which is not held",
                        x->position, e->partition);
+    if (x->status == EF_ROW_DONE) {
+        finish_entry(m, e, x);
+        return EF_OK;
+    }
     if (m->is->held_count == 0) { /* filed: one that is there stays as it is */
         if (e->is) {
             e->filed++;
@@ -204,18 +215,16 @@ static ef_status settle(const marking *m, entry *e, const ef_exception *x, ef_er
         }
         return EF_OK;
     }
-    if (x->status == EF_ROW_DONE)
-        finish_entry(m, e, x);
     /* One whose row is gone stays gone, unless this call moves the mark past the queued event; and
      * then one that was filed before stays as it is, with the attempts that it has had. */
-    else if (e->is != (e->queued && x->position <= m->is->held[h].upto))
+    if (e->is != (e->queued && x->position <= m->is->held[h].upto))
         write_entry(m, e, x);
     return EF_OK;
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-enum { PUT_COLUMNS = 12, PUT_ERROR = 9 };
+enum { PUT_COLUMNS = 13, PUT_ERROR = 9 };
 
 static void add_put(ef__pg_array *c, const entry *e)
 {
@@ -231,6 +240,7 @@ static void add_put(ef__pg_array *c, const entry *e)
     ef__pg_array_str(&c[PUT_ERROR], e->error);
     ef__pg_array_int(&c[10], e->updated_us);
     ef__pg_array_int(&c[11], e->filed);
+    ef__pg_array_int(&c[12], e->trying);
 }
 
 static ef_status send_columns(ef__pg_conn *conn, int which, ef__pg_array *columns, int count,
@@ -267,6 +277,35 @@ static ef_status send_published(const marking *m, ef__pg_conn *conn, ef_error *e
     return st;
 }
 
+/* Skips that came while the attempt was under way that applied the event. */
+static ef_status send_withdrawn(const marking *m, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array columns[3];
+    ef_status st = EF_OK;
+
+    for (int c = 0; c < 3; c++)
+        ef__pg_array_init(&columns[c], EF__PG_INT);
+    for (size_t i = 0; i < m->is->exception_count; i++) {
+        const entry *e = &m->all[i];
+        if (!e->withdrawn)
+            continue;
+        ef__pg_array_int(&columns[0], e->lane);
+        ef__pg_array_int(&columns[1], e->stream);
+        ef__pg_array_int(&columns[2], e->seq);
+    }
+    for (int c = 0; c < 3; c++)
+        ef__pg_add_array(&params, &columns[c]);
+    ef__pg_add_int(&params, m->now_us);
+    if (columns[0].count)
+        st = ef__pg_send(conn, PJ_SKIP_LOCK, NULL, err);
+    if (st == EF_OK && columns[0].count)
+        st = ef__pg_send(conn, PJ_SKIP_WITHDRAW, &params, err);
+    for (int c = 0; c < 3; c++)
+        ef__pg_array_release(&columns[c]);
+    return st;
+}
+
 static ef_status send_entries(marking *m, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_array put[PUT_COLUMNS], gone[2], touched[2];
@@ -298,6 +337,8 @@ static ef_status send_entries(marking *m, ef__pg_conn *conn, ef_error *err)
         st = send_columns(conn, PJ_EXCEPTION_FIRST, touched, 2, err);
     if (st == EF_OK)
         st = send_published(m, conn, err);
+    if (st == EF_OK)
+        st = send_withdrawn(m, conn, err);
     for (int c = 0; c < PUT_COLUMNS; c++)
         ef__pg_array_release(&put[c]);
     for (int c = 0; c < 2; c++) {

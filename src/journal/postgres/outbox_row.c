@@ -1,7 +1,7 @@
 /*
- * outbox_row.c - the outbox as people see it, and what operators do to it, on PostgreSQL.
+ * outbox_row.c - the outbox as people see it, on PostgreSQL.
  */
-#include "store.h"
+#include "outbox.h"
 
 #include "../../base/cursor.h"
 #include "../../core/placement.h"
@@ -40,7 +40,13 @@ static void show_published(const PGresult *result, int i, ef_row *row)
     row->partition = ef__partition_of(row->tenant, row->stream, (int32_t)ef__pg_int(result, i, 16));
 }
 
-static ef_status list_rows(const PGresult *result, size_t limit, ef_row_list *out, ef_error *err)
+static void show_retry(const PGresult *result, int i, ef_row *row)
+{
+    row->filed = ef__pg_int(result, i, 16);
+    row->trying = ef__pg_bool(result, i, 17);
+}
+
+ef_status pg_rows_list(const PGresult *result, size_t limit, ef_row_list *out, ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     int rows = PQntuples(result);
@@ -59,6 +65,8 @@ static ef_status list_rows(const PGresult *result, size_t limit, ef_row_list *ou
         published = row->status == EF_ROW_PUBLISHED;
         if (published)
             show_published(result, i, &items[i]);
+        else
+            show_retry(result, i, &items[i]);
         out->count++;
     }
     if ((size_t)rows > limit && limit > 0)
@@ -67,7 +75,7 @@ static ef_status list_rows(const PGresult *result, size_t limit, ef_row_list *ou
     return EF_OK;
 }
 
-static ef_status clock_now(pg_store *store, int64_t *out, ef_error *err)
+ef_status pg_clock_now(pg_store *store, int64_t *out, ef_error *err)
 {
     ef__pg_params params = {0};
     PGresult *result = NULL;
@@ -120,7 +128,7 @@ static ef_status list_published(pg_store *store, const ef_outbox_query *query, e
     ef__pg_add_int(&params, (int64_t)query->limit + 1);
     st = ef__pg_read(store->pool, PJ_PUBLISHED_BEFORE, &params, &result, err);
     if (st == EF_OK)
-        st = list_rows(result, query->limit, out, err);
+        st = pg_rows_list(result, query->limit, out, err);
     PQclear(result);
     return st;
 }
@@ -138,14 +146,14 @@ ef_status pg_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row
     ef_status st = ef__cursor_parse(ROW_CURSOR, query->after, &after, &lane, err);
 
     if (st == EF_OK)
-        st = clock_now(store, &now_us, err);
+        st = pg_clock_now(store, &now_us, err);
     if (st != EF_OK)
         return st;
     bind_rows(&params, query, query->blocked_only ? SHOW_BLOCKED : SHOW_ALL, after, lane,
               query->limit + 1, now_us);
     st = pg_read(store, PJ_ROW_AFTER, &params, &result, err);
     if (st == EF_OK)
-        st = list_rows(result, query->limit, out, err);
+        st = pg_rows_list(result, query->limit, out, err);
     PQclear(result);
     return st;
 }
@@ -187,7 +195,7 @@ static ef_status summary_work(void *context, ef__pg_conn *conn, ef_error *err)
         s->out->blocked = ef__pg_int(counted, 0, 5);
         s->out->blocked_oldest_us = ef__pg_int(counted, 0, 6);
         s->out->oldest.count = 0;
-        st = list_rows(oldest, 1, &s->out->oldest, err);
+        st = pg_rows_list(oldest, 1, &s->out->oldest, err);
     }
     PQclear(counted);
     PQclear(oldest);
@@ -201,7 +209,7 @@ ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
     ef_status st = pg_settle(s.store, err);
 
     if (st == EF_OK)
-        st = clock_now(s.store, &s.now_us, err);
+        st = pg_clock_now(s.store, &s.now_us, err);
     if (st == EF_OK)
         st = ef__pg_transaction(s.store->pool, EF__PG_SNAPSHOT, summary_work, &s, err);
     return st;
@@ -213,183 +221,6 @@ ef_status pg_outbox_waits(ef_journal *journal, bool *out, ef_error *err)
     ef_status st = pg_read(pg_store_of(journal), PJ_OUTBOX_WAITS, NULL, &result, err);
 
     *out = st == EF_OK && ef__pg_bool(result, 0, 0);
-    PQclear(result);
-    return st;
-}
-
-/* --- acts ------------------------------------------------------------------------------------- */
-
-typedef struct act_job {
-    pg_store *store;
-    const ef_outbox_act *act; /* one event; or NULL: up to `limit` dead rows */
-    ef_str lane, who;
-    size_t limit;
-    bool skip;
-    int64_t now_us;
-    ef_row_list *out;
-} act_job;
-
-static ef_status change_rows(const act_job *job, ef__pg_conn *conn, PGresult **out, ef_error *err)
-{
-    ef__pg_params params = {0};
-    int which = PJ_EXCEPTION_REQUEUE_DEAD;
-
-    if (job->act) {
-        which = job->skip ? PJ_EXCEPTION_SKIP : PJ_EXCEPTION_REQUEUE;
-        ef__pg_add_str(&params, job->act->tenant);
-        ef__pg_add_str(&params, job->act->stream);
-        ef__pg_add_int(&params, job->act->seq);
-        ef__pg_add_str(&params, job->act->lane);
-    } else {
-        ef__pg_add_str(&params, job->lane);
-        ef__pg_add_int(&params, (int64_t)job->limit);
-    }
-    ef__pg_add_int(&params, job->now_us);
-    return ef__pg_query(conn, which, &params, out, err);
-}
-
-/* Note the act for each row, and show the rows as they are after it. */
-static ef_status note_rows(const act_job *job, ef__pg_conn *conn, const PGresult *changed,
-                           PGresult **out, ef_error *err)
-{
-    ef__pg_params note = {0}, show = {0};
-    ef__pg_array lanes, positions;
-    ef_status st;
-
-    ef__pg_array_init(&lanes, EF__PG_INT);
-    ef__pg_array_init(&positions, EF__PG_INT);
-    for (int i = 0; i < PQntuples(changed); i++) {
-        ef__pg_array_int(&lanes, ef__pg_int(changed, i, 0));
-        ef__pg_array_int(&positions, ef__pg_int(changed, i, 1));
-    }
-    ef__pg_add_array(&note, &lanes);
-    ef__pg_add_array(&note, &positions);
-    ef__pg_add_int(&note, job->now_us);
-    ef__pg_add_str(&note, job->skip ? EF_STR("skip") : EF_STR("requeue"));
-    ef__pg_add_str(&note, job->act ? job->act->who : job->who);
-    ef__pg_add_str(&note, job->act ? job->act->reason : (ef_str){0});
-    ef__pg_add_array(&show, &lanes);
-    ef__pg_add_array(&show, &positions);
-    st = ef__pg_send(conn, PJ_ACT_OF_ROWS, &note, err);
-    if (st == EF_OK)
-        st = ef__pg_query(conn, PJ_ROW_OF_EXCEPTIONS, &show, out, err);
-    ef__pg_array_release(&lanes);
-    ef__pg_array_release(&positions);
-    return st;
-}
-
-static ef_status act_work(void *context, ef__pg_conn *conn, ef_error *err)
-{
-    const act_job *job = context;
-    PGresult *changed = NULL, *rows = NULL;
-    ef_status st = ef__pg_send(conn, PJ_EXCEPTION_LOCK, NULL, err);
-
-    job->out->count = 0;
-    if (st == EF_OK)
-        st = change_rows(job, conn, &changed, err);
-    if (st == EF_OK && job->act && PQntuples(changed) == 0)
-        st = ef__act_on_nothing(job->act, !job->skip, err);
-    if (st == EF_OK)
-        st = note_rows(job, conn, changed, &rows, err);
-    if (st == EF_OK)
-        st = list_rows(rows, (size_t)PQntuples(rows), job->out, err);
-    PQclear(changed);
-    PQclear(rows);
-    return st;
-}
-
-static ef_status act(act_job *job, ef_error *err)
-{
-    ef_status st = clock_now(job->store, &job->now_us, err);
-
-    return st == EF_OK ? pg_write(job->store, act_work, job, err) : st;
-}
-
-ef_status pg_requeue(ef_journal *journal, const ef_outbox_act *given, ef_row_list *out,
-                     ef_error *err)
-{
-    act_job job = {.store = pg_store_of(journal), .act = given, .out = out};
-
-    return act(&job, err);
-}
-
-ef_status pg_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
-                          ef_row_list *out, ef_error *err)
-{
-    act_job job = {
-        .store = pg_store_of(journal), .lane = lane, .who = who, .limit = limit, .out = out};
-
-    return act(&job, err);
-}
-
-ef_status pg_skip(ef_journal *journal, const ef_outbox_act *given, ef_row_list *out, ef_error *err)
-{
-    act_job job = {.store = pg_store_of(journal), .act = given, .skip = true, .out = out};
-
-    return act(&job, err);
-}
-
-typedef struct note_job {
-    pg_store *store;
-    const ef_act *act;
-} note_job;
-
-static ef_status note_work(void *context, ef__pg_conn *conn, ef_error *err)
-{
-    const note_job *job = context;
-    ef__pg_params params = {0};
-
-    pg_add_clock(job->store, &params);
-    ef__pg_add_str(&params, job->act->act);
-    ef__pg_add_str(&params, job->act->who);
-    ef__pg_add_str(&params, job->act->reason);
-    ef__pg_add_str(&params, job->act->lane);
-    ef__pg_add_str(&params, job->act->tenant);
-    ef__pg_add_str(&params, job->act->stream);
-    ef__pg_add_int(&params, job->act->seq);
-    return ef__pg_query(conn, PJ_ACT_INSERT, &params, NULL, err);
-}
-
-ef_status pg_act_add(ef_journal *journal, const ef_act *given, ef_error *err)
-{
-    note_job job = {pg_store_of(journal), given};
-
-    return pg_write(job.store, note_work, &job, err);
-}
-
-ef_status pg_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out, ef_error *err)
-{
-    ef__arena *arena = &out->room->arena;
-    ef__pg_params params = {0};
-    PGresult *result = NULL;
-    ef_act *items = NULL;
-    ef_status st;
-
-    ef__pg_add_int(&params, query->after);
-    ef__pg_add_int(&params, query->before);
-    ef__pg_add_str(&params, query->act);
-    ef__pg_add_str(&params, query->lane);
-    ef__pg_add_int(&params, (int64_t)query->limit);
-    st = ef__pg_read(pg_store_of(journal)->pool, PJ_ACT_NEWEST, &params, &result, err);
-    if (st == EF_OK && !(items = pg_items(arena, PQntuples(result), sizeof *items)))
-        st = ef__room_full(err);
-    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
-        const ef_act *a = &items[i];
-        items[i] = (ef_act){.id = ef__pg_int(result, i, 0),
-                            .at_us = ef__pg_int(result, i, 1),
-                            .act = pg_copy(result, i, 2, arena),
-                            .who = pg_copy(result, i, 3, arena),
-                            .reason = pg_copy(result, i, 4, arena),
-                            .lane = pg_copy(result, i, 5, arena),
-                            .tenant = pg_copy(result, i, 6, arena),
-                            .stream = pg_copy(result, i, 7, arena),
-                            .seq = ef__pg_int(result, i, 8)};
-        if (!a->act.ptr || !a->who.ptr || !a->reason.ptr || !a->lane.ptr || !a->tenant.ptr ||
-            !a->stream.ptr)
-            st = ef__room_full(err);
-        out->count++;
-    }
-    out->items = items;
     PQclear(result);
     return st;
 }

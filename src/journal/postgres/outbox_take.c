@@ -111,7 +111,8 @@ enum {
     AT_SKIP,
     AT_FOLLOWS,
     AT_ERROR,
-    AT_FILED
+    AT_FILED,
+    AT_TRYING
 };
 
 static ef_status fill_item(const taking *t, const PGresult *result, int row, ef_taken *item,
@@ -131,6 +132,7 @@ static ef_status fill_item(const taking *t, const PGresult *result, int row, ef_
     item->follows = ef__pg_bool(result, row, AT_FOLLOWS);
     item->error = pg_copy(result, row, AT_ERROR, arena);
     item->filed = ef__pg_int(result, row, AT_FILED);
+    item->interrupted = ef__pg_bool(result, row, AT_TRYING);
     return item->lane.ptr && item->error.ptr ? EF_OK : ef__room_full(err);
 }
 

@@ -106,7 +106,7 @@ ef_status pg_published_purge(ef_journal *journal, ef_str lane, const ef_holding 
     return change_held(journal, purge_work, lane, held, limit, out_count, err);
 }
 
-enum { PUT_COLUMNS = 12, PUT_ERROR = 9 };
+enum { PUT_COLUMNS = 13, PUT_ERROR = 9 };
 
 /* A pending exception of each that was taken back, unless it has one. */
 static ef_status hand_back(const lane_work *w, ef__pg_conn *conn, int32_t lane,

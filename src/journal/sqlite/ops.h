@@ -35,11 +35,10 @@ ef_status sq_retry_streams(ef_journal *journal, const ef__retry_query *query,
                            ef__retry_stream_list *out, ef_error *err);
 
 /* outbox_act.c */
-ef_status sq_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
-                     ef_error *err);
-ef_status sq_requeue_dead(ef_journal *journal, ef_str lane, ef_str who, size_t limit,
-                          ef_row_list *out, ef_error *err);
-ef_status sq_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out, ef_error *err);
+ef_status sq_revise(ef_journal *journal, const ef__revise *revise, ef_row_list *out, ef_error *err);
+ef_status sq_skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err);
+ef_status sq_skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
+                     size_t limit, ef__skip_list *out, ef_error *err);
 ef_status sq_act_add(ef_journal *journal, const ef_act *act, ef_error *err);
 ef_status sq_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out,
                     ef_error *err);

@@ -263,6 +263,7 @@ static ef_status find_behind(taking *t, const ef_taken *first, int64_t lane, int
         item.attempts = sqlite3_column_int(stmt, 1);
         item.skip = sqlite3_column_int(stmt, 2) != 0;
         item.follows = true;
+        item.interrupted = false;
         item.filed = sqlite3_column_int64(stmt, 5);
         item.error = (ef_str){0};
         if ((st = add_pick(t, (pick){sqlite3_column_int64(stmt, 0), item}, err)) != EF_OK)
@@ -306,7 +307,8 @@ static ef_status find_due(taking *t, ef_error *err)
         ef_taken item = {.partition = sqlite3_column_int(stmt, 1),
                          .attempts = sqlite3_column_int(stmt, 2),
                          .skip = sqlite3_column_int(stmt, 3) != 0,
-                         .filed = sqlite3_column_int64(stmt, 9)};
+                         .filed = sqlite3_column_int64(stmt, 9),
+                         .interrupted = sqlite3_column_int(stmt, 10) != 0};
         if (sq_held_find(&t->map, item.partition) < 0)
             continue;
         item.lane = sq_column_copy(stmt, 4, t->arena);

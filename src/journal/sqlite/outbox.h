@@ -107,6 +107,7 @@ typedef struct sq_exception {
     ef_str error; /* in the arena; "" without one */
     int64_t updated_us;
     int64_t filed; /* kept by an update */
+    bool trying;   /* an attempt is under way */
 } sq_exception;
 
 ef_status sq_exception_get(ef__sq_conn *conn, int64_t lane, int64_t position, ef__arena *arena,

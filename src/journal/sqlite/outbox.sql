@@ -166,7 +166,7 @@ SELECT partition, position, hand, hand_token FROM outbox_mark WHERE lane = ?1 AN
 -- tried later makes this slow. The limit is the caller's: it stops stepping.
 -- binds: 1 lane, or 0 for the projections' own, 2 now
 SELECT x.position, x.partition, x.attempts, x.skip, l.name, l.id, x.stream, x.seq,
-       x.error, x.filed
+       x.error, x.filed, x.trying
   FROM lane l CROSS JOIN outbox_exception x INDEXED BY outbox_exception_due
  WHERE CASE ?1 WHEN 0 THEN l.kind = 1 ELSE l.id = ?1 END
    AND x.lane = l.id AND x.first = 1 AND x.status < 3 AND x.due <= ?2
@@ -199,15 +199,15 @@ SELECT 1 FROM outbox_exception INDEXED BY outbox_exception_of_stream
 
 -- name: exception_get
 -- binds: 1 lane, 2 position
-SELECT partition, stream, seq, status, skip, attempts, due, error, updated, filed
+SELECT partition, stream, seq, status, skip, attempts, due, error, updated, filed, trying
   FROM outbox_exception WHERE lane = ?1 AND position = ?2;
 
 -- name: exception_insert
 -- binds: 1 lane, 2 position, 3 partition, 4 stream, 5 seq, 6 status, 7 attempts, 8 due, 9 error,
--- binds: 10 updated
+-- binds: 10 updated, 11 trying
 INSERT INTO outbox_exception(lane, position, partition, stream, seq, status, skip, first, attempts,
-                             due, error, updated, filed)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, ?7, ?8, ?9, ?10, 0);
+                             due, error, updated, filed, trying)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, ?7, ?8, ?9, ?10, 0, ?11);
 
 -- name: exception_filed
 -- binds: 1 lane, 2 position
@@ -225,9 +225,9 @@ UPDATE outbox_exception SET first = 1 - first
                               WHERE f.lane = ?1 AND f.stream = ?2 ORDER BY f.seq LIMIT 1));
 
 -- name: exception_update
--- binds: 1 lane, 2 position, 3 status, 4 skip, 5 attempts, 6 due, 7 error, 8 updated
+-- binds: 1 lane, 2 position, 3 status, 4 skip, 5 attempts, 6 due, 7 error, 8 updated, 9 trying
 UPDATE outbox_exception SET status = ?3, skip = ?4, attempts = ?5, due = ?6, error = ?7,
-       updated = ?8 WHERE lane = ?1 AND position = ?2;
+       updated = ?8, trying = ?9 WHERE lane = ?1 AND position = ?2;
 
 -- name: exception_delete
 -- binds: 1 lane, 2 position
@@ -315,13 +315,39 @@ SELECT s.tenant, s.name, e.seq, coalesce(a.name, t.name), e.recorded, e.stream
  WHERE e.position = ?1;
 
 -- name: act_insert
--- binds: 1 at, 2 act, 3 who, 4 reason, 5 lane, 6 tenant, 7 stream, 8 seq
-INSERT INTO outbox_act(at, act, who, reason, lane, tenant, stream, seq)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+-- binds: 1 at, 2 act, 3 who, 4 reason, 5 lane, 6 tenant, 7 stream, 8 seq, 9 rows
+INSERT INTO outbox_act(at, act, who, reason, lane, tenant, stream, seq, rows)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+
+-- name: act_grow
+-- binds: 1 id, 2 rows
+UPDATE outbox_act SET rows = rows + ?2 WHERE id = ?1;
 
 -- name: act_newest
 -- binds: 1 after, 2 before, 3 act or '', 4 lane or '', 5 limit
-SELECT id, at, act, who, reason, lane, tenant, stream, seq
+SELECT id, at, act, who, reason, lane, tenant, stream, seq, rows
   FROM outbox_act
  WHERE id > ?1 AND id < ?2 AND (?3 = '' OR act = ?3) AND (?4 = '' OR lane = ?4)
  ORDER BY id DESC LIMIT ?5;
+
+-- name: skip_insert
+-- binds: 1 projection, 2 version, 3 tenant, 4 stream, 5 seq, 6 actor, 7 reason, 8 at
+INSERT INTO skip(projection, version, tenant, stream, seq, actor, reason, at, withdrawn)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0);
+
+-- name: skip_withdraw
+-- An entry that takes back what the last one about an event says, for each version that has one.
+-- binds: 1 projection, 2 id of the stream, 3 seq, 4 at
+INSERT INTO skip(projection, version, tenant, stream, seq, actor, reason, at, withdrawn)
+SELECT s.projection, s.version, s.tenant, s.stream, s.seq, s.actor, s.reason, ?4, 1
+  FROM stream t JOIN skip s ON s.tenant = t.tenant AND s.stream = t.name
+ WHERE t.id = ?2 AND s.projection = ?1 AND s.seq = ?3 AND s.withdrawn = 0
+   AND NOT EXISTS (SELECT 1 FROM skip n
+                    WHERE n.projection = s.projection AND n.tenant = s.tenant
+                      AND n.stream = s.stream AND n.seq = s.seq AND n.version = s.version
+                      AND n.id > s.id);
+
+-- name: skip_after
+-- binds: 1 projection, 2 version, 3 after, 4 limit
+SELECT id, tenant, stream, seq, withdrawn FROM skip
+ WHERE projection = ?1 AND version = ?2 AND id > ?3 ORDER BY id LIMIT ?4;

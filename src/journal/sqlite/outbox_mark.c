@@ -297,6 +297,7 @@ static ef_status insert_exception(ef__sq_conn *conn, int64_t lane, int64_t posit
     sqlite3_bind_int64(stmt, 8, x->due_us);
     ef__sq_bind_str(stmt, 9, x->error);
     sqlite3_bind_int64(stmt, 10, x->updated_us);
+    sqlite3_bind_int(stmt, 11, x->trying);
     st = ef__sq_done(conn, stmt, err);
     return st == EF_OK ? settle_first(conn, lane, event->stream, err) : st;
 }
@@ -307,6 +308,7 @@ static ef_status write_exception(ef__sq_conn *conn, int64_t lane, const ef_excep
     sq_exception to = event->is;
 
     to.status = x->status;
+    to.skip = to.skip && !x->skip; /* it was passed where it held; this is about the others */
     /* An operator's skip came while its last attempt was under way: it is passed, it does not die.
      */
     if (to.skip && x->status == EF_ROW_DEAD)
@@ -315,6 +317,7 @@ static ef_status write_exception(ef__sq_conn *conn, int64_t lane, const ef_excep
     to.due_us = to.status == EF_ROW_DEAD ? 0 : x->due_us ? x->due_us : now_us;
     to.error = x->error;
     to.updated_us = now_us;
+    to.trying = x->trying;
     if (event->is.found)
         return sq_exception_update(conn, lane, x->position, &to, err);
     return insert_exception(conn, lane, x->position, event, &to, err);
@@ -333,18 +336,38 @@ static ef_status file_again(ef__sq_conn *conn, int64_t lane, int64_t position, e
     return ef__sq_done(conn, stmt, err);
 }
 
-/* It is over, unless it was filed again since it was taken: then it is due anew. */
+/* An operator's skip came while the attempt was under way that applied the event. */
+static ef_status withdraw_skip(ef__sq_conn *conn, const sq_lane *lane, const excepted *event,
+                               int64_t now_us, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, SQ_SKIP_WITHDRAW, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    ef__sq_bind_str(stmt, 1, lane->name);
+    sqlite3_bind_int64(stmt, 2, event->stream);
+    sqlite3_bind_int64(stmt, 3, event->seq);
+    sqlite3_bind_int64(stmt, 4, now_us);
+    return ef__sq_done(conn, stmt, err);
+}
+
+/* It is over, unless it was filed again since it was taken: then it is due anew, and one that is
+ * removed without a lease stays as it is. */
 static ef_status finish_exception(ef__sq_conn *conn, const sq_lane *lane, const ef_exception *x,
-                                  const excepted *event, int64_t now_us, ef_error *err)
+                                  const excepted *event, bool is_leased, int64_t now_us,
+                                  ef_error *err)
 {
     ef_exception again = {.position = x->position, .status = EF_ROW_PENDING};
     ef_status st = EF_OK;
 
-    if (!event->is.found)
+    if (!event->is.found || (!is_leased && event->is.filed != x->filed))
         return EF_OK;
     if (event->is.filed != x->filed)
         return write_exception(conn, lane->id, &again, event, now_us, err);
-    if (lane->retain_us && !event->is.skip)
+    if (event->is.skip && !x->skip && lane->kind == EF_LANE_KIND_PROJECTION)
+        st = withdraw_skip(conn, lane, event, now_us, err);
+    if (st == EF_OK && lane->retain_us && !event->is.skip)
         st = keep_one(conn, lane->id, x->position, now_us, err);
     return st == EF_OK ? delete_exception(conn, lane->id, x->position, event->stream, err) : st;
 }
@@ -374,11 +397,11 @@ static ef_status settle_exception(sq_store *store, const sq_lane *marked, const 
         return ef_fail(err, EF_BAD_INPUT,
                        "position %" PRId64 " is in partition %" PRId32 ", which is not held",
                        x->position, event.partition);
+    if (x->status == EF_ROW_DONE)
+        return finish_exception(conn, &lane, x, &event, job->is->held_count > 0, now_us, err);
     if (!job->is->held_count)
         return event.is.found ? file_again(conn, lane.id, x->position, err)
                               : write_exception(conn, lane.id, x, &event, now_us, err);
-    if (x->status == EF_ROW_DONE)
-        return finish_exception(conn, &lane, x, &event, now_us, err);
     /* One whose row is gone stays gone, unless this call moves the mark past the queued event; and
      * then one that was filed before stays as it is, with the attempts that it has had. */
     if (event.is.found == (event.queued && x->position <= job->is->held[h].upto))

@@ -37,7 +37,8 @@ ef_status sq_exception_get(ef__sq_conn *conn, int64_t lane, int64_t position, ef
                           .attempts = sqlite3_column_int(stmt, 5),
                           .due_us = sqlite3_column_int64(stmt, 6),
                           .updated_us = sqlite3_column_int64(stmt, 8),
-                          .filed = sqlite3_column_int64(stmt, 9)};
+                          .filed = sqlite3_column_int64(stmt, 9),
+                          .trying = sqlite3_column_int(stmt, 10) != 0};
     if (arena && !(out->error = sq_column_copy(stmt, 7, arena)).ptr)
         st = ef__room_full(err);
     sqlite3_reset(stmt);
@@ -60,6 +61,7 @@ ef_status sq_exception_update(ef__sq_conn *conn, int64_t lane, int64_t position,
     sqlite3_bind_int64(stmt, 6, x->due_us);
     ef__sq_bind_str(stmt, 7, x->error);
     sqlite3_bind_int64(stmt, 8, x->updated_us);
+    sqlite3_bind_int(stmt, 9, x->trying);
     return ef__sq_done(conn, stmt, err);
 }
 
@@ -166,6 +168,8 @@ static ef_status show_exception(ef__sq_conn *conn, const sq_spot *spot, sq_block
     out->next_attempt_us = x.due_us;
     out->last_error = x.error;
     out->updated_us = x.updated_us;
+    out->filed = x.filed;
+    out->trying = x.trying;
     if (x.status == EF_ROW_PENDING)
         st = sq_blocked(conn, blocker, spot->lane->id, x.stream, x.seq, &out->blocked, err);
     return st;

@@ -6,10 +6,11 @@ import { badge, commandLine, empty, heading, href, link, pager, table, when } fr
 import { command } from "./words.js";
 
 const PAGE = 100;
-const OF_A_ROW = new Set(["requeue", "skip"]);
+const OF_A_ROW = new Set(["requeue", "skip", "replay"]);
 
 function about(a) {
-  if (a.stream && (OF_A_ROW.has(a.act) || a.act.startsWith("skipped@")))
+  if (OF_A_ROW.has(a.act) && !a.seq) return `${a.rows} rows${a.stream ? ` of ${a.stream}` : ""}`;
+  if (a.stream && OF_A_ROW.has(a.act))
     return link(href("row", a.lane, a.stream, String(a.seq), { tenant: a.tenant }), `${a.stream} · ${a.seq}`);
   if (a.act === "switch" || a.act === "rollback") return `from generation ${a.seq}`;
   return a.stream || "–";

@@ -1,0 +1,283 @@
+/*
+ * outbox_act.c - what operators do to retry rows, and the audit log, on PostgreSQL.
+ */
+#include "outbox.h"
+
+#include <inttypes.h>
+
+/* --- revising rows ---------------------------------------------------------------------------- */
+
+typedef struct revise_job {
+    pg_store *store;
+    const ef__revise *is;
+    int64_t now_us;
+    int64_t id; /* of the audit entry */
+    ef_row_list *out;
+} revise_job;
+
+static ef_status revise_rows(const revise_job *job, ef__pg_conn *conn, PGresult **out,
+                             ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array lanes, positions;
+    ef_status st;
+
+    ef__pg_array_init(&lanes, EF__PG_TEXT);
+    ef__pg_array_init(&positions, EF__PG_INT);
+    for (size_t i = 0; i < job->is->count; i++) {
+        ef__pg_array_str(&lanes, job->is->rows[i].lane);
+        ef__pg_array_int(&positions, job->is->rows[i].position);
+    }
+    ef__pg_add_array(&params, &lanes);
+    ef__pg_add_array(&params, &positions);
+    ef__pg_add_int(&params, job->is->what);
+    ef__pg_add_int(&params, job->now_us);
+    st = ef__pg_query(conn, PJ_EXCEPTION_REVISE, &params, out, err);
+    ef__pg_array_release(&lanes);
+    ef__pg_array_release(&positions);
+    return st;
+}
+
+static ef_status add_skips(const revise_job *job, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array projections, versions, positions;
+    ef_status st = EF_OK;
+
+    ef__pg_array_init(&projections, EF__PG_TEXT);
+    ef__pg_array_init(&versions, EF__PG_INT);
+    ef__pg_array_init(&positions, EF__PG_INT);
+    for (size_t i = 0; i < job->is->count; i++)
+        for (size_t v = 0; v < job->is->rows[i].version_count; v++) {
+            ef__pg_array_str(&projections, job->is->rows[i].lane);
+            ef__pg_array_int(&versions, job->is->rows[i].versions[v]);
+            ef__pg_array_int(&positions, job->is->rows[i].position);
+        }
+    ef__pg_add_array(&params, &projections);
+    ef__pg_add_array(&params, &versions);
+    ef__pg_add_array(&params, &positions);
+    ef__pg_add_str(&params, job->is->act->who);
+    ef__pg_add_str(&params, job->is->act->reason);
+    ef__pg_add_int(&params, job->now_us);
+    if (projections.count)
+        st = ef__pg_send(conn, PJ_SKIP_INSERT, &params, err);
+    ef__pg_array_release(&projections);
+    ef__pg_array_release(&versions);
+    ef__pg_array_release(&positions);
+    return st;
+}
+
+static ef_status add_act(pg_store *store, ef__pg_conn *conn, const ef_act *act, int64_t rows,
+                         PGresult **out, ef_error *err)
+{
+    ef__pg_params params = {0};
+
+    pg_add_clock(store, &params);
+    ef__pg_add_str(&params, act->act);
+    ef__pg_add_str(&params, act->who);
+    ef__pg_add_str(&params, act->reason);
+    ef__pg_add_str(&params, act->lane);
+    ef__pg_add_str(&params, act->tenant);
+    ef__pg_add_str(&params, act->stream);
+    ef__pg_add_int(&params, act->seq);
+    ef__pg_add_int(&params, rows);
+    return ef__pg_query(conn, PJ_ACT_INSERT, &params, out, err);
+}
+
+static ef_status note_act(revise_job *job, ef__pg_conn *conn, int64_t rows, ef_error *err)
+{
+    ef__pg_params params = {0};
+    PGresult *made = NULL;
+    ef_status st;
+
+    if (rows == 0)
+        return EF_OK;
+    if (job->is->act->id) {
+        ef__pg_add_int(&params, job->is->act->id);
+        ef__pg_add_int(&params, rows);
+        return ef__pg_send(conn, PJ_ACT_GROW, &params, err);
+    }
+    st = add_act(job->store, conn, job->is->act, rows, &made, err);
+    if (st == EF_OK)
+        job->id = ef__pg_int(made, 0, 0);
+    PQclear(made);
+    return st;
+}
+
+/* The rows as they are now. */
+static ef_status show_rows(const revise_job *job, ef__pg_conn *conn, const PGresult *revised,
+                           ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array lanes, positions;
+    PGresult *rows = NULL;
+    ef_status st;
+
+    ef__pg_array_init(&lanes, EF__PG_INT);
+    ef__pg_array_init(&positions, EF__PG_INT);
+    for (int i = 0; i < PQntuples(revised); i++) {
+        ef__pg_array_int(&lanes, ef__pg_int(revised, i, 0));
+        ef__pg_array_int(&positions, ef__pg_int(revised, i, 1));
+    }
+    ef__pg_add_array(&params, &lanes);
+    ef__pg_add_array(&params, &positions);
+    st = ef__pg_query(conn, PJ_ROW_OF_EXCEPTIONS, &params, &rows, err);
+    if (st == EF_OK)
+        st = pg_rows_list(rows, (size_t)PQntuples(rows), job->out, err);
+    PQclear(rows);
+    ef__pg_array_release(&lanes);
+    ef__pg_array_release(&positions);
+    return st;
+}
+
+static ef_status revise_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    revise_job *job = context;
+    PGresult *revised = NULL;
+    ef_status st = ef__pg_send(conn, PJ_EXCEPTION_LOCK, NULL, err);
+
+    job->out->count = 0;
+    if (st == EF_OK)
+        st = revise_rows(job, conn, &revised, err);
+    if (st == EF_OK)
+        st = add_skips(job, conn, err);
+    if (st == EF_OK)
+        st = note_act(job, conn, PQntuples(revised), err);
+    if (st == EF_OK)
+        st = show_rows(job, conn, revised, err);
+    PQclear(revised);
+    return st;
+}
+
+ef_status pg_revise(ef_journal *journal, const ef__revise *revise, ef_row_list *out, ef_error *err)
+{
+    revise_job job = {.store = pg_store_of(journal), .is = revise, .out = out};
+    ef_status st = pg_clock_now(job.store, &job.now_us, err);
+
+    if (st == EF_OK)
+        st = pg_write(job.store, revise_work, &job, err);
+    if (st == EF_OK && job.id)
+        *revise->out_id = job.id;
+    return st;
+}
+
+/* --- skips ------------------------------------------------------------------------------------ */
+
+typedef struct skip_job {
+    pg_store *store;
+    const ef__skip_entry *entry;
+} skip_job;
+
+static ef_status skip_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const skip_job *job = context;
+    ef__pg_params params = {0};
+    ef_status st = ef__pg_send(conn, PJ_EXCEPTION_LOCK, NULL, err);
+
+    ef__pg_add_str(&params, job->entry->projection);
+    ef__pg_add_int(&params, job->entry->version);
+    ef__pg_add_str(&params, job->entry->tenant);
+    ef__pg_add_str(&params, job->entry->stream);
+    ef__pg_add_int(&params, job->entry->seq);
+    ef__pg_add_str(&params, job->entry->actor);
+    ef__pg_add_str(&params, job->entry->reason);
+    pg_add_clock(job->store, &params);
+    return st == EF_OK ? ef__pg_query(conn, PJ_SKIP_ADD, &params, NULL, err) : st;
+}
+
+ef_status pg_skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err)
+{
+    skip_job job = {pg_store_of(journal), entry};
+
+    return pg_write(job.store, skip_work, &job, err);
+}
+
+ef_status pg_skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
+                     size_t limit, ef__skip_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    ef__skip *items = NULL;
+    ef_status st;
+
+    ef__pg_add_str(&params, projection);
+    ef__pg_add_int(&params, version);
+    ef__pg_add_int(&params, after);
+    ef__pg_add_int(&params, (int64_t)limit);
+    st = ef__pg_read(pg_store_of(journal)->pool, PJ_SKIP_AFTER, &params, &result, err);
+    if (st == EF_OK && !(items = pg_items(arena, PQntuples(result), sizeof *items)))
+        st = ef__room_full(err);
+    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
+        items[i] = (ef__skip){.id = ef__pg_int(result, i, 0),
+                              .tenant = pg_copy(result, i, 1, arena),
+                              .stream = pg_copy(result, i, 2, arena),
+                              .seq = ef__pg_int(result, i, 3),
+                              .withdrawn = ef__pg_bool(result, i, 4)};
+        if (!items[i].tenant.ptr || !items[i].stream.ptr)
+            st = ef__room_full(err);
+        out->count++;
+    }
+    out->items = items;
+    PQclear(result);
+    return st;
+}
+
+/* --- the audit log ---------------------------------------------------------------------------- */
+
+typedef struct note_job {
+    pg_store *store;
+    const ef_act *act;
+} note_job;
+
+static ef_status note_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const note_job *job = context;
+
+    return add_act(job->store, conn, job->act, 0, NULL, err);
+}
+
+ef_status pg_act_add(ef_journal *journal, const ef_act *given, ef_error *err)
+{
+    note_job job = {pg_store_of(journal), given};
+
+    return pg_write(job.store, note_work, &job, err);
+}
+
+ef_status pg_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    ef_act *items = NULL;
+    ef_status st;
+
+    ef__pg_add_int(&params, query->after);
+    ef__pg_add_int(&params, query->before);
+    ef__pg_add_str(&params, query->act);
+    ef__pg_add_str(&params, query->lane);
+    ef__pg_add_int(&params, (int64_t)query->limit);
+    st = ef__pg_read(pg_store_of(journal)->pool, PJ_ACT_NEWEST, &params, &result, err);
+    if (st == EF_OK && !(items = pg_items(arena, PQntuples(result), sizeof *items)))
+        st = ef__room_full(err);
+    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
+        const ef_act *a = &items[i];
+        items[i] = (ef_act){.id = ef__pg_int(result, i, 0),
+                            .at_us = ef__pg_int(result, i, 1),
+                            .act = pg_copy(result, i, 2, arena),
+                            .who = pg_copy(result, i, 3, arena),
+                            .reason = pg_copy(result, i, 4, arena),
+                            .lane = pg_copy(result, i, 5, arena),
+                            .tenant = pg_copy(result, i, 6, arena),
+                            .stream = pg_copy(result, i, 7, arena),
+                            .seq = ef__pg_int(result, i, 8),
+                            .rows = ef__pg_int(result, i, 9)};
+        if (!a->act.ptr || !a->who.ptr || !a->reason.ptr || !a->lane.ptr || !a->tenant.ptr ||
+            !a->stream.ptr)
+            st = ef__room_full(err);
+        out->count++;
+    }
+    out->items = items;
+    PQclear(result);
+    return st;
+}
