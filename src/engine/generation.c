@@ -9,6 +9,7 @@
 
 #include "../base/logger.h"
 #include "../journal/journal.h"
+#include "../journal/journal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
