@@ -60,6 +60,14 @@ typedef struct ef_engine_options {
 } ef_engine_options;
 
 ef_status ef_engine_open(const ef_engine_options *options, ef_engine **out, ef_error *err);
+/*
+ * Copies the view store to options->path, a file or a folder as the store is itself, as of one
+ * moment and while others write. To go with a copy of the journal it must be made before that: then
+ * the views have no event that the journal lacks, and workers apply what they lack. Statuses as for
+ * ef_journal_backup.
+ */
+ef_status ef_engine_backup_views(ef_engine *engine, const ef_backup_options *options,
+                                 ef_error *err);
 void ef_engine_close(ef_engine *engine); /* releases its leases; NULL is fine */
 
 /* As ef_journal_append; in the inline modes the events are folded before it returns. A projection

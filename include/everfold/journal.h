@@ -270,6 +270,33 @@ typedef struct ef_copy_result {
 ef_status ef_journal_copy(ef_journal *from, ef_journal *to, const ef_copy_options *options,
                           ef_copy_result *out, ef_error *err);
 
+typedef struct ef_backup_options {
+    const char *path; /* the file or folder that is made; it must not exist */
+    bool (*progress)(void *context, int64_t done, int64_t total); /* bytes; may be NULL */
+    void *context;
+} ef_backup_options;
+
+/*
+ * Copies the journal to options->path, with a head file beside it, while others append to it. The
+ * copy is as of one moment and is a journal that can be opened; it has no leases and workers, and
+ * knows that it is a copy. `out` is its head.
+ *
+ * EF_UNSUPPORTED  the store is on a server, which has means of its own
+ * EF_EXISTS       there is something at the path
+ * EF_FULL         nothing is left at the path
+ * EF_TIMEOUT      `progress` returned false; nothing is left at the path
+ */
+ef_status ef_journal_backup(ef_journal *journal, const ef_backup_options *options, ef_head *out,
+                            ef_error *err);
+
+/*
+ * *out_us: 0, or when this journal became a copy of another: it was restored from a backup, or its
+ * database was copied to another server. Publishers of a copy send nothing, because the original
+ * may send the same, until ef_journal_adopt says that the copy continues in its place.
+ */
+ef_status ef_journal_copied(ef_journal *journal, int64_t *out_us, ef_error *err);
+ef_status ef_journal_adopt(ef_journal *journal, ef_str who, ef_str reason, ef_error *err);
+
 /* Facts about the store for status and doctor. Numbers are -1 where the back end has no such thing.
  */
 typedef struct ef_store_facts {

@@ -343,6 +343,8 @@ void cli_progress_begin(cli_progress *p, const cli *c, const char *label, const 
                         bool bytes);
 /* `total` 0 when it is not known. `count` is how many units were done. */
 void cli_progress_update(cli_progress *p, int64_t done, int64_t total, int64_t count);
+/* The same for the library, which calls it with `progress` as its context: false after a signal. */
+bool cli_progress_step(void *progress, int64_t done, int64_t total);
 void cli_progress_clear(cli_progress *p); /* wipe the line, for other talk; it is drawn again */
 void cli_progress_end(cli_progress *p);
 void cli_bytes_format(int64_t bytes, char out[32]);

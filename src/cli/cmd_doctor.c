@@ -246,6 +246,22 @@ static void check_clock(diagnosis *d, const ef_head *head)
         report(d, OK, "clock", NULL, "%s", now_text);
 }
 
+/* A copy is no damage, but its publishers wait for a person. */
+static void check_copy(diagnosis *d)
+{
+    ef_error err = EF_ERROR_INIT;
+    char since[EF_TIME_TEXT_MAX];
+    int64_t copied_us = 0;
+
+    if (ef_journal_copied(d->c->journal, &copied_us, &err) != EF_OK)
+        report(d, FAIL, "copy", NULL, "%s", err.text);
+    if (copied_us == 0)
+        return;
+    ef_time_format(copied_us, since);
+    report(d, WARN, "copy", "if the original does not run any more, run: everfold journal adopt",
+           "the journal is a copy of another, made at %s: its publishers send nothing", since);
+}
+
 static void check_outbox(diagnosis *d)
 {
     ef_error err = EF_ERROR_INIT;
@@ -467,6 +483,7 @@ static void check_here(diagnosis *d)
     if (!open_store(d))
         return;
     check_store(d);
+    check_copy(d);
     if (!open_views(d))
         return;
     check_views(d);

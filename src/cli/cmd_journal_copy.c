@@ -6,12 +6,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static bool show_progress(void *context, int64_t done, int64_t total)
-{
-    cli_progress_update(context, done, total, done);
-    return !cli_stopped();
-}
-
 /* The source is only read; on a server it is opened for writing too, because events that were
  * appended by SQL may have yet to get their positions. */
 static ef_status open_source(cli *c, const char *url, ef_journal **out, ef_error *err)
@@ -68,7 +62,7 @@ static int copy(cli *c, ef_journal *from, ef_journal *to)
     ef_error err = EF_ERROR_INIT;
     ef_copy_result result;
     cli_progress progress;
-    ef_copy_options options = {.progress = show_progress, .context = &progress};
+    ef_copy_options options = {.progress = cli_progress_step, .context = &progress};
     ef_status st;
 
     cli_stop_on_signals();

@@ -9,6 +9,7 @@ static int run_ls(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef_publisher_list list = {0};
+    int64_t copied_us = 0;
     int rc = cli_journal_need(c, true);
 
     if (rc != 0)
@@ -19,6 +20,9 @@ static int run_ls(cli *c)
         cli_say(c, "no publishers; add one with: everfold publisher add NAME --to URL");
     else
         rc = cli_show_publishers(c, &list, false);
+    if (list.count > 0 && c->journal && ef_journal_copied(c->journal, &copied_us, NULL) == EF_OK &&
+        copied_us > 0)
+        cli_say(c, "this journal is a copy: its publishers wait until: everfold journal adopt");
     ef_publisher_list_release(&list);
     return rc;
 }

@@ -231,6 +231,14 @@ static ef_status parse_command(cli *c, int argc, char **argv, int *at, char *hin
         if (found)
             c->group = found->name;
     }
+    /* "backup DIR" and "backup verify DIR": the longer name goes first. */
+    if (*at + 1 < argc && !strchr(c->command->name, ' ')) {
+        (void)snprintf(name, sizeof(name), "%s %s", c->command->name, argv[*at + 1]);
+        if (cli_command_find(name)) {
+            c->command = cli_command_find(name);
+            ++*at;
+        }
+    }
     return EF_OK;
 }
 

@@ -92,6 +92,12 @@ void cli_progress_update(cli_progress *p, int64_t done, int64_t total, int64_t c
     ef__buf_release(&line);
 }
 
+bool cli_progress_step(void *progress, int64_t done, int64_t total)
+{
+    cli_progress_update(progress, done, total, done);
+    return !cli_stopped();
+}
+
 void cli_progress_clear(cli_progress *p)
 {
     if (p->shown && p->drawn_us != 0) {

@@ -4,6 +4,7 @@
  * flag > environment > file > default. The file is --config, else EVERFOLD_CONFIG, else
  * DATA/everfold.conf when it is there, where DATA comes from the flag or the environment.
  */
+#include "backup.h"
 #include "cli.h"
 #include "../base/limits.h"
 #include "../base/logger.h"
@@ -404,6 +405,17 @@ ef_str cli_setting_value(const cli *c, const ef__setting_view *view)
 /* --- the journal --------------------------------------------------------------------------------
  */
 
+/* A restore was interrupted: what is there is not a journal yet (backup.h). */
+static bool half_restored(const cli *c)
+{
+    char path[PATH_MAX];
+    ef_str data = ef__settings_text(c->settings, "data");
+
+    return snprintf(path, sizeof(path), "%.*s/" RESTORE_MARK, EF_STR_ARG(data)) <
+               (int)sizeof(path) &&
+           access(path, F_OK) == 0;
+}
+
 ef_status cli_journal_open(cli *c, const ef_journal_options *extra, ef_error *err)
 {
     bool in_memory = strncmp(c->journal_url, "memory:", 7) == 0;
@@ -420,6 +432,12 @@ ef_status cli_journal_open(cli *c, const ef_journal_options *extra, ef_error *er
         .log = &c->log,
     };
 
+    if (half_restored(c))
+        return ef_fail(
+            err, EF_DAMAGED,
+            "the data directory %.*s was not restored to the end: remove it, and restore "
+            "the backup again",
+            EF_STR_ARG(ef__settings_text(c->settings, "data")));
     ef__log(&c->log, EF_LOG_INFO, "mode resolved",
             EF_LOG_TEXT_FIELD("mode", ef_str_from(cli_mode_name(c->mode))));
     return ef_journal_open(&options, &c->journal, err);

@@ -147,12 +147,16 @@ static ef_status add_lane(ef_engine *e, const ef__generation_list *list, ef_str 
     return st;
 }
 
+/* Publishers of a copy wait as paused ones do. */
 static ef_status is_paused(ef_engine *e, ef_str publisher, bool *out, ef_error *err)
 {
     ef_publisher_list list = {0};
-    ef_status st = ef_publisher_get(e->journal, publisher, &list, err);
+    int64_t copied_us = 0;
+    ef_status st = ef_journal_copied(e->journal, &copied_us, err);
 
-    *out = st == EF_OK && list.items[0].paused;
+    if (st == EF_OK)
+        st = ef_publisher_get(e->journal, publisher, &list, err);
+    *out = st == EF_OK && (copied_us > 0 || list.items[0].paused);
     ef_publisher_list_release(&list);
     return st;
 }

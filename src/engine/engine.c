@@ -128,6 +128,17 @@ ef_status ef_engine_open(const ef_engine_options *options, ef_engine **out, ef_e
     return st == EF_OK ? ef__engine_open_on(options, views, out, err) : st;
 }
 
+ef_status ef_engine_backup_views(ef_engine *e, const ef_backup_options *options, ef_error *err)
+{
+    if (!e || !options || !options->path)
+        return ef_fail(err, EF_BAD_INPUT, "an engine and a path are needed to back up views");
+    if (!e->views->ops->backup)
+        return ef_fail(err, EF_UNSUPPORTED,
+                       "views on %s are not copied to a file: use the backup of that store",
+                       e->views->ops->name);
+    return e->views->ops->backup(e->views, options, err);
+}
+
 void ef_engine_close(ef_engine *e)
 {
     if (!e)

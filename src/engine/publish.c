@@ -6,6 +6,8 @@
 #include "publish_pass.h"
 #include "publish_sink.h"
 
+#include "../base/logger.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,6 +20,11 @@ static void show(ef__publishing *p, ef_publisher_state state)
     pthread_mutex_lock(&p->engine->lock);
     p->is.state = state;
     pthread_mutex_unlock(&p->engine->lock);
+}
+
+static bool is_sending(const ef__publishing *p)
+{
+    return !p->definition.paused && !p->is_copy;
 }
 
 /* --- its definition --------------------------------------------------------------------------- */
@@ -46,6 +53,22 @@ static ef_status take_definition(ef__publishing *p, const ef_lane *lane, ef_erro
     return st;
 }
 
+/* A copy sends nothing, because the original may send the same. Asked before the sink is opened:
+ * a journal does not become a copy while it is in use. */
+static ef_status look_for_copy(ef__publishing *p, ef_error *err)
+{
+    int64_t copied_us = 0;
+    bool was = p->is_copy;
+    ef_status st = ef_journal_copied(p->engine->journal, &copied_us, err);
+
+    p->is_copy = st == EF_OK && copied_us > 0;
+    if (p->is_copy && !was)
+        ef__log(p->engine->options.log, EF_LOG_WARN,
+                "publisher waits: the journal is a copy that nobody has adopted",
+                EF_LOG_TEXT_FIELD("publisher", ef_str_from(p->name)));
+    return st;
+}
+
 /* Read the definition, and open the sink unless it is paused. */
 static ef_status get_ready(ef__publishing *p, ef_error *err)
 {
@@ -62,7 +85,9 @@ static ef_status get_ready(ef__publishing *p, ef_error *err)
         st = take_definition(p, found, err);
     if (st == EF_OK && found && found->progress.len < sizeof p->noted)
         (void)snprintf(p->noted, sizeof p->noted, "%.*s", EF_STR_ARG(found->progress));
-    if (st == EF_OK && found && !p->definition.paused && !p->bus && ef__sink_is_at_hand(p) &&
+    if (st == EF_OK && found && !p->bus)
+        st = look_for_copy(p, err);
+    if (st == EF_OK && found && is_sending(p) && !p->bus && ef__sink_is_at_hand(p) &&
         ef__sink_open(p, found->progress, &why) != EF_OK)
         ef__sink_failed(p, &why);
     if (st == EF_OK && !found) {
@@ -214,7 +239,7 @@ ef_status ef__publish_step(ef__publishing *p, const ef_work_options *options, ef
     p->step_us = ef__publish_mono_us(p);
     pthread_mutex_unlock(&p->engine->lock);
     st = get_ready(p, err);
-    if (st == EF_OK && (p->gone || p->definition.paused)) {
+    if (st == EF_OK && (p->gone || !is_sending(p))) {
         ef__sink_close(p);
         ef__crew_leave(&p->crew);
         p->crew.next_beat_us = 0;

@@ -36,6 +36,7 @@ typedef struct ef__publishing {
     int64_t next_try_us, next_purge_us;             /* monotonic, */
     char noted[512];                                /* the progress that was noted last, */
     int64_t token;                                  /* under which it was read, */
+    bool is_copy;                                   /* the journal is, and was not adopted, */
     int64_t handed;                                 /* and what a sink was handed back so far */
     ef_publisher_health is;                         /* under the engine's lock, as is … */
     int64_t step_us;                                /* … when the step under way began, or 0 */

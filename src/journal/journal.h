@@ -189,6 +189,13 @@ typedef struct ef__skip_list {
     struct ef__batch_room *room;
 } ef__skip_list;
 
+/* A copy of the journal in a file of its own. */
+typedef struct ef__journal_backup {
+    const char *path;                                             /* must not exist */
+    bool (*progress)(void *context, int64_t done, int64_t total); /* bytes; may be NULL */
+    void *context;
+} ef__journal_backup;
+
 struct ef__journal_ops {
     const char *name;
     unsigned caps;
@@ -231,6 +238,13 @@ struct ef__journal_ops {
                         bool (*progress)(void *context, int64_t done, int64_t total), void *context,
                         ef_verify_result *out, ef_error *err);
     ef_status (*facts)(ef_journal *journal, ef_store_facts *out, ef_error *err);
+    /* As ef_journal_backup. NULL: the store has means of its own. */
+    ef_status (*backup)(ef_journal *journal, const ef__journal_backup *backup, ef_head *out,
+                        ef_error *err);
+    /* 0, or when this journal became a copy of another; and that it is the one that goes on. Both
+     * NULL: it cannot be a copy. */
+    ef_status (*copied_get)(ef_journal *journal, int64_t *out_us, ef_error *err);
+    ef_status (*adopt)(ef_journal *journal, ef_error *err);
     /* Of the facts the one that is asked for at every beat: it costs next to nothing. */
     ef_status (*partition_count)(ef_journal *journal, int32_t *out, ef_error *err);
 

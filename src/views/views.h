@@ -314,6 +314,10 @@ struct ef__views_ops {
      * can take part in its commits. */
     ef_status (*database)(ef_views *views, char out[EF__VIEWS_DATABASE_MAX], ef_error *err);
 
+    /* Copies the store to options->path (a file or a folder, as it is itself), as of one moment and
+     * while others write. NULL: the store has means of its own. */
+    ef_status (*backup)(ef_views *views, const ef_backup_options *options, ef_error *err);
+
     /* `out` is filled in from `arena`; *out_found says whether there is one. */
     ef_status (*view_get)(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
                           ef__arena *arena, ef__view *out, bool *out_found, ef_error *err);

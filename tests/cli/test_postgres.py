@@ -239,7 +239,7 @@ on spoiled
         told = re.findall(r"^  ([a-z-]+(?: [a-z-]+)?)(?: |$)", self.ok("help").out.split("Commands:")[1]
                           .split("Common options:")[0], re.MULTILINE)
         others = {"fold check", "fold explain", "fold test", "completion", "help", "config show", "doctor", "serve",
-                  "journal copy"}
+                  "journal copy", "journal adopt", "backup", "backup verify", "restore"}
         tried = {name for name in told for line in EVERY.splitlines() if (line + " ").startswith(name + " ")}
         self.assertGreater(len(told), 50)
         self.assertEqual(others, set(told) - tried)

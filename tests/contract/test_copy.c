@@ -4,6 +4,7 @@
 #include "contract.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 enum { EVENTS = 2500 };
 
@@ -207,8 +208,99 @@ CONTRACT(a_copy_that_is_stopped_says_how_far_it_is)
     contract_close(&model);
 }
 
+/* --- backups ---------------------------------------------------------------------------------- */
+
+CONTRACT(a_journal_that_was_made_here_is_no_copy)
+{
+    contract *t = *state;
+    int64_t copied_us = -1;
+
+    append(t, "s", "placed");
+    OK(ef_journal_copied(t->journal, &copied_us, &t->err));
+    CHECK_INT(0, copied_us);
+    REFUSED(EF_EXISTS, ef_journal_adopt(t->journal, str("ada"), str(""), &t->err));
+}
+
+static void check_backup(contract *t, contract *copy, int64_t token)
+{
+    int64_t copied_us = 0;
+    ef_lease_list leases = {0};
+    ef_worker_list workers = {0};
+
+    OK(ef_journal_copied(copy->journal, &copied_us, &t->err));
+    CHECK(copied_us > 0);
+    OK(ef_lease_ls(copy->journal, NULL, &leases, &t->err));
+    CHECK_INT(0, leases.count);
+    OK(ef_worker_ls(copy->journal, &workers, &t->err));
+    CHECK_INT(0, workers.count);
+    /* A token of the original is never given out again. */
+    CHECK(acquire(copy, 1, "ada") > token);
+    OK(ef_journal_adopt(copy->journal, str("ada"), str("the machine is lost"), &t->err));
+    OK(ef_journal_copied(copy->journal, &copied_us, &t->err));
+    CHECK_INT(0, copied_us);
+    ef_lease_list_release(&leases);
+    ef_worker_list_release(&workers);
+}
+
+CONTRACT(a_backup_is_a_journal_without_leases_that_knows_that_it_is_a_copy)
+{
+    contract *t = *state, copy = {.backend = "sqlite"};
+    char path[256];
+    ef_head head;
+    int64_t token;
+
+    fill(t, 100);
+    token = acquire(t, 2, "ada");
+    (void)snprintf(path, sizeof path, "%s/copy.db", t->dir);
+    if (strcmp(t->backend, "sqlite") != 0) {
+        REFUSED(EF_UNSUPPORTED,
+                ef_journal_backup(t->journal, &(ef_backup_options){.path = path}, &head, &t->err));
+        return;
+    }
+    OK(ef_journal_backup(t->journal, &(ef_backup_options){.path = path}, &head, &t->err));
+    CHECK_INT(100, head.position);
+    REFUSED(EF_EXISTS,
+            ef_journal_backup(t->journal, &(ef_backup_options){.path = path}, &head, &t->err));
+    append(t, "later", "placed");
+    (void)snprintf(copy.url, sizeof copy.url, "sqlite:%s", path);
+    copy.options = t->options;
+    copy.options.url = copy.url;
+    copy.options.create = false;
+    OK(ef_journal_open(&copy.options, &copy.journal, &t->err));
+    CHECK_INT(100, head_of(&copy));
+    check_backup(t, &copy, token);
+    ef_journal_close(copy.journal);
+}
+
+static bool stop_copy(void *context, int64_t done, int64_t total)
+{
+    (void)context;
+    (void)done;
+    (void)total;
+    return false;
+}
+
+CONTRACT(a_backup_that_is_stopped_leaves_nothing)
+{
+    contract *t = *state;
+    char path[256];
+    ef_head head;
+
+    if (strcmp(t->backend, "sqlite") != 0)
+        return;
+    fill(t, 100);
+    (void)snprintf(path, sizeof path, "%s/copy.db", t->dir);
+    REFUSED(EF_TIMEOUT,
+            ef_journal_backup(t->journal, &(ef_backup_options){.path = path, .progress = stop_copy},
+                              &head, &t->err));
+    CHECK(access(path, F_OK) != 0);
+}
+
 CONTRACT_MAIN(CASE(a_copy_has_the_same_events_types_and_hashes),
               CASE(a_copy_continues_after_the_head_of_the_target),
               CASE(a_target_with_other_events_is_refused_and_stays),
               CASE(a_target_that_is_longer_is_refused), CASE(a_target_with_a_publisher_is_refused),
-              CASE(a_copy_that_is_stopped_says_how_far_it_is))
+              CASE(a_copy_that_is_stopped_says_how_far_it_is),
+              CASE(a_journal_that_was_made_here_is_no_copy),
+              CASE(a_backup_is_a_journal_without_leases_that_knows_that_it_is_a_copy),
+              CASE(a_backup_that_is_stopped_leaves_nothing))

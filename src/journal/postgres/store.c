@@ -128,6 +128,83 @@ static ef_status make_schema(pg_store *store, const ef_journal_options *options,
     return st;
 }
 
+/* --- is it a copy ------------------------------------------------------------------------------
+ */
+
+typedef struct moving {
+    pg_store *store;
+    const char *database;
+} moving;
+
+/* A dump takes leases, workers and what is in flight along, but none of these processes works here.
+ */
+static ef_status move_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    moving *m = context;
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    bool is_copy;
+    ef_status st;
+
+    ef__pg_add_str(&params, ef_str_from(m->database));
+    pg_add_clock(m->store, &params);
+    st = ef__pg_query(conn, PJ_STATE_MOVED, &params, &result, err);
+    is_copy = st == EF_OK && PQntuples(result) > 0 && ef__pg_bool(result, 0, 0);
+    PQclear(result);
+    if (is_copy)
+        st = ef__pg_send(conn, PJ_COPY_DROP_LEASES, NULL, err);
+    if (is_copy && st == EF_OK)
+        st = ef__pg_send(conn, PJ_COPY_DROP_WORKERS, NULL, err);
+    if (is_copy && st == EF_OK)
+        st = ef__pg_send(conn, PJ_COPY_RELEASE_BATCHES, NULL, err);
+    return is_copy && st == EF_OK ? ef__pg_take_all(conn, err) : st;
+}
+
+/* Where the journal is, noted once and compared at every open. A role that may not write leaves it
+ * to one that may. */
+static ef_status note_database(pg_store *store, ef_error *err)
+{
+    char database[EF__PG_DATABASE_MAX];
+    ef_error ignored = EF_ERROR_INIT;
+    PGresult *result = NULL;
+    ef_status st = ef__pg_database(store->pool, database, err);
+    bool known;
+
+    if (st != EF_OK || database[0] == '\0')
+        return st;
+    st = ef__pg_read(store->pool, PJ_STATE_DATABASE, NULL, &result, err);
+    known = st == EF_OK && ef_str_equal(ef__pg_str(result, 0, 0), ef_str_from(database));
+    PQclear(result);
+    if (st != EF_OK || known)
+        return st;
+    st = ef__pg_transaction(store->pool, EF__PG_WRITE, move_work, &(moving){store, database},
+                            &ignored);
+    if (st != EF_OK && st != EF_MISUSE && err)
+        *err = ignored;
+    return st == EF_MISUSE ? EF_OK : st;
+}
+
+static ef_status pg_copied_get(ef_journal *journal, int64_t *out_us, ef_error *err)
+{
+    PGresult *result = NULL;
+    ef_status st = ef__pg_read(pg_store_of(journal)->pool, PJ_STATE_COPIED, NULL, &result, err);
+
+    *out_us = st == EF_OK ? ef__pg_int(result, 0, 0) : 0;
+    PQclear(result);
+    return st;
+}
+
+static ef_status adopt_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    (void)context;
+    return ef__pg_query(conn, PJ_STATE_ADOPT, NULL, NULL, err);
+}
+
+static ef_status pg_adopt(ef_journal *journal, ef_error *err)
+{
+    return ef__pg_transaction(pg_store_of(journal)->pool, EF__PG_WRITE, adopt_work, NULL, err);
+}
+
 static ef_status open_schema(pg_store *store, const ef_journal_options *options, ef_error *err)
 {
     PGresult *result = NULL;
@@ -155,7 +232,7 @@ static ef_status open_schema(pg_store *store, const ef_journal_options *options,
         (void)snprintf(store->journal_id, sizeof store->journal_id, "%.*s",
                        EF_STR_ARG(ef__pg_str(result, 0, 0)));
     PQclear(result);
-    return st;
+    return st == EF_OK && !options->read_only ? note_database(store, err) : st;
 }
 
 static void store_close(ef_journal *journal)
@@ -412,6 +489,8 @@ static const ef__journal_ops postgres_ops = {
     .mark = pg_mark,
     .mark_with = pg_mark_with,
     .database = pg_database,
+    .copied_get = pg_copied_get,
+    .adopt = pg_adopt,
     .outbox_ls = pg_outbox_ls,
     .outbox_summarise = pg_outbox_summarise,
     .outbox_waits = pg_outbox_waits,

@@ -90,3 +90,25 @@ SELECT c.entries FROM id_run r JOIN id_chunk c ON c.run = r.run
 -- name: lane_init
 -- The apply lane is there from the start.
 INSERT INTO lane(id, name, kind, enabled, types) VALUES (1, '*', 0, 1, '');
+
+-- name: state_copied
+SELECT copied FROM state;
+
+-- name: state_adopt
+UPDATE state SET copied = 0;
+
+-- The next four are run in the copy that a backup makes. No process works on it yet: it has no
+-- leases, no workers and nothing in flight, and lease tokens go on above those of the original.
+
+-- name: copy_mark
+UPDATE state SET copied = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER),
+                 token_floor = max(token_floor, (SELECT coalesce(max(token), 0) FROM lease));
+
+-- name: copy_drop_leases
+DELETE FROM lease;
+
+-- name: copy_drop_workers
+DELETE FROM worker;
+
+-- name: copy_release_batches
+UPDATE outbox_mark SET hand = 0, hand_token = 0 WHERE hand <> 0;

@@ -3,7 +3,10 @@
  */
 #include "store.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 /* Address space, not memory or disk: the file is as long as what is in it. */
 #define MAP_BYTES ((size_t)1 << 30)
@@ -65,11 +68,38 @@ ef_status vl_change(ef_views *views, bool lazy, vl_work *work, void *context, ef
     return vl_write(store->env, lazy, store->busy_ms, work, context, err);
 }
 
+/* LMDB copies one snapshot without blocking writers. The map of this process cannot grow while the
+ * copy holds a read transaction. */
+static ef_status vl_backup(ef_views *views, const ef_backup_options *options, ef_error *err)
+{
+    vl_txn txn;
+    ef_status st = vl_begin(views, &txn, err);
+    int rc;
+
+    if (st != EF_OK)
+        return st;
+    if (mkdir(options->path, 0700) != 0) {
+        rc = errno;
+        st = ef_fail(err,
+                     rc == EEXIST   ? EF_EXISTS
+                     : rc == ENOSPC ? EF_FULL
+                                    : EF_IO,
+                     "%s: %s", options->path, strerror(rc));
+    } else if ((rc = mdb_env_copy2(txn.env->mdb, options->path, MDB_CP_COMPACT)) != 0) {
+        /* A write that is short for want of room is reported as EIO. */
+        st = ef_fail(err, rc == ENOSPC || rc == EIO ? EF_FULL : EF_IO,
+                     "copying the views to %s: %s", options->path, mdb_strerror(rc));
+    }
+    vl_read_end(&txn);
+    return st;
+}
+
 static const ef__views_ops OPS = {
     .name = "lmdb",
     .catch_up_batch =
         64000, /* a page is copied, and synced, once a commit, whatever changes in it */
     .close = vl_close,
+    .backup = vl_backup,
     .generation_add = vl_generation_add,
     .generation_ls = vl_generation_ls,
     .generation_set_state = vl_generation_set_state,

@@ -3,6 +3,8 @@
  */
 #include "store.h"
 
+#include "../../sqlite/backup.h"
+
 #include "../../base/logger.h"
 
 #include <inttypes.h>
@@ -154,6 +156,18 @@ static void vq_close(ef_views *views)
     (void)pthread_mutex_destroy(&store->writer);
     free(store->path);
     free(store);
+}
+
+static ef_status vq_backup(ef_views *views, const ef_backup_options *options, ef_error *err)
+{
+    vq_store *store = vq_store_of(views);
+
+    return ef__sq_backup_write(&(ef__sq_backup){.source = store->path,
+                                                .target = options->path,
+                                                .progress = options->progress,
+                                                .context = options->context,
+                                                .busy_ms = store->busy_ms},
+                               err);
 }
 
 ef_status ef__views_sqlite_open(const ef__views_options *options, const char *path, ef_views **out,
@@ -318,6 +332,7 @@ void vq_read_end(vq_store *store, vq_reader *reader)
 static const ef__views_ops OPS = {
     .name = "sqlite",
     .close = vq_close,
+    .backup = vq_backup,
     .generation_add = vq_generation_add,
     .generation_ls = vq_generation_ls,
     .generation_set_state = vq_generation_set_state,

@@ -1,0 +1,383 @@
+/*
+ * backup.c - see backup.h.
+ */
+#include "backup.h"
+
+#include "../base/hash.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FORMAT 1
+#define MANIFEST "backup.json"
+#define MANIFEST_BYTES_MAX (1024 * 1024)
+
+static ef_status file_failed(const char *path, ef_error *err)
+{
+    int failed = errno;
+
+    return ef_fail(err,
+                   failed == ENOENT   ? EF_NOT_FOUND
+                   : failed == ENOSPC ? EF_FULL
+                                      : EF_IO,
+                   "%s: %s", path, strerror(failed));
+}
+
+ef_status backup_path(const char *directory, const char *name, char out[PATH_MAX], ef_error *err)
+{
+    int n = snprintf(out, PATH_MAX, "%s/%s", directory, name);
+
+    return n > 0 && n < PATH_MAX ? EF_OK
+                                 : ef_fail(err, EF_BAD_INPUT,
+                                           "the path of %s in %.200s is too long", name, directory);
+}
+
+static const backup_file *find_file(const backup *b, const char *name)
+{
+    for (size_t i = 0; i < b->count; i++)
+        if (strcmp(b->files[i].name, name) == 0)
+            return &b->files[i];
+    return NULL;
+}
+
+bool backup_has(const backup *b, const char *name)
+{
+    return find_file(b, name) != NULL;
+}
+
+int64_t backup_bytes(const backup *b, const char *name)
+{
+    const backup_file *file = find_file(b, name);
+
+    return file ? file->bytes : 0;
+}
+
+ef_status backup_need_empty(const char *directory, ef_error *err)
+{
+    DIR *dir = opendir(directory);
+    const struct dirent *entry;
+    ef_status st = EF_OK;
+
+    if (!dir && errno == ENOENT)
+        return EF_OK;
+    if (!dir)
+        return file_failed(directory, err);
+    while (st == EF_OK && (entry = readdir(dir)) != NULL)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            st = ef_fail(err, EF_EXISTS,
+                         "%s is not empty: there is %s in it; nothing was changed. Name another "
+                         "directory, or remove what is there",
+                         directory, entry->d_name);
+    (void)closedir(dir);
+    return st;
+}
+
+ef_status backup_sync_directory(const char *directory, ef_error *err)
+{
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ef_status st = fd >= 0 && fsync(fd) == 0 ? EF_OK : file_failed(directory, err);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return st;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+/* The hash of a whole file, through a map: memory does not grow with it. */
+static ef_status hash_file(const char *path, backup_file *out, ef_error *err)
+{
+    uint8_t hash[EF_HASH_BYTES];
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    void *map = NULL;
+    ef_status status = fd >= 0 && fstat(fd, &st) == 0 ? EF_OK : file_failed(path, err);
+    bool hashed;
+
+    if (status == EF_OK && st.st_size > 0) {
+        map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        status = map == MAP_FAILED ? file_failed(path, err) : EF_OK;
+    }
+    if (status == EF_OK) {
+        hashed = ef__sha256((ef_str){"", 0}, (ef_str){map ? map : "", (size_t)st.st_size}, hash);
+        status = hashed ? EF_OK : ef_fail(err, EF_NO_MEMORY, "%s could not be hashed", path);
+        out->bytes = st.st_size;
+        ef__hex(hash, sizeof(hash), out->sha256);
+    }
+    if (map && map != MAP_FAILED)
+        (void)munmap(map, (size_t)st.st_size);
+    if (fd >= 0)
+        (void)close(fd);
+    return status;
+}
+
+static ef_status sync_file(const char *path, ef_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ef_status st = fd >= 0 && fsync(fd) == 0 ? EF_OK : file_failed(path, err);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return st;
+}
+
+ef_status backup_add(backup *b, const char *directory, const char *name, ef_error *err)
+{
+    char path[PATH_MAX];
+    backup_file *file = &b->files[b->count];
+    ef_status st = backup_path(directory, name, path, err);
+
+    if (st == EF_OK)
+        st = sync_file(path, err); /* before the manifest says that it is there */
+    if (st == EF_OK)
+        st = hash_file(path, file, err);
+    if (st == EF_OK) {
+        (void)snprintf(file->name, sizeof(file->name), "%s", name);
+        b->count++;
+    }
+    return st;
+}
+
+static ef_status copy_bytes(int from, int to, const char *path, ef_error *err)
+{
+    ssize_t n;
+
+    while ((n = copy_file_range(from, NULL, to, NULL, (size_t)1 << 30, 0)) > 0)
+        if (cli_stopped())
+            return ef_fail(err, EF_TIMEOUT, "stopped while copying %s", path);
+    if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
+        char buffer[65536];
+        while ((n = read(from, buffer, sizeof(buffer))) > 0)
+            if (write(to, buffer, (size_t)n) != n)
+                return file_failed(path, err);
+    }
+    return n < 0 || fsync(to) != 0 ? file_failed(path, err) : EF_OK;
+}
+
+ef_status backup_copy_file(const char *from, const char *to, bool *out_found, ef_error *err)
+{
+    int in = open(from, O_RDONLY | O_CLOEXEC), out;
+    ef_status st;
+
+    if (out_found)
+        *out_found = in >= 0;
+    if (in < 0)
+        return out_found && errno == ENOENT ? EF_OK : file_failed(from, err);
+    out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    st = out < 0 ? file_failed(to, err) : copy_bytes(in, out, to, err);
+    if (out >= 0)
+        (void)close(out);
+    (void)close(in);
+    return st;
+}
+
+/* --- the manifest ----------------------------------------------------------------------------- */
+
+static void put_text(ef__json_writer *w, const char *key, const char *text)
+{
+    ef__json_key(w, key);
+    ef__json_str(w, ef_str_from(text));
+}
+
+static void put_int(ef__json_writer *w, const char *key, int64_t number)
+{
+    ef__json_key(w, key);
+    ef__json_int(w, number);
+}
+
+static void put_manifest(const backup *b, ef__buf *out)
+{
+    ef__json_writer w = EF__JSON_WRITER(out);
+
+    ef__json_open(&w, '{');
+    put_int(&w, "format", FORMAT);
+    put_text(&w, "version", b->version);
+    put_text(&w, "created_at", b->created_at);
+    put_text(&w, "journal_id", b->journal_id);
+    put_int(&w, "schema", b->schema);
+    put_int(&w, "position", b->position);
+    put_text(&w, "hash", b->hash);
+    ef__json_key(&w, "files");
+    ef__json_open(&w, '[');
+    for (size_t i = 0; i < b->count; i++) {
+        ef__json_open(&w, '{');
+        put_text(&w, "name", b->files[i].name);
+        put_int(&w, "bytes", b->files[i].bytes);
+        put_text(&w, "sha256", b->files[i].sha256);
+        ef__json_close(&w, '}');
+    }
+    ef__json_close(&w, ']');
+    ef__json_close(&w, '}');
+    ef__buf_add_char(out, '\n');
+}
+
+ef_status backup_write(const backup *b, const char *directory, ef_error *err)
+{
+    char path[PATH_MAX], fresh[PATH_MAX];
+    ef__buf text = EF__BUF_INIT(MANIFEST_BYTES_MAX);
+    ef_status st = backup_path(directory, MANIFEST, path, err);
+    int fd = -1;
+
+    if (st == EF_OK)
+        st = backup_path(directory, MANIFEST ".new", fresh, err);
+    if (st == EF_OK)
+        st = backup_sync_directory(directory, err);
+    put_manifest(b, &text);
+    if (st == EF_OK)
+        fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (st == EF_OK && (fd < 0 || write(fd, text.ptr, text.len) != (ssize_t)text.len ||
+                        fsync(fd) != 0 || rename(fresh, path) != 0))
+        st = file_failed(path, err);
+    if (fd >= 0)
+        (void)close(fd);
+    ef__buf_release(&text);
+    return st == EF_OK ? backup_sync_directory(directory, err) : st;
+}
+
+static bool take_text(const ef__json *object, const char *key, char *out, size_t size)
+{
+    const ef__json *text = ef__json_get(object, key);
+
+    return text && text->kind == EF__JSON_STRING && text->text.len < size &&
+           snprintf(out, size, "%.*s", EF_STR_ARG(text->text)) >= 0;
+}
+
+static bool take_int(const ef__json *object, const char *key, int64_t *out)
+{
+    const ef__json *number = ef__json_get(object, key);
+
+    return number && number->kind == EF__JSON_NUMBER && ef__json_int64(number, out) == 0;
+}
+
+/* A name may not lead out of the directory. */
+static bool is_known_name(const char *name)
+{
+    static const char *const names[] = {BACKUP_JOURNAL,    BACKUP_HEAD,     BACKUP_VIEWS,
+                                        BACKUP_VIEWS_LMDB, BACKUP_SETTINGS, BACKUP_TOKENS};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool take_files(const ef__json *files, backup *out)
+{
+    if (!files || files->kind != EF__JSON_ARRAY || files->count > BACKUP_FILES_MAX)
+        return false;
+    for (const ef__json *item = files->first; item; item = item->next) {
+        backup_file *file = &out->files[out->count++];
+        if (!take_text(item, "name", file->name, sizeof(file->name)) ||
+            !is_known_name(file->name) || !take_int(item, "bytes", &file->bytes) ||
+            !take_text(item, "sha256", file->sha256, sizeof(file->sha256)))
+            return false;
+    }
+    return backup_has(out, BACKUP_JOURNAL) && backup_has(out, BACKUP_HEAD);
+}
+
+static ef_status parse_manifest(ef_str text, const char *path, backup *out, ef_error *err)
+{
+    ef__arena arena = EF__ARENA_INIT(4 * MANIFEST_BYTES_MAX);
+    ef__json *root = NULL;
+    int64_t format = 0;
+    ef_status st = ef__json_parse(text, MANIFEST_BYTES_MAX, &arena, &root, NULL);
+
+    *out = (backup){0};
+    if (st != EF_OK || !take_int(root, "format", &format))
+        st = ef_fail(err, EF_DAMAGED, "%s is not the manifest of a backup", path);
+    else if (format > FORMAT)
+        st = ef_fail_numbers(err, EF_NEWER_SCHEMA, FORMAT, format,
+                             "%s has format %" PRId64 " and this Everfold knows up to %d: use a "
+                             "newer Everfold",
+                             path, format, FORMAT);
+    else if (!take_text(root, "version", out->version, sizeof(out->version)) ||
+             !take_text(root, "created_at", out->created_at, sizeof(out->created_at)) ||
+             !take_text(root, "journal_id", out->journal_id, sizeof(out->journal_id)) ||
+             !take_int(root, "schema", &out->schema) ||
+             !take_int(root, "position", &out->position) ||
+             !take_text(root, "hash", out->hash, sizeof(out->hash)) ||
+             !take_files(ef__json_get(root, "files"), out))
+        st = ef_fail(err, EF_DAMAGED, "%s is damaged: a value is missing or wrong", path);
+    ef__arena_release(&arena);
+    return st;
+}
+
+static ef_status read_manifest(const char *directory, backup *out, ef_error *err)
+{
+    char path[PATH_MAX];
+    ef__buf text = EF__BUF_INIT(MANIFEST_BYTES_MAX);
+    ef_status st = backup_path(directory, MANIFEST, path, err);
+
+    if (st == EF_OK)
+        st = cli_file_read(path, &text, err);
+    if (st == EF_NOT_FOUND)
+        st = ef_fail(err, EF_NOT_FOUND,
+                     "%s is not a complete backup: it has no " MANIFEST
+                     ", which is written when everything else is there",
+                     directory);
+    if (st == EF_OK)
+        st = parse_manifest(ef__buf_str(&text), path, out, err);
+    ef__buf_release(&text);
+    return st;
+}
+
+ef_status backup_check(backup *out, cli *c, const char *directory, ef_error *err)
+{
+    cli_progress progress;
+    int64_t done = 0, total = 0;
+    ef_status st = read_manifest(directory, out, err);
+
+    for (size_t i = 0; st == EF_OK && i < out->count; i++)
+        total += out->files[i].bytes;
+    cli_progress_begin(&progress, c, "checking", "bytes", true);
+    for (size_t i = 0; st == EF_OK && i < out->count && !cli_stopped(); i++) {
+        const backup_file *file = &out->files[i];
+        backup_file found = {0};
+        char path[PATH_MAX];
+        st = backup_path(directory, file->name, path, err);
+        if (st == EF_OK)
+            st = hash_file(path, &found, err);
+        if (st == EF_NOT_FOUND)
+            st = ef_fail(err, EF_DAMAGED, "the backup is damaged: %s is missing", path);
+        else if (st == EF_OK &&
+                 (found.bytes != file->bytes || strcmp(found.sha256, file->sha256) != 0))
+            st = ef_fail_numbers(err, EF_DAMAGED, file->bytes, found.bytes,
+                                 "the backup is damaged: %s is not as it was written", path);
+        done += file->bytes;
+        cli_progress_update(&progress, done, total, done);
+    }
+    cli_progress_end(&progress);
+    return st;
+}
+
+/* --- its journal ------------------------------------------------------------------------------ */
+
+ef_status backup_journal_open(cli *c, const char *directory, ef_journal **out, ef_error *err)
+{
+    char url[PATH_MAX + 16];
+    int n = snprintf(url, sizeof(url), "sqlite:%s/" BACKUP_JOURNAL, directory);
+
+    *out = NULL;
+    if (n < 0 || n >= PATH_MAX)
+        return ef_fail(err, EF_BAD_INPUT, "the path %.200s is too long", directory);
+    return ef_journal_open(&(ef_journal_options){.url = url, .read_only = true, .log = &c->log},
+                           out, err);
+}
+
+/* SQLite leaves an empty log beside a file that was only read. */
+void backup_journal_close(const char *directory, ef_journal *journal)
+{
+    static const char *const names[] = {BACKUP_JOURNAL "-wal", BACKUP_JOURNAL "-shm"};
+    char path[PATH_MAX];
+
+    ef_journal_close(journal);
+    for (size_t i = 0; i < 2; i++)
+        if (backup_path(directory, names[i], path, NULL) == EF_OK)
+            (void)unlink(path);
+}

@@ -1,0 +1,68 @@
+/*
+ * backup.h - a backup directory: the files of a data directory and a manifest.
+ *
+ *     DIR/journal.db, journal.db-head     the journal
+ *     DIR/views.db, or DIR/views/         the views, on SQLite or LMDB
+ *     DIR/everfold.conf, tokens           settings and API tokens, where there are any
+ *     DIR/backup.json                     written last: name, size and SHA-256 of every file
+ *
+ * A directory without backup.json is no backup, or one that was interrupted.
+ */
+#ifndef EF_CLI_BACKUP_H
+#define EF_CLI_BACKUP_H
+
+#include "cli.h"
+
+#define BACKUP_JOURNAL "journal.db"
+#define BACKUP_HEAD "journal.db-head"
+#define BACKUP_VIEWS "views.db"
+#define BACKUP_VIEWS_FOLDER "views"
+#define BACKUP_VIEWS_LMDB "views/data.mdb"
+#define BACKUP_SETTINGS "everfold.conf"
+#define BACKUP_TOKENS "tokens"
+#define BACKUP_FILES_MAX 8
+/* In a data directory: it is being restored, or was not restored to the end. */
+#define RESTORE_MARK "restore.incomplete"
+
+typedef struct backup_file {
+    char name[64];
+    int64_t bytes;
+    char sha256[2 * EF_HASH_BYTES + 1];
+} backup_file;
+
+/* The manifest. */
+typedef struct backup {
+    char version[32];
+    char created_at[EF_TIME_TEXT_MAX];
+    char journal_id[40];
+    int64_t schema; /* of the journal */
+    int64_t position;
+    char hash[2 * EF_HASH_BYTES + 1];
+    backup_file files[BACKUP_FILES_MAX];
+    size_t count;
+} backup;
+
+/* DIR/NAME; EF_BAD_INPUT when that is too long. */
+ef_status backup_path(const char *directory, const char *name, char out[PATH_MAX], ef_error *err);
+bool backup_has(const backup *b, const char *name);
+int64_t backup_bytes(const backup *b, const char *name); /* 0 when it has none of that name */
+/* Is there no such directory, or nothing in it? EF_EXISTS names what is there. */
+ef_status backup_need_empty(const char *directory, ef_error *err);
+
+/* Size and hash of DIR/NAME, added to the manifest. */
+ef_status backup_add(backup *b, const char *directory, const char *name, ef_error *err);
+/* Write DIR/backup.json, so that it is there as a whole or not at all. */
+ef_status backup_write(const backup *b, const char *directory, ef_error *err);
+/* Read it, and compare every file. EF_NOT_FOUND: it is incomplete. EF_DAMAGED names the file.
+ * EF_NEWER_SCHEMA */
+ef_status backup_check(backup *out, cli *c, const char *directory, ef_error *err);
+/* Open the journal of a backup to read it, and close it (NULL is fine): the backup stays as it is.
+ */
+ef_status backup_journal_open(cli *c, const char *directory, ef_journal **out, ef_error *err);
+void backup_journal_close(const char *directory, ef_journal *journal);
+/* Copy a file into a directory, readable by its owner only, synced; `out_found` (may be NULL) says
+ * whether there was one, otherwise it has to be there. */
+ef_status backup_copy_file(const char *from, const char *to, bool *out_found, ef_error *err);
+ef_status backup_sync_directory(const char *directory, ef_error *err);
+
+#endif

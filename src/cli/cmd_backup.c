@@ -1,0 +1,223 @@
+/*
+ * cmd_backup.c - everfold backup DIR
+ *
+ * Views first, then the journal: so the copied views have no event that the copied journal lacks.
+ * What was applied in between is missing in the views, and workers apply it after a restore.
+ */
+#include "backup.h"
+#include "commands.h"
+
+#include "../base/hash.h"
+
+#include <everfold/version.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static ef_status make_directory(const char *directory, bool *out_made, ef_error *err)
+{
+    *out_made = mkdir(directory, 0700) == 0;
+    if (*out_made || errno == EEXIST)
+        return EF_OK;
+    return ef_fail(err, EF_IO, "%s could not be made: %s", directory, strerror(errno));
+}
+
+static ef_status back_up_views(cli *c, const char *directory, backup *b, ef_error *err)
+{
+    bool folder = strncmp(c->views_url, "lmdb:", 5) == 0;
+    char path[PATH_MAX];
+    cli_progress progress;
+    ef_status st = backup_path(directory, folder ? BACKUP_VIEWS_FOLDER : BACKUP_VIEWS, path, err);
+
+    cli_progress_begin(&progress, c, "views", "bytes", true);
+    if (st == EF_OK)
+        st = ef_engine_backup_views(
+            c->engine,
+            &(ef_backup_options){.path = path, .progress = cli_progress_step, .context = &progress},
+            err);
+    cli_progress_end(&progress);
+    if (st == EF_OK && folder)
+        st = backup_sync_directory(path, err);
+    return st == EF_OK ? backup_add(b, directory, folder ? BACKUP_VIEWS_LMDB : BACKUP_VIEWS, err)
+                       : st;
+}
+
+static ef_status back_up_journal(cli *c, const char *directory, backup *b, ef_error *err)
+{
+    char path[PATH_MAX];
+    cli_progress progress;
+    ef_head head;
+    ef_status st = backup_path(directory, BACKUP_JOURNAL, path, err);
+
+    cli_progress_begin(&progress, c, "journal", "bytes", true);
+    if (st == EF_OK)
+        st = ef_journal_backup(
+            c->journal,
+            &(ef_backup_options){.path = path, .progress = cli_progress_step, .context = &progress},
+            &head, err);
+    cli_progress_end(&progress);
+    if (st == EF_OK)
+        st = backup_add(b, directory, BACKUP_JOURNAL, err);
+    if (st == EF_OK)
+        st = backup_add(b, directory, BACKUP_HEAD, err);
+    if (st == EF_OK) {
+        b->position = head.position;
+        ef__hex(head.hash, EF_HASH_BYTES, b->hash);
+    }
+    return st;
+}
+
+/* A file of the data directory, where there is one. */
+static ef_status back_up_file(const char *from, const char *directory, const char *name, backup *b,
+                              ef_error *err)
+{
+    char to[PATH_MAX];
+    bool found = false;
+    ef_status st = backup_path(directory, name, to, err);
+
+    if (st == EF_OK)
+        st = backup_copy_file(from, to, &found, err);
+    return st == EF_OK && found ? backup_add(b, directory, name, err) : st;
+}
+
+static ef_status back_up_settings(cli *c, const char *directory, backup *b, ef_error *err)
+{
+    char path[PATH_MAX];
+    ef_status st = EF_OK;
+
+    if (c->settings_file[0])
+        st = back_up_file(c->settings_file, directory, BACKUP_SETTINGS, b, err);
+    if (st == EF_OK && cli_has(c, "tokens"))
+        st = cli_tokens_path(c, path, err);
+    return st == EF_OK && cli_has(c, "tokens")
+               ? back_up_file(path, directory, BACKUP_TOKENS, b, err)
+               : st;
+}
+
+static ef_status fill_manifest(cli *c, backup *b, ef_error *err)
+{
+    const ef_clock *clock = ef_clock_system();
+    ef_store_facts facts;
+    ef_status st = ef_journal_facts(c->journal, &facts, err);
+
+    if (st != EF_OK)
+        return st;
+    *b = (backup){.schema = facts.schema};
+    (void)snprintf(b->version, sizeof(b->version), "%s", ef_version());
+    (void)snprintf(b->journal_id, sizeof(b->journal_id), "%s", facts.journal_id);
+    ef_time_format(clock->wall_us(clock->context), b->created_at);
+    return EF_OK;
+}
+
+static ef_status back_up(cli *c, const char *directory, backup *b, ef_error *err)
+{
+    ef_status st = fill_manifest(c, b, err);
+
+    if (st == EF_OK && c->engine)
+        st = back_up_views(c, directory, b, err);
+    if (st == EF_OK)
+        st = back_up_journal(c, directory, b, err);
+    if (st == EF_OK)
+        st = back_up_settings(c, directory, b, err);
+    return st == EF_OK ? backup_write(b, directory, err) : st;
+}
+
+/* What a failed backup has made: the directory was empty or not there. */
+static void clean_up(const char *directory, bool made)
+{
+    static const char *const names[] = {BACKUP_VIEWS,     BACKUP_VIEWS_LMDB, BACKUP_JOURNAL,
+                                        BACKUP_HEAD,      BACKUP_SETTINGS,   BACKUP_TOKENS,
+                                        "backup.json.new"};
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (backup_path(directory, names[i], path, NULL) == EF_OK)
+            (void)unlink(path);
+    if (backup_path(directory, BACKUP_VIEWS_FOLDER, path, NULL) == EF_OK)
+        (void)rmdir(path);
+    if (made)
+        (void)rmdir(directory);
+}
+
+static void write_result(cli *c, const char *directory, const backup *b)
+{
+    int64_t bytes = 0;
+    char size[32];
+
+    for (size_t i = 0; i < b->count; i++)
+        bytes += b->files[i].bytes;
+    cli_bytes_format(bytes, size);
+    if (c->format == CLI_TABLE)
+        ef__buf_printf(&c->out, "%s: %s, journal up to position %" PRId64 ", views: %s\n",
+                       directory, size, b->position, c->engine ? "yes" : "no");
+    else
+        ef__buf_printf(&c->out,
+                       "{\"bytes\":%" PRId64 ",\"position\":%" PRId64
+                       ",\"hash\":\"%s\",\"views\":%s}\n",
+                       bytes, b->position, b->hash, c->engine ? "true" : "false");
+}
+
+static const char *hint_of(const cli *c, ef_status st)
+{
+    if (st != EF_UNSUPPORTED)
+        return NULL;
+    return cli_url_on_server(c->journal_url) || strncmp(c->journal_url, "nats:", 5) == 0
+               ? "see \"Backup and restore\" in docs/postgres.md: pg_dump or pg_basebackup"
+               : "--no-views backs up the journal only; views can be built again from it";
+}
+
+static int run_backup(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    const char *directory = c->arguments[0];
+    backup b = {0};
+    bool made = false;
+    ef_status st = backup_need_empty(directory, &err);
+    int rc = st == EF_OK ? 0 : cli_fail(c, &err, NULL);
+
+    if (rc == 0)
+        rc = cli_has(c, "no-views") ? cli_journal_need(c, true) : cli_engine_need(c, true);
+    if (rc != 0)
+        return rc;
+    cli_stop_on_signals();
+    st = make_directory(directory, &made, &err);
+    if (st == EF_OK)
+        st = back_up(c, directory, &b, &err);
+    if (st == EF_OK) {
+        write_result(c, directory, &b);
+        return 0;
+    }
+    clean_up(directory, made);
+    rc = cli_fail(c, &err, hint_of(c, st));
+    return cli_stopped() ? cli_stopped_exit() : rc;
+}
+
+static const cli_argument arguments[] = {
+    {"DIR", false, false, "@dir", "a directory that is empty or does not exist"},
+    {NULL, false, false, NULL, NULL},
+};
+
+static const cli_option options[] = {
+    {"tokens", 0, NULL, NULL, NULL, "with the file of API tokens"},
+    {"no-views", 0, NULL, NULL, NULL, "the journal only; views can be built again from it"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_backup = {
+    .name = "backup",
+    .summary = "copy journal, views and settings to a directory while everything runs",
+    .options = options,
+    .arguments = arguments,
+    .more =
+        "The copy is consistent: its views have no event that its journal lacks. Appends and "
+        "workers\n"
+        "go on meanwhile. backup.json is written last and has the size and SHA-256 of every file;\n"
+        "a directory without it is not a complete backup. Stores on PostgreSQL are backed up by\n"
+        "the means of the server.",
+    .example = "everfold backup backup-1",
+    .run = run_backup,
+    .local = true,
+};

@@ -1,0 +1,38 @@
+/*
+ * cmd_journal_adopt.c - everfold journal adopt
+ */
+#include "commands.h"
+
+static int run_adopt(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    int rc = cli_journal_need(c, false);
+
+    if (rc != 0)
+        return rc;
+    if (ef_journal_adopt(c->journal, cli_actor(c), cli_reason(c), &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    ef__buf_add_text(&c->out, c->format == CLI_TABLE
+                                  ? "adopted: publishers of this journal send from now on\n"
+                                  : "{\"adopted\":true}\n");
+    return 0;
+}
+
+static const cli_option options[] = {
+    {"reason", 0, "TEXT", NULL, NULL, "why, for the audit entry"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_journal_adopt = {
+    .name = "journal adopt",
+    .summary = "let a restored journal continue in place of the original",
+    .options = options,
+    .more =
+        "A journal that was restored from a backup, or whose database was copied, is a copy: its\n"
+        "publishers send nothing, because the original may send the same. Once the original\n"
+        "does not run any more, adopt the copy. What the original sent after the backup was\n"
+        "taken is sent again, with the same ids.",
+    .example = "everfold journal adopt --reason 'the old machine is lost'",
+    .run = run_adopt,
+    .local = true,
+};

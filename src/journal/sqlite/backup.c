@@ -1,0 +1,116 @@
+/*
+ * backup.c - a copy of the journal for a backup, and what makes it a journal of its own.
+ *
+ * The copy is made ready where it is taken, not where it is restored: it has no leases and workers
+ * of the original, and says of itself that it is a copy. Its head file is derived from its own last
+ * event, because the original's moves on.
+ */
+#include "ops.h"
+#include "outbox.h"
+#include "store.h"
+
+#include "../../base/limits.h"
+#include "../../sqlite/backup.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static ef_status read_head(const char *path, int64_t busy_ms, sq_head_record *out, ef_error *err)
+{
+    ef__sq_conn conn = {0};
+    ef__sq_options how = sq_options(true, busy_ms);
+    sqlite3_stmt *stmt;
+    bool row = false;
+    ef_status st = ef__sq_open(&conn, path, &how, err);
+
+    if (st == EF_OK)
+        st = ef__sq_stmt(&conn, SQ_EVENT_LAST, &stmt, err);
+    if (st == EF_OK)
+        st = ef__sq_row(&conn, stmt, &row, err);
+    if (st == EF_OK && row) {
+        out->position = sqlite3_column_int64(stmt, 0);
+        if (sqlite3_column_bytes(stmt, 2) == EF_HASH_BYTES)
+            memcpy(out->hash, sqlite3_column_blob(stmt, 2), EF_HASH_BYTES);
+        sqlite3_reset(stmt);
+    }
+    ef__sq_close(&conn);
+    ef__sq_backup_tidy(path);
+    return st;
+}
+
+/* What the original has verified holds for the copy too. */
+static int64_t verified_upto(sq_store *store, int64_t position)
+{
+    sq_head_record now = {0};
+
+    if (sq_headfile_read(&store->writer.head, &now, NULL) != EF_OK)
+        return 0;
+    return now.verified < position ? now.verified : position;
+}
+
+static ef_status write_head(const char *path, const sq_head_record *record, ef_error *err)
+{
+    sq_headfile file;
+    ef_status st = sq_headfile_open(&file, path, true, false, err);
+
+    if (st == EF_OK && (!sq_headfile_write(&file, record) || !sq_headfile_write(&file, record) ||
+                        fsync(file.fd) != 0))
+        st = ef_fail(err, EF_IO, "the head file of %s could not be written", path);
+    sq_headfile_close(&file);
+    return st;
+}
+
+ef_status sq_backup(ef_journal *journal, const ef__journal_backup *backup, ef_head *out,
+                    ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    const char *const changes[] = {sq_sql[SQ_COPY_MARK], sq_sql[SQ_COPY_DROP_LEASES],
+                                   sq_sql[SQ_COPY_DROP_WORKERS], sq_sql[SQ_COPY_RELEASE_BATCHES],
+                                   NULL};
+    sq_head_record head = {0};
+    ef_status st = ef__sq_backup_write(&(ef__sq_backup){.source = store->path,
+                                                        .target = backup->path,
+                                                        .changes = changes,
+                                                        .progress = backup->progress,
+                                                        .context = backup->context,
+                                                        .busy_ms = journal->options.busy_ms},
+                                       err);
+
+    if (st == EF_OK)
+        st = read_head(backup->path, journal->options.busy_ms, &head, err);
+    if (st != EF_OK)
+        return st;
+    head.verified = verified_upto(store, head.position);
+    *out = (ef_head){.position = head.position};
+    memcpy(out->hash, head.hash, sizeof out->hash);
+    return write_head(backup->path, &head, err);
+}
+
+/* --- is it a copy ------------------------------------------------------------------------------
+ */
+
+ef_status sq_copied_get(ef_journal *journal, int64_t *out_us, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    sq_reader *reader;
+    ef_status st = sq_read_begin(store, &reader, err);
+
+    if (st != EF_OK)
+        return st;
+    st = ef__sq_run_number(&reader->conn, SQ_STATE_COPIED, out_us, err);
+    sq_read_end(store, reader);
+    return st;
+}
+
+static ef_status run_adopt(sq_store *store, sq_job *job, ef_error *err)
+{
+    (void)job;
+    return ef__sq_run(&store->writer.conn, SQ_STATE_ADOPT, err);
+}
+
+ef_status sq_adopt(ef_journal *journal, ef_error *err)
+{
+    sq_job job = {.run = run_adopt};
+
+    return sq_submit(sq_store_of(journal), &job, err);
+}
