@@ -245,7 +245,7 @@ static void check_backup(contract *t, contract *copy, int64_t token)
 CONTRACT(a_backup_is_a_journal_without_leases_that_knows_that_it_is_a_copy)
 {
     contract *t = *state, copy = {.backend = "sqlite"};
-    char path[256];
+    char path[240];
     ef_head head;
     int64_t token;
 
@@ -283,7 +283,7 @@ static bool stop_copy(void *context, int64_t done, int64_t total)
 CONTRACT(a_backup_that_is_stopped_leaves_nothing)
 {
     contract *t = *state;
-    char path[256];
+    char path[240];
     ef_head head;
 
     if (strcmp(t->backend, "sqlite") != 0)
