@@ -72,6 +72,14 @@ class HelpExamples(Case):
         self.assertNotIn(b"Sanitizer", err)
         return process.returncode, out.decode(), err.decode()
 
+    def prepare_example(self, place, command):
+        """Makes the backup, or the restored copy, that the example of a command takes for granted."""
+        if command in ("backup verify", "restore", "journal adopt"):
+            self.assertEqual(0, self.run_example(place, "everfold backup backup-1")[0])
+        if command == "journal adopt":
+            shutil.rmtree(place / "everfold-data")
+            self.assertEqual(0, self.run_example(place, "everfold restore backup-1")[0])
+
     def test_they_all_run(self):
         commands = self.commands()
         self.assertIn("event append", commands)
@@ -83,6 +91,7 @@ class HelpExamples(Case):
                 self.assertIn(f"everfold {command}", line)
                 place = self.dir / f"run{number}"
                 shutil.copytree(self.made, place, symlinks=True)
+                self.prepare_example(place, command)
                 code, out, err = self.run_example(place, line)
                 # There is a dead row, and a drain says so.
                 self.assertEqual(6 if "--drain" in line else 0, code, f"{line}\n{out}{err}")
