@@ -174,6 +174,7 @@ CONTRACT(streams_with_retry_rows_are_listed_by_their_first_row)
     ef__retry_stream_list found = retry_streams(t, (ef__retry_query){.any_tenant = true});
 
     CHECK_INT(0, found.count); /* the lane does not exist yet */
+    ef__retry_stream_list_release(&found);
     fill(t, EF_ROW_FAILED, EF_ROW_PENDING);
     append(t, "b", "t");
     append(t, "b", "t");

@@ -16,10 +16,13 @@ import postgres_sql  # noqa: E402
 
 ONE, FEW = 'one row', 'there is a handful of rows'
 COUNTS = 'counts for people, of all there is'
+# Once, when a journal is opened in a database for the first time: a copy gives up all leases and batches.
+ADOPTED = {'state_moved', 'copy_drop_leases', 'copy_release_batches'}
 TABLES = {  # by table: statements that may go through it
     'state': ({'*'}, ONE), 'lane': ({'*'}, FEW), 'event_type': ({'*'}, FEW), 'worker': ({'*'}, FEW),
-    'lease': ({'lease_all', 'lease_beyond', 'lease_prune', 'partition_all', 'row_count', 'row_after'}, FEW),
-    'outbox_mark': ({'partition_all', 'row_count', 'row_after'}, FEW),
+    'lease': ({'lease_all', 'lease_beyond', 'lease_prune', 'partition_all', 'row_count', 'row_after'} | ADOPTED, FEW),
+    'outbox_mark': ({'partition_all', 'row_count', 'row_after'} | ADOPTED, FEW),
+    'throughput': ({'throughput_add'}, 'a row for each minute of a day; a late row of an earlier minute may be the highest'),
     'outbox': ({'partition_all', 'partition_waiting', 'row_count', 'verify_rest'}, COUNTS),
     'outbox_exception': ({'partition_all', 'partition_waiting', 'row_count', 'verify_rest'}, COUNTS),
     'stream': ({'verify_rest'}, COUNTS), 'event_id': ({'verify_rest'}, COUNTS),
@@ -66,6 +69,8 @@ TEXTS = {'tenant', 'name', 'id', 'owner', 'error', 'data', 'meta'}
 PARAMETERS = {  # where they cannot be seen from the statement
     'event_insert': {2: 'bigint[]', 3: 'text[]', 8: 'bytea'}, 'id_insert': {3: 'bigint[]'},
     'outbox_insert': {2: 'bigint[]', 3: 'text[]'}, 'sequencer_lock_if': {1: 'text[]'},
+    'exception_revise': {1: 'text[]', 2: 'bigint[]', 3: 'bigint', 4: 'bigint'},
+    'skip_insert': {1: 'text[]', 4: 'text', 5: 'text', 6: 'bigint'},
     'stream_set': {1: 'bigint[]'}, 'stream_move': {1: 'bigint[]'},
     'outbox_take': {2: 'bigint[]'}, 'outbox_take_bounded': {2: 'bigint[]'},
     'exception_lock_held': {1: 'bigint'}, 'outbox_drop': {2: 'bigint[]'}, 'published_passed': {2: 'bigint[]'}, 'exception_due': {1: 'bigint'}, 'exception_next_due': {1: 'bigint'},
