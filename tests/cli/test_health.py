@@ -30,7 +30,7 @@ class Status(Case):
         self.assertRegex(answer["journal"]["recorded_at"], TIME)
         self.assertEqual(2, answer["outbox"]["pending"])
         self.assertGreaterEqual(answer["outbox"]["lag_seconds"], 0)
-        self.assertEqual({"live": 0, "known": 0}, answer["workers"])
+        self.assertEqual({"live": 0, "known": 0, "idle": 0}, answer["workers"])
         self.assertEqual(({"queued": 0, "running": 0}, 0), (answer["runs"], answer["unaccounted"]))
         self.assertEqual(("outbox_apply_only", 16), (answer["mode"], answer["partitions"]))
 
@@ -82,7 +82,7 @@ class Status(Case):
         answer = self.run_it("status", "-o", "json")
         report = answer.json()
         self.assertEqual((6, 1, []), (answer.code, report["journal"]["position"], report["projections"]))
-        self.assertIn("not a database", report["views_error"])
+        self.assertIn("views.db is not an SQLite database", report["views_error"])
         answer = self.run_it("status")
         self.assertEqual(6, answer.code)
         self.assertIn("head        position 1", answer.out)

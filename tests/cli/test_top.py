@@ -135,7 +135,7 @@ class Top(Counter):
         self.assertEqual((1, [], None), tuple(self.once()[k] for k in
                          ("position", "projections", "views_error")))
         (self.data / "views.db").write_text("this is no database, but it is long enough " * 20)
-        self.assertIn("not a database", self.once()["views_error"])
+        self.assertIn("views.db is not an SQLite database", self.once()["views_error"])
         self.assertIn("the views cannot be read: ", self.ok("top", "--once").out)
 
     def test_what_it_cannot_do_is_refused(self):

@@ -97,7 +97,7 @@ def stopped_under_load(tools, root, rounds, seed):
 
 def stopped_while_stuck(tools, root):
     """Somebody holds the write lock of the views. A worker that is told to stop gives up when its
-    own patience with the store is over; told twice, it ends at once."""
+    own patience with the store is over; told again more than a second later, it ends at once."""
     team = Team(tools, os.path.join(root, "stuck"), random.Random(1))
     command = Command(tools[1], team.place.directory)
     command.run("work", "--drain", "--silent")
@@ -113,7 +113,7 @@ def stopped_while_stuck(tools, root):
         began = time.monotonic()
         worker.send_signal(signal.SIGTERM)
         if twice:
-            time.sleep(0.3)
+            time.sleep(1.2)  # within a second it is the same request
             need(worker.poll() is None, "it has ended already")
             began = time.monotonic()
             worker.send_signal(signal.SIGTERM)
