@@ -30,7 +30,7 @@ class Panel(Counter):
                            "acks survive: process crash yes", "applied ", "/s over 10 s", "▁▁▁",
                            "desired 16", "owned 16", "leased 16", "released 0",
                            "queue (idle|working)", "cursor-1 idle",
-                           r"counter v1 +live +1 +[\d.]+ +1 +1 +0", r"counter: bad seq 1: ",
+                           r"counter v1 +live +0 +0.0 +1 +1 +0", r"counter: bad seq 1: ",
                            "q quit  p pause  e errors  [?] help$")
             self.assertTrue(terminal.screen.other)
             self.assertFalse(terminal.screen.cursor)

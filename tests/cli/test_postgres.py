@@ -145,6 +145,7 @@ outbox replay s0 4 -o json
 outbox skip s0 4 --lane shop --reason spoiled -o json
 outbox requeue s0 4 -o json
 outbox requeue-dead -o json
+outbox skip-dead --lane shop --reason test --dry-run -o json
 work --drain --silent
 act ls -o json
 gaps detect -o json
@@ -238,7 +239,7 @@ on spoiled
         """But for those that ask no store, doctor (asked of each pair), serve and copies, which have tests of their own."""
         told = re.findall(r"^  ([a-z-]+(?: [a-z-]+)?)(?: |$)", self.ok("help").out.split("Commands:")[1]
                           .split("Common options:")[0], re.MULTILINE)
-        others = {"fold check", "fold explain", "fold test", "completion", "help", "config show", "doctor", "serve",
+        others = {"fold check", "fold explain", "fold test", "completion", "help", "version", "config show", "doctor", "serve",
                   "journal copy", "journal adopt", "backup", "backup verify", "restore"}
         tried = {name for name in told for line in EVERY.splitlines() if (line + " ").startswith(name + " ")}
         self.assertGreater(len(told), 50)

@@ -25,7 +25,7 @@ def run(*arguments, stdin=None, env=None):
 def masked(text):
     """What differs from one moment to the next, or by who asks: times, what is left of a lease, sizes."""
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text)
-    text = re.sub(r'"(ttl_ms|wal_bytes|store_bytes|free_bytes|lag_seconds|seconds|events_per_second)":[\d.]+', r'"\1":N', text)
+    text = re.sub(r'"(ttl_ms|wal_bytes|store_bytes|free_bytes|lag_seconds|blocked_seconds|seconds|events_per_second)":[\d.]+', r'"\1":N', text)
     text = re.sub(r"\s*\d+(\.\d+)? ([KMG]?B|s)\b", " SIZE", text)
     return re.sub(r"(http|sqlite):[^\s\",]+", "STORE", text)
 

@@ -81,6 +81,7 @@ class OpenApi(Case):
         "deployProjection": (["customers"], CUSTOMERS), "pauseProjection": (["customers"], {}),
         "resumeProjection": (["customers"], {}), "reportOutbox": ([], None),
         "replayRow": ([], ROW), "requeue": ([], ROW), "requeueDead": ([], {}), "skip": ([], ROW),
+        "skipDead": ([], {"lane": "strict", "reason": "test"}), "groupOutbox": ([], None),
         "audit": ([], None), "listRuns": ([], None), "showRun": (["RUN"], None),
         "cancelRun": (["RUN"], {}), "rebuildProjection": (["customers"], {}),
         "verifyProjection": (["strict"], {}), "switchProjection": (["customers"], {"generation": 1}),
