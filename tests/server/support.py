@@ -2,6 +2,7 @@
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -67,9 +68,9 @@ class Server:
     def wait_for_url(self):
         until = time.monotonic() + START_S
         while time.monotonic() < until:
-            for line in self.said().splitlines():
-                if line.startswith("everfold serves at "):
-                    return line.split()[-1]
+            found = re.search(r"everfold serves at (http[^\s\"]+)", self.said())  # a line of text or of JSON
+            if found:
+                return found[1]
             if self.process.poll() is not None:
                 break
             time.sleep(0.02)
