@@ -227,6 +227,8 @@ MISCHIEF = [
     "DELETE FROM outbox_exception WHERE position = 7",
     "UPDATE outbox_exception SET status = 0 WHERE position = 7",
     "UPDATE outbox_exception SET first = 1 - first WHERE position = 7",
+    "INSERT INTO outbox_act VALUES (1, 1, 'requeue', 'nobody', '', 'proj', '', '', 0, 1)",
+    "INSERT INTO outbox_act VALUES (1, 1, 'requeue', 'nobody', '', 'proj', '', '', 0, 0)",
     "UPDATE state SET settled = 5",
     "INSERT INTO stream_head VALUES (1, 1, 2, x'0000000000000000')",
     "INSERT INTO id_chunk VALUES (77, 0, zeroblob(16))",
