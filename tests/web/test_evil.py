@@ -112,7 +112,7 @@ class Much(Page):
         store = sqlite3.connect(cls.data / "journal.db")
         lane = store.execute("insert into lane(name, kind, enabled, types) values ('gone', 1, 1, '')").lastrowid
         store.execute("insert into outbox_exception select ?, position, 0, stream, seq, 3, 0, 1, 8, 0, "
-                      "'no program digests this', recorded, 1 from event", (lane,))
+                      "'no program digests this', recorded, 1, 0 from event", (lane,))
         store.commit()
         store.close()
         super().setUpClass()

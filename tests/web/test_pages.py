@@ -77,12 +77,18 @@ class Pages(Page):
         self.b.wait("document.querySelector('.notice .excerpt')?.textContent.includes('data.amount / data.count')")
         self.ask("PUT", "/v1/projections/strict", STRICT.format(2, "data.amount"))
         wait_until(lambda: [g["state"] for g in self.get("/v1/projections/strict").json()["generations"]] == ["live"] * 2)
+        self.b.wait_words("Version 2 is deployed: try the event with it below.")
+        self.assertEqual(1, self.b.js("document.querySelectorAll('.notice .excerpt').length"))  # version 1 is queried still
+        self.b.press("Try it")
+        self.b.wait_words("This generation has it already.")
         self.ask("POST", "/v1/projections/strict:switch", {"generation": 2})
-        self.b.wait_words("That was version 1. Version 2 is here now")
+        self.b.wait_words("It is not in the outbox.")  # only version 1 lacked it
         self.assertEqual(0, self.b.js("document.querySelectorAll('.notice .excerpt').length"))
         self.b.go("projection/strict")
         self.b.wait_words("projection strict version 2")
         self.assertEqual(0, self.b.js("document.querySelectorAll('.program li.bad').length"))
+        self.b.go("")
+        self.b.wait_words("All is well")
 
     def test_workers_count_down_and_partitions_have_owners(self):
         self.b.go("crew")

@@ -113,15 +113,20 @@ function attempts(items) {
   ], items, { key: (f) => `${f.generation}` }));
 }
 
+const newest = (items) => items.reduce((a, b) => (a && num(a.generation) > num(b.generation) ? a : b), null);
+
 // The line that failed, as long as the program is the one that it failed in.
 function errorBox(row, projection, failed) {
   const line = projection ? failedLine(row.last_error, projection.program) : 0;
-  const last = failed.find((f) => f.open) ?? failed[0];
+  const last = newest(failed.filter((f) => f.open)) ?? failed[0];
   const since = projection && last && num(projection.version) > num(last.version);
+  const next = projection && last && !since && newest(projection.generations.filter((g) =>
+    g.state !== "retired" && num(g.version) > num(last.version)));
   const source = line > 0 && !since && projection.program.split("\n")[line - 1];
   return notice(row.status === "dead" ? "bad" : "warn", row.last_error || "It waits behind another one.",
     source && h("pre", { class: "excerpt" }, h("span", { class: "quiet" }, `${line}  `), source),
-    since && h("p", {}, `That was version ${last.version}. Version ${projection.version} is here now: try it below, then release.`));
+    since && h("p", {}, `That was version ${last.version}. Version ${projection.version} is here now: try it below, then release.`),
+    next && h("p", {}, `Version ${next.version} is deployed: try the event with it below. This row goes when you switch to a version that has applied it.`));
 }
 
 async function findRow(ctx, lane, stream, seq, tenant) {
@@ -157,7 +162,8 @@ export default {
       tenant && ["Tenant", tenant], ["Partition", row.partition], ["Attempts", count(row.attempt_count)], ["Next try", when(row.next_attempt_at)],
       ["Enqueued", when(row.enqueued_at)], ["Updated", when(row.updated_at)]),
     commandLine(command("outbox", "report", "--lane", lane, "--stream", stream, ...forTenant(tenant))))]
-      : notice("ok", "It is not in the outbox.", h("p", {}, "The lane has taken it, or passed it. ", link("#/audit", "What operators did"))),
+      : notice("ok", "It is not in the outbox.", h("p", {}, "Nothing has to be done: it was applied, delivered or skipped, or only a version that was replaced lacks it. ",
+        link("#/audit", "What operators did"))),
     projection && trialBox(ctx, lane, { stream, seq, tenant }, projection.generations),
     failed.length > 0 && attempts(failed),
     h("section", { class: "panel" }, h("h2", {}, "Event"), eventFacts(event),
