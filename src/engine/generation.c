@@ -9,7 +9,6 @@
 
 #include "../base/logger.h"
 #include "../journal/journal.h"
-#include "../journal/journal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -86,23 +85,37 @@ static ef_status check_writable(const ef_engine *e, ef_error *err)
 
 /* --- the route -------------------------------------------------------------------------------- */
 
-/* From here on rows are kept for `to` and those that were made after it. Workers would do this too,
- * but an operator wants to see it done. */
-static ef_status settle_lane(ef_engine *e, const ef__generation *from, const ef__generation *to,
-                             ef_error *err)
+/* File what the generations lack that keep rows once `to` is the active one, and do not while
+ * `from` is. */
+static ef_status file_lacking(ef_engine *e, const ef__generation *from, const ef__generation *to,
+                              ef_error *err)
 {
     ef__generation_list list = {0};
-    ef_status st = ef__generations_read(e, to->name, &list, err);
+    ef_status st = EF_OK;
 
-    for (size_t i = 0; st == EF_OK && from && i < list.count; i++)
+    if (!from || from->number <= to->number)
+        return EF_OK;
+    st = ef__generations_read(e, to->name, &list, err);
+    for (size_t i = 0; st == EF_OK && i < list.count; i++)
         if (list.items[i].number >= to->number && list.items[i].number < from->number &&
             ef__generation_by_queue(&list.items[i]))
             st = ef__lane_file(e, &list.items[i], err);
+    ef__generation_list_release(&list);
+    return st;
+}
+
+/* From here on rows are kept for `to` and those that were made after it. Until the route moved, a
+ * worker filed nothing for them and may have removed what was filed: it is filed once more. Workers
+ * would do this too, but an operator wants to see it done. */
+static ef_status settle_lane(ef_engine *e, const ef__generation *from, const ef__generation *to,
+                             ef_error *err)
+{
+    ef_status st = file_lacking(e, from, to, err);
+
     if (st == EF_OK)
         st = ef__lane_sweep(e, to->name, err);
     if (st == EF_OK)
         ef__journal_nudge(e->journal);
-    ef__generation_list_release(&list);
     return st;
 }
 
@@ -117,6 +130,10 @@ ef_status ef__generation_route(ef_engine *e, const ef__generation *from, const e
                                         .seq = from ? from->number : 0},
                               err);
 
+    /* Rows come before the route moves and go after it: a process that ends in between leaves rows
+     * too many, and not one too few. */
+    if (st == EF_OK)
+        st = file_lacking(e, from, to, err);
     if (st == EF_OK)
         st = e->views->ops->generation_route(e->views, to->id, to->era, err);
     ef__routes_outdate(e);

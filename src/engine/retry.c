@@ -10,7 +10,8 @@
  *
  * A row goes when every generation of its projection that keeps rows has the event (lane.h). An
  * operator's skip holds for the versions that are recorded for it (skip.h); for another version the
- * event is tried as any other.
+ * event is tried as any other. A version that passes the event runs no program on it, so a process
+ * that ended is never a reason to refuse the skip: it is carried out before the row dies.
  */
 #include "lane.h"
 #include "queue.h"
@@ -117,20 +118,29 @@ static const ef__applied *left_over(const attempt *a, const ef__apply *apply, si
     return found;
 }
 
-/* Does a generation that is stopped lack the event? It will want it when it goes on. */
-static ef_status stopped_lacks(const attempt *a, const ef_event *event, bool *out, ef_error *err)
+static ef_status lacks_event(const attempt *a, const ef__generation *g, const ef_event *event,
+                             bool *out, ef_error *err)
 {
     ef_views *views = a->engine->views;
+    ef__watermark mark = {0};
+    bool found;
+    ef_status st =
+        views->ops->watermark_get(views, g->id, event->tenant, event->stream, &mark, &found, err);
+
+    *out = mark.applied_seq < event->seq || ef__watermark_held(&mark);
+    return st;
+}
+
+/* Does one of the stopped generations from `first` on lack the event? It will want it when it goes
+ * on. */
+static ef_status stopped_lacks(const attempt *a, size_t first, const ef_event *event, bool *out,
+                               ef_error *err)
+{
     ef_status st = EF_OK;
 
     *out = false;
-    for (size_t g = 0; st == EF_OK && !*out && g < a->stopped_count; g++) {
-        ef__watermark mark = {0};
-        bool found;
-        st = views->ops->watermark_get(views, a->stopped[g]->id, event->tenant, event->stream,
-                                       &mark, &found, err);
-        *out = mark.applied_seq < event->seq || ef__watermark_held(&mark);
-    }
+    for (size_t g = first; st == EF_OK && !*out && g < a->stopped_count; g++)
+        st = lacks_event(a, a->stopped[g], event, out, err);
     return st;
 }
 
@@ -202,7 +212,7 @@ static ef_status settle(const attempt *a, const ef__apply *apply, ef_error *err)
 
     for (size_t i = 0; st == EF_OK && i < a->count; i++) {
         bool is_kept = false;
-        st = stopped_lacks(a, a->items[i].event, &is_kept, err);
+        st = stopped_lacks(a, 0, a->items[i].event, &is_kept, err);
         if (st == EF_OK)
             count +=
                 row_after(a, &a->items[i], left_over(a, apply, i), is_kept, &a->exceptions[count]);
@@ -304,6 +314,47 @@ static ef_status bury(const attempt *a, ef_error *err)
     return st;
 }
 
+/* Leave only the generations whose version passes the event; the others are stopped. */
+static ef_status choose_passing(attempt *a, ef_error *err)
+{
+    size_t count = 0;
+    ef_status st = EF_OK;
+
+    for (size_t g = 0; st == EF_OK && g < a->generation_count; g++) {
+        ef__live one = a->generations[g];
+        ef__skips *skips = NULL;
+        st = ef__skips_read(a->engine, one.generation, &skips, err);
+        if (st == EF_OK && ef__skips_has(a->engine, skips, a->items[0].event))
+            a->generations[count++] = one;
+        else
+            a->stopped[a->stopped_count++] = one.generation;
+    }
+    a->generation_count = count;
+    return st;
+}
+
+/* The attempt that never ended was the last one. The event may be skipped for some versions: they
+ * pass it now. The row dies if another one still lacks the event. */
+static ef_status end_attempts(attempt *a, ef_error *err)
+{
+    const ef_event *event = a->items[0].event;
+    size_t others = a->stopped_count;
+    bool is_lacking = true, is_passed = true;
+    ef_status st = choose_passing(a, err);
+
+    if (st == EF_OK && a->generation_count) {
+        st = try_items(a, err);
+        if (st == EF_OK)
+            st = stopped_lacks(a, others, event, &is_lacking, err);
+    }
+    for (size_t g = 0; st == EF_OK && is_passed && g < a->generation_count; g++) {
+        bool lacks = false;
+        st = lacks_event(a, a->generations[g].generation, event, &lacks, err);
+        is_passed = !lacks;
+    }
+    return st == EF_OK && is_lacking && is_passed ? bury(a, err) : st;
+}
+
 static ef_status try_lanes(attempt *a, const ef_taken_batch *taken, const ef__live_set *set,
                            ef_error *err)
 {
@@ -313,7 +364,7 @@ static ef_status try_lanes(attempt *a, const ef_taken_batch *taken, const ef__li
         a->items = &taken->items[first];
         a->count = group_of(taken, first);
         choose_generations(a, set, a->items[0].lane);
-        st = was_last_attempt(a) && a->generation_count ? bury(a, err) : try_items(a, err);
+        st = was_last_attempt(a) && a->generation_count ? end_attempts(a, err) : try_items(a, err);
         if (st == EF_CONFLICT) { /* somebody else was quicker: given back, and tried again */
             a->tick->more = true;
             st = EF_OK;

@@ -155,8 +155,9 @@ class Generation:
         return (row, sorted(views),
                 sorted(tuple(r)[1:] for r in self.watermarks.values()), self.index, self.failures)
 
-    def check(self, journal, waiting):
-        """One that is being seeded, or on its way out, is nobody's: its sums must be right."""
+    def check(self, journal, waiting, superseded):
+        """One that is being seeded, or on its way out, is nobody's: its sums must be right. A
+        superseded one keeps its watermarks only: no row waits for it."""
         need(self.state != FAILED, "%s has failed", self.name)
         need(self.state in (CATCHING_UP, LIVE) or not self.row["routed"],
              "queries for %s go to one in state %d", self.name, self.state)
@@ -171,7 +172,7 @@ class Generation:
         self.check_sums()
         self.check_index()
         self.check_failures(journal, consumed)
-        if waiting and self.live and not self.by_log:
+        if waiting and self.live and not self.by_log and not superseded:
             for event in journal.events:
                 need(event.position in consumed or event.position in journal.queued or
                      (self.name, event.position) in journal.exceptions,
@@ -278,6 +279,12 @@ class Generation:
                  self.name, position, "open" if is_open else "resolved")
 
 
+def is_superseded(generation, generations):
+    """Do queries go to a newer one of its name?"""
+    return any(other.name == generation.name and other.row["routed"] and
+               other.row["number"] > generation.row["number"] for other in generations)
+
+
 def look(database, waiting=True):
     """Check everything; gives (journal, generations by name and number). `waiting`: what was not
     applied is queued, or an exception; views that a power cut has set back need a tick before that."""
@@ -291,7 +298,7 @@ def look(database, waiting=True):
         generations = [Generation(db, row) for row in
                        db.execute("SELECT * FROM generation ORDER BY id")]
     for generation in generations:
-        generation.check(journal, waiting)
+        generation.check(journal, waiting, is_superseded(generation, generations))
     return journal, {generation.key: generation for generation in generations}
 
 
@@ -303,15 +310,21 @@ def exact(database):
 
 def check_done(database, names=None):
     """Nothing is left to do: every generation is live and every event is in it, dead, or behind a
-    dead one; queries go to one of each name; no run is open."""
+    dead one (a superseded one has no rows: it fails on what it lacks, or that is behind such an
+    event); queries go to one of each name; no run is open."""
     journal, generations = look(database)
     routed = sorted(g.name for g in generations.values() if g.row["routed"])
     need(routed == sorted(names or NAMES), "queries go to %r", routed)
     for name, generation in generations.items():
         need(generation.live, "%r is not live", name)
         consumed = generation.check_watermarks(journal)
-        waiting = sum(1 for lane, position in journal.exceptions
-                      if lane == generation.name and position not in consumed)
+        if is_superseded(generation, generations.values()):
+            blocked = set(generation.blocked_streams(journal, consumed))
+            waiting = sum(1 for event in journal.events if event.position not in consumed and
+                          (event.tenant, event.stream) in blocked)
+        else:
+            waiting = sum(1 for lane, position in journal.exceptions
+                          if lane == generation.name and position not in consumed)
         total = sum(generation.row[k] for k in ("applied", "ignored", "skipped"))
         need(total + waiting == len(journal.events), "%r has %d events and %d waiting, of %d", name,
              total, waiting, len(journal.events))

@@ -373,6 +373,79 @@ static void a_row_that_died_with_its_worker_passes_later(void **state)
     fixture_close(f);
 }
 
+/* --- a process that ended before the skip was carried out ---------------------------------------
+ */
+
+/* Begin the attempt after the last one at the event as a worker would that then ends. */
+static void try_and_vanish(fixture *f, int64_t position)
+{
+    ef_exception row = {.lane = EF_STR("sums"),
+                        .position = position,
+                        .status = EF_ROW_FAILED,
+                        .attempts = 9,
+                        .error = EF_STR("n is no number"),
+                        .trying = true};
+    ef_holding held[64];
+    int64_t until_us;
+
+    pass_time(f, 11 * SECOND);
+    for (int32_t p = 0; p < f->engine->crew.partitions; p++) {
+        held[p] = (ef_holding){.partition = p};
+        OK(ef_lease_acquire(f->journal, &(ef_lease_key){.kind = EF_LEASE_PARTITION, .partition = p},
+                            EF_STR("ghost"), 10000, &held[p].token, &until_us, &f->err));
+    }
+    OK(ef_outbox_mark(f->journal, EF_STR("sums"), held, (size_t)f->engine->crew.partitions, &row, 1,
+                      &f->err));
+    pass_time(f, 11 * SECOND);
+}
+
+static void a_skip_is_carried_out_after_its_worker_ended_in_the_attempt(void **state)
+{
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start_policy(f);
+    let_fail(f);
+    CHECK_INT(1, summary_of(f, "sums").dead);
+    CHECK_STATUS(EF_OK, try_skip(f, "s", 2), &f->err);
+    try_and_vanish(f, 2);
+    drain(f);
+    CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
+    check_generation(f, 1, 2, 1);
+    check_accounts(f, "sums", "live", 0);
+    CHECK_INT(0, summary_of(f, "sums").dead + summary_of(f, "sums").pending);
+    CHECK_INT(0, differences(f));
+    fixture_close(f);
+}
+
+/* The version that passes the event does; the row is dead for the one that does not. */
+static void another_version_that_ends_its_worker_does_not_keep_a_skip_back(void **state)
+{
+    static const char also_fails[] = "projection sums version 2\n"
+                                     "  view data.of\n"
+                                     "on added\n"
+                                     "  n += 2 / data.good\n";
+    fixture fx, *f = &fx;
+
+    (void)state;
+    start_policy(f);
+    deploy(f, also_fails);
+    let_fail(f);
+    CHECK_INT(1, summary_of(f, "sums").dead);
+    skip_event(f, "s", 2); /* for version 1 only */
+    try_and_vanish(f, 2);
+    drain(f);
+    check_generation(f, 1, 1, 1); /* what is behind a dead row waits, for all versions */
+    check_generation(f, 2, 1, 0);
+    CHECK_INT(1, summary_of(f, "sums").dead);
+    CHECK_STATUS(EF_OK, try_skip(f, "s", 2), &f->err);
+    drain(f);
+    check_generation(f, 1, 2, 1);
+    check_generation(f, 2, 2, 1);
+    CHECK_INT(0, summary_of(f, "sums").dead + summary_of(f, "sums").pending);
+    fixture_close(f);
+}
+
 static void it_is_told_to_projections_that_are_there_and_in_words_it_knows(void **state)
 {
     fixture fx, *f = &fx;
@@ -402,6 +475,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_dead_already_passes_when_it_is_told_to_skip),
         cmocka_unit_test(one_that_was_told_to_stop_again_stops),
         cmocka_unit_test(a_row_that_died_with_its_worker_passes_later),
+        cmocka_unit_test(a_skip_is_carried_out_after_its_worker_ended_in_the_attempt),
+        cmocka_unit_test(another_version_that_ends_its_worker_does_not_keep_a_skip_back),
         cmocka_unit_test(it_is_told_to_projections_that_are_there_and_in_words_it_knows),
     };
 
