@@ -320,10 +320,10 @@ ef_status cli_settings_load(cli *c, ef_error *err)
 {
     ef_status st = cli_settings_read(c, &c->settings, err);
 
-    if (st != EF_OK)
-        return st;
-    apply_settings(c);
-    st = store_urls(c, err);
+    if (c->settings) /* what was read decides how an error is shown */
+        apply_settings(c);
+    if (st == EF_OK)
+        st = store_urls(c, err);
     if (st == EF_OK)
         st = cli_settings_check(c->settings, err);
     return st == EF_OK ? cli_mode_from_settings(c->settings, &c->mode, err) : st;
