@@ -129,6 +129,7 @@ static void open_all(void)
 
     server.options.clock = ef_clock_system();
     server.options.mode = "fuzz";
+    server.options.path = "";
     server.options.body_bytes_max = 1 << 20;
     server.loopback = true;
     must(ef_journal_open(&(ef_journal_options){.url = "memory:", .create = true},
