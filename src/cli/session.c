@@ -225,6 +225,13 @@ void cli_log_level(cli *c, ef_str level)
             __atomic_store_n(&c->log.level_min, (ef_log_level)i, __ATOMIC_RELAXED);
 }
 
+static void apply_log_style(cli *c)
+{
+    c->log_style = ef_str_equal(ef__settings_text(c->settings, "log.format"), EF_STR("json"))
+                       ? EF_LOG_JSON
+                       : EF_LOG_TEXT;
+}
+
 static void apply_settings(cli *c)
 {
     ef_str output = ef__settings_text(c->settings, "output");
@@ -234,9 +241,7 @@ static void apply_settings(cli *c)
                                                          : CLI_TABLE;
     c->log = (ef_log){EF_LOG_WARN, write_log, c};
     cli_log_level(c, ef__settings_text(c->settings, "log.level"));
-    c->log_style = ef_str_equal(ef__settings_text(c->settings, "log.format"), EF_STR("json"))
-                       ? EF_LOG_JSON
-                       : EF_LOG_TEXT;
+    apply_log_style(c);
 }
 
 static ef_status journal_url(cli *c, ef_error *err)
@@ -320,10 +325,13 @@ ef_status cli_settings_load(cli *c, ef_error *err)
 {
     ef_status st = cli_settings_read(c, &c->settings, err);
 
-    if (c->settings) /* what was read decides how an error is shown */
-        apply_settings(c);
-    if (st == EF_OK)
-        st = store_urls(c, err);
+    if (st != EF_OK) {
+        if (c->settings) /* what was read decides how the error is logged */
+            apply_log_style(c);
+        return st;
+    }
+    apply_settings(c);
+    st = store_urls(c, err);
     if (st == EF_OK)
         st = cli_settings_check(c->settings, err);
     return st == EF_OK ? cli_mode_from_settings(c->settings, &c->mode, err) : st;
