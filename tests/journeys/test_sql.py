@@ -4,6 +4,7 @@ import collections
 import json
 import os
 import subprocess
+import urllib.parse
 
 import kit
 from kit import Journey, on_stores
@@ -93,6 +94,37 @@ class Sql(Journey):
             self.assertEqual(read_seq, data["read_seq"])
             balance += data["amount"]
         return balance
+
+    def append_for_token(self, account, amounts, tenant=""):
+        """Appends in a transaction of its own; returns the token of the last row, as an application would keep it."""
+        events = [{"type": "account.moved", "id": f"{account} {n}", "data": {"amount": amount}}
+                  for n, amount in enumerate(amounts)]
+        rows = kit.sql(self.url, f"""
+            BEGIN;
+            SELECT token FROM everfold.append('{tenant}', '{account}', NULL, '{json.dumps(events)}');
+            COMMIT;""").split()
+        self.assertEqual(len(amounts), len(rows))
+        return rows[-1]
+
+    def test_a_read_with_the_token_of_an_append_shows_it(self):
+        self.deploy(PROGRAM)
+        self.serve()
+        # Names that base64 writes with all of its characters, with padding and over several lines.
+        for account in ("plain", "a+b/c?>~ÿ", "größe-" + "x" * 200):
+            token = self.append_for_token(account, [5, 7])
+            path = "/v1/views/balances/" + urllib.parse.quote(account, safe="")
+            answer = self.http("GET", f"{path}?at_least={token}&wait=30s")
+            self.assertEqual(200, answer.status, str(answer))
+            self.assertEqual({"moves": 2, "balance": 12}, answer.json()["data"])
+        token = self.append_for_token("acme-1", [1], tenant="acme")
+        got = self.ef("view", "get", "balances", "acme-1", "--tenant", "acme", "--at-least", token,
+                      "--timeout", "60s", "-o", "json").json()
+        self.assertEqual({"moves": 1, "balance": 1}, got["data"])
+        # A repeated append has the token of the first one, now with the position.
+        again = self.append_for_token("plain", [5, 7])
+        self.assertRegex(again, r"^s\.\.cGxhaW4\.2\.[1-9][0-9]*\.s$")
+        got = self.ef("view", "get", "balances", "plain", "--at-least", again, "-o", "json").json()
+        self.assertEqual({"moves": 2, "balance": 12}, got["data"])
 
     def test_load_decide_append_needs_no_worker_and_a_server_folds_it(self):
         self.run_sessions()

@@ -518,6 +518,26 @@ class Operations(Case):
                     "SELECT everfold.refuse('bad_input', 'x')", 'DROP SCHEMA everfold CASCADE'):
             self.assertIn('42501', self.psql(sql, url=url).err, sql)
 
+    def test_a_migration_that_replaces_append_keeps_its_owner_and_grants(self):
+        owner, app, other = (f'{role}{Case.count}' for role in ('owner', 'app', 'other'))
+        database = f'before{Case.count}'
+        self.ok(self.psql(*(f'CREATE ROLE {role} LOGIN' for role in (owner, app, other)),
+                          f'CREATE DATABASE {database} OWNER {owner}'))
+        url = self.url.rsplit('/', 1)[0] + '/' + database
+        old = self.ok(self.run_it('init', '--sql')).out.split('-- journal, migration 12\n')[0]
+        self.ok(self.psql(old, f"SELECT everfold.grant_app('{app}')", 'GRANT EXECUTE ON FUNCTION everfold.append('
+                          f'text, text, bigint, json) TO {other} WITH GRANT OPTION',
+                          url=url.replace('postgres@', owner + '@')))
+        self.ok(self.run_it('event', 'append', 's', '--type', 'a', '--data', '{}', url=url))  # migrates, as superuser
+        found = ("SELECT proowner::regrole, proacl FROM pg_proc WHERE proname IN ('append', 'append_before')")
+        self.assertEqual(f'{owner}|{{{owner}=X/{owner},{app}=X/{owner},{other}=X*/{owner}}}\n',
+                         self.ok(self.psql(found, url=url)).out)
+        self.ok(self.psql(append_sql('s', {'type': 'a'}), url=url.replace('postgres@', app + '@')))
+
+    def test_an_append_of_no_events_makes_no_stream(self):
+        self.assertEqual('', self.ok(self.psql(append_sql('empty', []))).out)
+        self.assertEqual('0', self.ok(self.psql('SELECT count(*) FROM everfold.stream')).out.strip())
+
     def test_a_worker_does_all_but_change_events(self):
         name = f'worker{Case.count}'
         self.ok(self.psql(f'CREATE ROLE {name} LOGIN', f"SELECT everfold.grant_worker('{name}')",
