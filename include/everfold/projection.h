@@ -153,11 +153,9 @@ ef_status ef_projection_deploy_by(ef_engine *engine, const ef_deploy *deploy,
 
 /* "" lists all, routed ones first for each name. EF_NOT_FOUND for an unknown name. */
 ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *out, ef_error *err);
-/* Up to which position the generation that queries go to has everything of a tenant; NULL: of all.
- */
-ef_status ef_projection_as_of(ef_engine *engine, ef_str name, const ef_str *tenant, int64_t *out,
-                              ef_error *err);
-/* The same, but for events that are blocked: everything else up to here is in. */
+/* Up to which position the active generation has everything of a tenant that is not blocked; NULL:
+ * of all tenants. EF_BLOCKED: the projection is in the order of the log and the tenant does not go
+ * on after `*out`; `err` names the event. */
 ef_status ef_projection_reached(ef_engine *engine, ef_str name, const ef_str *tenant, int64_t *out,
                                 ef_error *err);
 /* The scope of one tenant, in the generation that queries go to; `out` has one item. */

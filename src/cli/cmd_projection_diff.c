@@ -153,6 +153,48 @@ static int parse_routes(cli *c, ef_route routes[2])
     return rc;
 }
 
+/* Events that one side lacks make differences that say nothing about the programs. */
+static void warn_behind(cli *c, const ef_projection *p)
+{
+    if (p->lag_events > 0)
+        cli_warn(c,
+                 "everfold: version %d (generation %d) is %" PRId64
+                 " event%s behind; compare again when it has caught up (everfold work)",
+                 (int)p->version, (int)p->generation, p->lag_events, cli_plural(p->lag_events));
+    if (p->blocked_events > 0)
+        cli_warn(c,
+                 "everfold: version %d (generation %d) lacks %" PRId64
+                 " blocked event%s; see: everfold projection failures %.*s",
+                 (int)p->version, (int)p->generation, p->blocked_events,
+                 cli_plural(p->blocked_events), EF_STR_ARG(p->name));
+}
+
+static void warn_sides(cli *c, const ef_route routes[2])
+{
+    ef_projection_list list = {0};
+    ef_error ignored = EF_ERROR_INIT;
+
+    if (cli_projection_ls(c, routes[0].projection, &list, &ignored) != EF_OK)
+        return;
+    for (size_t i = 0; i < list.count; i++)
+        for (int side = 0; side < 2; side++)
+            if (list.items[i].version == routes[side].version ||
+                list.items[i].generation == routes[side].generation) {
+                warn_behind(c, &list.items[i]);
+                break;
+            }
+    ef_projection_list_release(&list);
+}
+
+static const char *hint_of(ef_status status)
+{
+    if (status == EF_BLOCKED)
+        return "see: everfold projection failures NAME; then everfold outbox requeue or skip";
+    if (status == EF_BUSY)
+        return "run it again when everfold projection ls shows the same position for both";
+    return "see: everfold projection ls";
+}
+
 static int run_diff(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
@@ -178,9 +220,11 @@ static int run_diff(cli *c)
     if (cli_projection_diff(c, &routes[0], &routes[1], show_difference, &s, &diff, &err) == EF_OK) {
         show_counts(&s, &diff);
         rc = diff.different || diff.left_only || diff.right_only ? 1 : 0;
+        if (rc != 0)
+            warn_sides(c, routes);
     } else {
         ef__buf_reset(&c->out);
-        rc = cli_fail(c, &err, "see: everfold projection ls");
+        rc = cli_fail(c, &err, hint_of(err.status));
     }
     ef__arena_release(&s.arena);
     return rc;

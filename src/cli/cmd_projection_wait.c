@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "front.h"
 #include "projection.h"
+#include "view.h"
 
 #include <inttypes.h>
 #include <time.h>
@@ -73,7 +74,9 @@ static ef_status wait_for(cli *c, ef_str name, int64_t position, int64_t timeout
         int64_t reached, waited, left, look;
         ef_status st =
             cli_projection_reached(c, name, cli_tenant_given(c) ? &tenant : NULL, &reached, err);
-        if (st != EF_OK || reached >= position)
+        if ((st == EF_OK || st == EF_BLOCKED) && reached >= position)
+            return EF_OK;
+        if (st != EF_OK)
             return st;
         first = first < 0 ? reached : first;
         waited = now_ms() - began;
@@ -106,7 +109,7 @@ static int run_wait(cli *c)
         st = wait_for(c, ef_str_from(c->arguments[0]), position, timeout_ms, &err);
     if (st == EF_OK)
         return cli_show_projection(c, ef_str_from(c->arguments[0]));
-    return cli_fail(c, &err, st == EF_TIMEOUT ? "is a worker there? everfold work" : NULL);
+    return cli_fail(c, &err, cli_view_hint(st));
 }
 
 static const cli_argument arguments[] = {
@@ -127,7 +130,8 @@ const cli_command cli_cmd_projection_wait = {
     .arguments = arguments,
     .more =
         "It waits and does no work itself: everfold work does. With --tenant it waits for that\n"
-        "tenant, otherwise for all of them. The exit code is 5 when it took too long.",
+        "tenant, otherwise for all of them. The exit code is 5 when it took too long, and 4 at\n"
+        "once when the tenant of a log-ordered projection is blocked by an event that failed.",
     .example = "everfold projection wait customer_orders --timeout 10s",
     .run = run_wait,
 };

@@ -3,6 +3,8 @@
  */
 #include "front.h"
 
+#include <inttypes.h>
+
 ef_status cli_head(cli *c, ef_head *out, ef_error *err)
 {
     return c->client ? ef_client_head(c->client, out, err) : ef_journal_head(c->journal, out, err);
@@ -363,6 +365,18 @@ ef_status cli_projection_deploy(cli *c, const ef_deploy *deploy, const char *on_
     return ef_projection_deploy_by(c->engine, deploy, out, out_report, err);
 }
 
+/* In the order of the log a tenant has one cursor, and all of it is blocked if anything is. */
+static ef_status reached_by_log(ef_str name, const ef_scope *scope, int64_t *out, ef_error *err)
+{
+    *out = scope->position;
+    if (scope->retries == 0)
+        return EF_OK;
+    return ef_fail(
+        err, EF_BLOCKED,
+        "projection \"%.*s\" is blocked for tenant \"%.*s\" after position %" PRId64 ": %.*s",
+        EF_STR_ARG(name), EF_STR_ARG(scope->tenant), scope->position, EF_STR_ARG(scope->error));
+}
+
 /* Up to where everything is in that is not blocked. */
 ef_status cli_projection_reached(cli *c, ef_str name, const ef_str *tenant, int64_t *out,
                                  ef_error *err)
@@ -377,7 +391,9 @@ ef_status cli_projection_reached(cli *c, ef_str name, const ef_str *tenant, int6
     if (st == EF_OK && tenant)
         st = ef_client_projection_scope(c->client, name, *tenant, &one, err);
     *out = st == EF_OK ? all.items[0].reached : 0;
-    if (st == EF_OK && tenant && one.items[0].position > *out)
+    if (st == EF_OK && tenant && all.items[0].by_log)
+        st = reached_by_log(name, &one.items[0], out, err);
+    else if (st == EF_OK && tenant && one.items[0].position > *out)
         *out = one.items[0].position;
     ef_scope_list_release(&one);
     ef_projection_list_release(&all);

@@ -10,8 +10,10 @@
  * order of the log have a cursor each: there both must stand at the same place for the view's
  * tenant, before and after.
  */
+#include "lag.h"
 #include "run.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define PAGE_VIEWS 500
@@ -75,6 +77,66 @@ static ef_status is_settled(comparing *c, ef_str tenant, const int64_t before[2]
     return st;
 }
 
+/* --- why a view could not be compared ----------------------------------------------------------
+ */
+
+typedef struct side {
+    int32_t version, number;
+    int64_t position; /* of the view's tenant */
+    bool blocked;     /* at the next event of the tenant */
+} side;
+
+static ef_status read_side(comparing *c, const ef__generation *g, ef_str tenant, side *out,
+                           ef_error *err)
+{
+    ef__lag lag;
+    ef_status st = ef__engine_as_of(c->engine, g, &tenant, &out->position, err);
+
+    if (st == EF_OK)
+        st = ef__lag_read(c->engine, g, &tenant, false, &lag, err);
+    out->version = g->version;
+    out->number = g->number;
+    out->blocked = st == EF_OK && lag.blocked_streams > 0;
+    return st;
+}
+
+static ef_status fail_behind(const comparing *c, ef_str tenant, const side *behind,
+                             const side *ahead, ef_error *err)
+{
+    return ef_fail_numbers(
+        err, behind->blocked ? EF_BLOCKED : EF_BUSY, ahead->position, behind->position,
+        "version %d (generation %d) of projection \"%.*s\" is at position %" PRId64
+        " for tenant \"%.*s\", version %d (generation %d) at %" PRId64 ": %" PRId64
+        " position%s behind; %s",
+        (int)behind->version, (int)behind->number, EF_STR_ARG(c->name), behind->position,
+        EF_STR_ARG(tenant), (int)ahead->version, (int)ahead->number, ahead->position,
+        ahead->position - behind->position, ahead->position - behind->position == 1 ? "" : "s",
+        behind->blocked ? "an event that failed blocks it: requeue or skip the event"
+                        : "compare again when it has caught up");
+}
+
+static ef_status fail_unsettled(comparing *c, const ef__view *view, ef_error *err)
+{
+    side sides[2] = {{0}, {0}};
+    ef__generation_list list = {0};
+    ef_status st = ef__generations_read(c->engine, c->name, &list, err);
+
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        const ef__generation *g = &list.items[i];
+        if (g->id == c->left || g->id == c->right)
+            st = read_side(c, g, view->tenant, &sides[g->id == c->right], err);
+    }
+    ef__generation_list_release(&list);
+    if (st != EF_OK)
+        return st;
+    if (sides[0].number && sides[1].number && sides[0].position != sides[1].position) {
+        bool left = sides[0].position < sides[1].position;
+        return fail_behind(c, view->tenant, &sides[!left], &sides[left], err);
+    }
+    return ef_fail(err, EF_BUSY, "view \"%.*s\" changed %d times while it was compared",
+                   EF_STR_ARG(view->id), LOOKS);
+}
+
 /* Both sides of a view as of one moment. */
 static ef_status look(comparing *c, const ef__view *at, ef__view *left, bool *left_found,
                       ef__view *right, bool *right_found, ef_error *err)
@@ -104,10 +166,7 @@ static ef_status look(comparing *c, const ef__view *at, ef__view *left, bool *le
             (!found || left->last_position == again.last_position))
             return EF_OK;
     }
-    return st != EF_OK || !c->apart
-               ? st
-               : ef_fail(err, EF_BUSY, "view \"%.*s\" changes too fast to be compared; try again",
-                         EF_STR_ARG(at->id));
+    return st != EF_OK || !c->apart ? st : fail_unsettled(c, at, err);
 }
 
 static ef_status compare_view(comparing *c, const ef__view *at, ef_error *err)

@@ -598,8 +598,10 @@ ef_status ef_projection_reached(ef_engine *e, ef_str name, const ef_str *tenant,
     if (st == EF_OK)
         st = look_at_lag(e, route, tenant, &lag, err);
     *out = st == EF_OK ? ef__lag_reached(&lag) : 0;
-    if (tenant && lag.blocked_from && route->generation->by_log) /* all of the tenant is blocked */
+    if (tenant && lag.blocked_from && route->generation->by_log) { /* nothing of it goes on */
         *out = lag.blocked_from - 1;
+        st = fail_tenant(e, route->generation, *tenant, lag.blocked_from, lag.blocked_from, err);
+    }
     ef__route_give(e, route);
     return st;
 }

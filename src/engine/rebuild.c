@@ -222,6 +222,11 @@ static ef_status compare(ef__driven *d, const builds *b, ef_error *err)
     ef__json_open(&x.writer, '[');
     st = ef__generations_compare(d->engine, b->routed, b->built, add_example, &x, &diff, err);
     ef__json_close(&x.writer, ']');
+    if (st == EF_BLOCKED) { /* a retry, a requeue or a skip may unblock it: the run tries again */
+        st = EF_BUSY;
+        if (err)
+            err->status = st;
+    }
     if (st == EF_OK) {
         d->detail.compared = true;
         d->detail.views = diff.views;
@@ -291,9 +296,8 @@ static ef_status remove_built(ef__driven *d, const builds *b, ef_error *err)
     if (!b->built || b->built->routed)
         return EF_OK;
     st = ef__generation_retire(d->engine, b->built, err);
-    return st == EF_OK
-               ? ef__generation_sweep(d->engine, b->built, b->built->era + 1, &more, err)
-               : st;
+    return st == EF_OK ? ef__generation_sweep(d->engine, b->built, b->built->era + 1, &more, err)
+                       : st;
 }
 
 static ef_status finish_verify(ef__driven *d, const builds *b, ef_error *err)

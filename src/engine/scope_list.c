@@ -171,20 +171,6 @@ static ef_status cursor_scope(ef_engine *e, const ef__generation *g, ef_str tena
     return st == EF_OK ? count_events(e, tenant, g->position, out, err) : st;
 }
 
-ef_status ef_projection_as_of(ef_engine *e, ef_str name, const ef_str *tenant, int64_t *out,
-                              ef_error *err)
-{
-    ef__route *route;
-    ef_status st;
-
-    if (!e || !out)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
-    st = ef__route_take(e, name, tenant, true, &route, err);
-    *out = st == EF_OK ? route->as_of : 0;
-    ef__route_give(e, route);
-    return st;
-}
-
 ef_status ef_projection_scope(ef_engine *e, ef_str name, ef_str tenant, ef_scope_list *out,
                               ef_error *err)
 {
