@@ -5,6 +5,7 @@
  * server it tells what the server knows; to read every event and every view is for the machine that
  * has them.
  */
+#include "doctor.h"
 #include "commands.h"
 #include "front.h"
 
@@ -25,17 +26,6 @@
 #define VIEWS_FIX                                                                                  \
     "views can be made again from the journal: move the view store away, run everfold init, and "  \
     "deploy the programs"
-
-typedef enum verdict { OK, WARN, FAIL } verdict;
-
-typedef struct diagnosis {
-    cli *c;
-    ef__json_writer w;
-    bool failed;
-} diagnosis;
-
-static void report(diagnosis *d, verdict v, const char *check, const char *fix, const char *format,
-                   ...) __attribute__((format(printf, 5, 6)));
 
 static void report_text(diagnosis *d, verdict v, const char *check, const char *detail,
                         const char *fix)
@@ -77,7 +67,7 @@ static void report_json(diagnosis *d, verdict v, const char *check, const char *
     ef__json_close(w, '}');
 }
 
-static void report(diagnosis *d, verdict v, const char *check, const char *fix, const char *format,
+void doctor_report(diagnosis *d, verdict v, const char *check, const char *fix, const char *format,
                    ...)
 {
     char detail[1024];
@@ -101,12 +91,13 @@ static bool check_settings(diagnosis *d)
     cli *c = d->c;
 
     if (c->settings_error.status != EF_OK) {
-        report(d, FAIL, "settings", "put it right, then run: everfold config check", "%s",
-               c->settings_error.text);
+        doctor_report(d, FAIL, "settings", "put it right, then run: everfold config check", "%s",
+                      c->settings_error.text);
         return false;
     }
-    report(d, OK, "settings", NULL, "%s, mode %s",
-           c->settings_file[0] ? c->settings_file : "no settings file", cli_mode_name(c->mode));
+    doctor_report(d, OK, "settings", NULL, "%s, mode %s",
+                  c->settings_file[0] ? c->settings_file : "no settings file",
+                  cli_mode_name(c->mode));
     return true;
 }
 
@@ -118,20 +109,22 @@ static void check_directory(diagnosis *d)
     (void)snprintf(path, sizeof(path), "%.*s",
                    EF_STR_ARG(ef__settings_text(d->c->settings, "data")));
     if (cli_setting(d->c, "journal").origin != EF__ORIGIN_DEFAULT) {
-        report(d, OK, "data directory", NULL, "not used: the journal is %s", d->c->journal_shown);
+        doctor_report(d, OK, "data directory", NULL, "not used: the journal is %s",
+                      d->c->journal_shown);
         return;
     }
     if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
         (void)snprintf(fix, sizeof(fix), "run: everfold init --data %s", path);
-        report(d, FAIL, "data directory", fix, "%s is not there", path);
+        doctor_report(d, FAIL, "data directory", fix, "%s is not there", path);
     } else if (access(path, R_OK | W_OK | X_OK) != 0) {
-        report(d, FAIL, "data directory", "run as its owner", "%s: %s", path, strerror(errno));
+        doctor_report(d, FAIL, "data directory", "run as its owner", "%s: %s", path,
+                      strerror(errno));
     } else if ((st.st_mode & 077) != 0) {
         (void)snprintf(fix, sizeof(fix), "run: chmod 700 %s", path);
-        report(d, WARN, "data directory", fix, "%s can be entered by others (mode %03o)", path,
-               (unsigned)(st.st_mode & 0777));
+        doctor_report(d, WARN, "data directory", fix, "%s can be entered by others (mode %03o)",
+                      path, (unsigned)(st.st_mode & 0777));
     } else {
-        report(d, OK, "data directory", NULL, "%s", path);
+        doctor_report(d, OK, "data directory", NULL, "%s", path);
     }
 }
 
@@ -148,10 +141,11 @@ static bool open_store(diagnosis *d)
     ef_status st = cli_journal_open(c, &extra, &err);
 
     if (st == EF_OK) {
-        report(d, OK, "store", NULL, "%s opens", c->journal_shown);
-        report(d, OK, "head", NULL,
-               extra.accept_head ? "the store is believed from now on"
-                                 : "the store agrees with the head that is kept apart from it");
+        doctor_report(d, OK, "store", NULL, "%s opens", c->journal_shown);
+        doctor_report(d, OK, "head", NULL,
+                      extra.accept_head
+                          ? "the store is believed from now on"
+                          : "the store agrees with the head that is kept apart from it");
         return true;
     }
     const char *fix = cli_journal_hint(c, st, hint, sizeof(hint));
@@ -162,7 +156,7 @@ static bool open_store(diagnosis *d)
         fix = "use the Everfold that wrote it, or a newer one";
     else if (st == EF_BUSY)
         fix = "another process writes: try again, or set store.busy higher";
-    report(d, FAIL, st == EF_DAMAGED ? "head" : "store", fix, "%s", err.text);
+    doctor_report(d, FAIL, st == EF_DAMAGED ? "head" : "store", fix, "%s", err.text);
     return false;
 }
 
@@ -191,23 +185,25 @@ static int64_t version_number(const char *text)
 static void check_library(diagnosis *d, const ef_store_facts *facts)
 {
     if (facts->schema >= 0)
-        report(d, OK, "schema", NULL, "version %d, %d partitions", (int)facts->schema,
-               (int)facts->partitions);
+        doctor_report(d, OK, "schema", NULL, "version %d, %d partitions", (int)facts->schema,
+                      (int)facts->partitions);
     if (strcmp(facts->backend, "sqlite") != 0)
-        report(d, OK, "library", NULL, "%s %s", facts->backend, facts->version);
+        doctor_report(d, OK, "library", NULL, "%s %s", facts->backend, facts->version);
     else if (version_number(facts->version) >= WAL_RESET_FIXED)
-        report(d, OK, "library", NULL, "SQLite %s has the fix for the WAL-reset race itself",
-               facts->version);
+        doctor_report(d, OK, "library", NULL, "SQLite %s has the fix for the WAL-reset race itself",
+                      facts->version);
     else
-        report(d, OK, "library", NULL,
-               "SQLite %s has the WAL-reset race; the guard is Everfold's own lock, which keeps "
-               "commits and checkpoints apart",
-               facts->version);
+        doctor_report(
+            d, OK, "library", NULL,
+            "SQLite %s has the WAL-reset race; the guard is Everfold's own lock, which keeps "
+            "commits and checkpoints apart",
+            facts->version);
     if (facts->power_loss_unsafe)
-        report(d, FAIL, "durability", "set fsync and full_page_writes to on, and reload the server",
-               "%s", facts->durability);
+        doctor_report(d, FAIL, "durability",
+                      "set fsync and full_page_writes to on, and reload the server", "%s",
+                      facts->durability);
     else
-        report(d, OK, "durability", NULL, "%s", facts->durability);
+        doctor_report(d, OK, "durability", NULL, "%s", facts->durability);
 }
 
 static void check_sizes(diagnosis *d, const ef_store_facts *facts)
@@ -219,12 +215,13 @@ static void check_sizes(diagnosis *d, const ef_store_facts *facts)
                     : facts->free_bytes < FREE_WARN_BYTES ? WARN
                                                           : OK;
         cli_bytes_format(facts->free_bytes, size);
-        report(d, v, "disk", "make room on that file system", "%s free", size);
+        doctor_report(d, v, "disk", "make room on that file system", "%s free", size);
     }
     if (facts->wal_bytes >= 0) {
         cli_bytes_format(facts->wal_bytes, size);
-        report(d, facts->wal_bytes > WAL_WARN_BYTES ? WARN : OK, "log",
-               "look for a process that reads for very long, and end it", "the log has %s", size);
+        doctor_report(d, facts->wal_bytes > WAL_WARN_BYTES ? WARN : OK, "log",
+                      "look for a process that reads for very long, and end it", "the log has %s",
+                      size);
     }
 }
 
@@ -237,13 +234,13 @@ static void check_clock(diagnosis *d, const ef_head *head)
     ef_time_format(now > 0 ? now : 0, now_text);
     ef_time_format(head->recorded_us, head_text);
     if (now < CLOCK_EARLIEST_US)
-        report(d, FAIL, "clock", "set the clock (timedatectl)", "it is %s, which cannot be",
-               now_text);
+        doctor_report(d, FAIL, "clock", "set the clock (timedatectl)", "it is %s, which cannot be",
+                      now_text);
     else if (now + 1000000 < head->recorded_us)
-        report(d, WARN, "clock", "set the clock (timedatectl)",
-               "it is %s, and the last event was recorded at %s", now_text, head_text);
+        doctor_report(d, WARN, "clock", "set the clock (timedatectl)",
+                      "it is %s, and the last event was recorded at %s", now_text, head_text);
     else
-        report(d, OK, "clock", NULL, "%s", now_text);
+        doctor_report(d, OK, "clock", NULL, "%s", now_text);
 }
 
 /* A copy is no damage, but its publishers wait for a person. */
@@ -254,12 +251,13 @@ static void check_copy(diagnosis *d)
     int64_t copied_us = 0;
 
     if (ef_journal_copied(d->c->journal, &copied_us, &err) != EF_OK)
-        report(d, FAIL, "copy", NULL, "%s", err.text);
+        doctor_report(d, FAIL, "copy", NULL, "%s", err.text);
     if (copied_us == 0)
         return;
     ef_time_format(copied_us, since);
-    report(d, WARN, "copy", "if the original does not run any more, run: everfold journal adopt",
-           "the journal is a copy of another, made at %s: its publishers send nothing", since);
+    doctor_report(
+        d, WARN, "copy", "if the original does not run any more, run: everfold journal adopt",
+        "the journal is a copy of another, made at %s: its publishers send nothing", since);
 }
 
 static void check_outbox(diagnosis *d)
@@ -269,15 +267,16 @@ static void check_outbox(diagnosis *d)
     ef_outbox_summary s = {0};
 
     if (cli_outbox_summarise(d->c, &all, &s, &err) != EF_OK)
-        report(d, FAIL, "outbox", NULL, "%s", err.text);
+        doctor_report(d, FAIL, "outbox", NULL, "%s", err.text);
     else if (s.dead > 0)
-        report(d, WARN, "outbox",
-               "see: everfold outbox report --status dead; then everfold outbox requeue-dead, or "
-               "skip",
-               "%" PRId64 " dead rows, and %" PRId64 " blocked behind them", s.dead, s.blocked);
+        doctor_report(
+            d, WARN, "outbox",
+            "see: everfold outbox report --status dead; then everfold outbox requeue-dead, or "
+            "skip",
+            "%" PRId64 " dead rows, and %" PRId64 " blocked behind them", s.dead, s.blocked);
     else
-        report(d, OK, "outbox", NULL, "no dead rows, %" PRId64 " failed, %" PRId64 " pending",
-               s.failed, s.pending);
+        doctor_report(d, OK, "outbox", NULL,
+                      "no dead rows, %" PRId64 " failed, %" PRId64 " pending", s.failed, s.pending);
     ef_row_list_release(&s.oldest);
 }
 
@@ -304,16 +303,16 @@ static void check_events(diagnosis *d, const ef_head *head)
     ef_status st = ef_journal_verify(c->journal, from, show_progress, &progress, &result, &err);
     cli_progress_end(&progress);
     if (st == EF_UNSUPPORTED)
-        report(d, OK, "events", NULL, "not checked: %s", err.text);
+        doctor_report(d, OK, "events", NULL, "not checked: %s", err.text);
     else if (st != EF_OK)
-        report(d, FAIL, "events", "restore a copy of the store and compare", "%s", err.text);
+        doctor_report(d, FAIL, "events", "restore a copy of the store and compare", "%s", err.text);
     else if (cli_stopped())
-        report(d, WARN, "events", "run it again and let it end",
-               "stopped after %" PRId64 " events, all as they were written", result.checked);
+        doctor_report(d, WARN, "events", "run it again and let it end",
+                      "stopped after %" PRId64 " events, all as they were written", result.checked);
     else
-        report(d, OK, "events", NULL,
-               "%" PRId64 "%s events are as they were written (head %" PRId64 ")", result.checked,
-               from == 0 ? "" : " of the last", result.head);
+        doctor_report(d, OK, "events", NULL,
+                      "%" PRId64 "%s events are as they were written (head %" PRId64 ")",
+                      result.checked, from == 0 ? "" : " of the last", result.head);
 }
 
 static void check_store(diagnosis *d)
@@ -326,7 +325,7 @@ static void check_store(diagnosis *d)
     if (st == EF_OK)
         st = ef_journal_head(d->c->journal, &head, &err);
     if (st != EF_OK) {
-        report(d, FAIL, "store", NULL, "%s", err.text);
+        doctor_report(d, FAIL, "store", NULL, "%s", err.text);
         return;
     }
     check_library(d, &facts);
@@ -348,12 +347,12 @@ static bool open_views(diagnosis *d)
     if (st == EF_OK)
         return true;
     if (st == EF_NOT_FOUND)
-        report(d, WARN, "views", "run: everfold init", "there are none: %s", err.text);
+        doctor_report(d, WARN, "views", "run: everfold init", "there are none: %s", err.text);
     else if (st == EF_NEWER_SCHEMA)
-        report(d, FAIL, "views", "use the Everfold that wrote them, or a newer one", "%s",
-               err.text);
+        doctor_report(d, FAIL, "views", "use the Everfold that wrote them, or a newer one", "%s",
+                      err.text);
     else
-        report(d, FAIL, "views", VIEWS_FIX, "%s", err.text);
+        doctor_report(d, FAIL, "views", VIEWS_FIX, "%s", err.text);
     return false;
 }
 
@@ -367,86 +366,24 @@ static void check_views(diagnosis *d)
     ef_status st;
 
     if (!cli_has(c, "deep")) {
-        report(d, OK, "views", NULL, "%s opens", c->views_shown);
+        doctor_report(d, OK, "views", NULL, "%s opens", c->views_shown);
         return;
     }
     cli_progress_begin(&progress, c, "reading views", "views", false);
     st = ef_projection_check(c->engine, show_progress, &progress, &r, &err);
     cli_progress_end(&progress);
     if (st == EF_BUSY)
-        report(d, WARN, "views", "run it again when the workers rest", "%s", err.text);
+        doctor_report(d, WARN, "views", "run it again when the workers rest", "%s", err.text);
     else if (st != EF_OK)
-        report(d, FAIL, "views", VIEWS_FIX, "%s", err.text);
+        doctor_report(d, FAIL, "views", VIEWS_FIX, "%s", err.text);
     else if (cli_stopped())
-        report(d, WARN, "views", "run it again and let it end",
-               "stopped after %" PRId64 " views, which all could be read", r.views);
+        doctor_report(d, WARN, "views", "run it again and let it end",
+                      "stopped after %" PRId64 " views, which all could be read", r.views);
     else
-        report(d, OK, "views", NULL,
-               "%s: all is as it was written (generations %" PRId64 ", views %" PRId64
-               ", index entries %" PRId64 ")",
-               c->views_shown, r.generations, r.views, r.index_entries);
-}
-
-/* Does a worker live? If that cannot be read, another check says so. */
-static bool has_worker(cli *c)
-{
-    ef_error ignored = EF_ERROR_INIT;
-    ef_worker_list workers = {0};
-    bool found = cli_worker_ls(c, &workers, &ignored) != EF_OK;
-
-    for (size_t i = 0; i < workers.count; i++)
-        found = found || workers.items[i].live;
-    ef_worker_list_release(&workers);
-    return found;
-}
-
-/* The first projection that is to be caught up while no worker lives to do it. */
-static const ef_projection *find_stranded(cli *c, const ef_projection_list *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        if (ef_str_equal(list->items[i].state, EF_STR("catching_up")) &&
-            list->items[i].lag_events > 0)
-            return has_worker(c) ? NULL : &list->items[i];
-    return NULL;
-}
-
-static void check_projections(diagnosis *d)
-{
-    const ef_projection *stranded;
-    ef_error err = EF_ERROR_INIT;
-    ef_projection_list list = {0};
-    int64_t failures = 0, unaccounted = 0;
-    ef_str failing = {NULL, 0}, off = {NULL, 0};
-    char fix[512];
-
-    if (cli_projection_ls(d->c, EF_STR(""), &list, &err) != EF_OK) {
-        report(d, FAIL, "projections", NULL, "%s", err.text);
-        return;
-    }
-    for (size_t i = 0; i < list.count; i++) {
-        const ef_projection *p = &list.items[i];
-        failures += p->failures;
-        failing = p->failures > 0 ? p->name : failing;
-        if (p->unaccounted != 0) {
-            unaccounted = p->unaccounted;
-            off = p->name;
-        }
-    }
-    (void)snprintf(fix, sizeof(fix), "see: everfold projection failures %.*s", EF_STR_ARG(failing));
-    if (unaccounted != 0)
-        report(d, WARN, "projections", "look again when the workers rest",
-               "%.*s: %" PRId64 " events are neither applied, ignored, skipped nor waiting",
-               EF_STR_ARG(off), unaccounted);
-    else if ((stranded = find_stranded(d->c, &list)))
-        report(d, WARN, "projections", "run: everfold work --drain",
-               "%.*s is %" PRId64 " events behind, and no worker catches it up",
-               EF_STR_ARG(stranded->name), stranded->lag_events);
-    else if (failures > 0)
-        report(d, WARN, "projections", fix, "%" PRId64 " event%s failed and not passed yet",
-               failures, cli_plural(failures));
-    else
-        report(d, OK, "projections", NULL, "%zu deployed, none has an open failure", list.count);
-    ef_projection_list_release(&list);
+        doctor_report(d, OK, "views", NULL,
+                      "%s: all is as it was written (generations %" PRId64 ", views %" PRId64
+                      ", index entries %" PRId64 ")",
+                      c->views_shown, r.generations, r.views, r.index_entries);
 }
 
 /* --- through a server ----------------------------------------------------------------------------
@@ -459,19 +396,20 @@ static void check_server(diagnosis *d)
     ef_store_facts facts;
 
     if (cli_facts(d->c, &facts, &err) != EF_OK) {
-        report(d, FAIL, "server",
-               err.status == EF_BUSY ? "start it: everfold serve; or name another: --server URL"
-                                     : NULL,
-               "%s", err.text);
+        doctor_report(d, FAIL, "server",
+                      err.status == EF_BUSY
+                          ? "start it: everfold serve; or name another: --server URL"
+                          : NULL,
+                      "%s", err.text);
         return;
     }
-    report(d, OK, "server", NULL, "%s answers", d->c->journal_shown);
+    doctor_report(d, OK, "server", NULL, "%s answers", d->c->journal_shown);
     check_library(d, &facts);
     check_sizes(d, &facts);
     check_outbox(d);
-    report(d, OK, "events", NULL,
-           "not checked through a server; where the data is: everfold doctor --deep");
-    check_projections(d);
+    doctor_report(d, OK, "events", NULL,
+                  "not checked through a server; where the data is: everfold doctor --deep");
+    doctor_check_projections(d);
 }
 
 /* --- the command ---------------------------------------------------------------------------------
@@ -487,7 +425,7 @@ static void check_here(diagnosis *d)
     if (!open_views(d))
         return;
     check_views(d);
-    check_projections(d);
+    doctor_check_projections(d);
 }
 
 /* Believing the store gives up what it lacks, so a person says so first. */
