@@ -359,13 +359,12 @@ static ef_status resolve_work(void *context, ef__pg_conn *conn, ef_error *err)
 
 static ef_status write_once(group *g, ef_error *err)
 {
-    ef__pg_pool *pool = g->store->pool;
-    ef_status st = ef__pg_transaction_within(pool, EF__PG_WRITE, &g->patience, append_work, g, err);
+    ef_status st = pg_transaction_in_sequence(g->store, &g->patience, append_work, g, err);
 
     if (st != EF_CONFLICT || !g->guessed)
         return st;
     pg_guess_missed(&g->store->guess);
-    return ef__pg_transaction_within(pool, EF__PG_WRITE, &g->patience, append_work, g, err);
+    return pg_transaction_in_sequence(g->store, &g->patience, append_work, g, err);
 }
 
 static ef_status write_group(group *g, ef_error *err)

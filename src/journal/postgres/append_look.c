@@ -309,7 +309,8 @@ static ef_status take_sequencer(group *g, ef__pg_conn *conn, ef_error *err)
     PQclear(locked);
     if (st != EF_OK)
         return st;
-    return g->sequenced ? pg_sequence_take(conn, &g->end, err) : ef__pg_take(conn, NULL, err);
+    return g->sequenced ? pg_sequence_take(g->store, conn, &g->end, err)
+                        : ef__pg_take(conn, NULL, err);
 }
 
 ef_status pg_group_look(group *g, ef__pg_conn *conn, ef_error *err)

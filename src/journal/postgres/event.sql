@@ -90,12 +90,19 @@ SELECT everfold.refuse('seq_conflict', 'the log has moved on: this append looks 
     OR EXISTS (SELECT FROM everfold.arrival);
 
 -- name: arrival_take
--- binds: 1 the highest number, 2 limit
+-- The next arrivals in order: up to a number of them, and up to some bytes, but at least one.
+-- binds: 1 the highest number, 2 limit, 3 bytes that are enough
 WITH taken AS (
     DELETE FROM everfold.arrival
-     WHERE number IN (SELECT number FROM everfold.arrival WHERE number <= $1 ORDER BY number LIMIT $2)
+     WHERE number IN (
+        SELECT b.number
+          FROM (SELECT f.number, coalesce(sum(f.bytes) OVER (
+                           ORDER BY f.number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+                  FROM (SELECT number, octet_length(data) + octet_length(meta) AS bytes
+                          FROM everfold.arrival WHERE number <= $1 ORDER BY number LIMIT $2) f) b
+         WHERE b.before < $3)
     RETURNING *)
-SELECT a.stream, a.seq, a.type, a.schema, a.time, a.id, a.data, a.meta, a.queued, s.tenant, s.name
+SELECT a.stream, a.seq, a.type, a.schema, a.time, a.id, a.data, a.meta, a.queued, s.tenant, s.name, a.number
   FROM taken a JOIN everfold.stream s ON s.id = a.stream ORDER BY a.number;
 
 -- name: event_insert

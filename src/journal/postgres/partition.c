@@ -106,6 +106,10 @@ ef_status pg_partition_sync(ef_journal *journal, const ef_partition_change *chan
                             ef_partition_changed *out, ef_error *err)
 {
     sync_job job = {pg_store_of(journal), change, out};
+    ef__pg_patience patience = {.lock_ms = journal->options.busy_ms};
+    ef_status st = pg_transaction_in_sequence(job.store, &patience, sync_work, &job, err);
 
-    return pg_write(job.store, sync_work, &job, err);
+    if (st == EF_OK)
+        atomic_fetch_add(&job.store->commits, 1);
+    return st;
 }

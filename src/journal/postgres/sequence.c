@@ -8,7 +8,10 @@
  * transaction: who was ended by the server, or lost its connection, adds nothing.
  *
  * What applications append in transactions of their own (everfold.append) waits in `arrival`. It is
- * seen there once it is committed, and of one stream in the order of seqs.
+ * seen there once it is committed, and of one stream in the order of seqs. It gets positions in
+ * pieces, bounded by count and by bytes, so that memory is bounded too. A transaction does a few
+ * pieces: when it has other work to do and more is waiting, it is rolled back, and what waits gets
+ * its positions first, in transactions that end soon (pg_transaction_in_sequence).
  */
 #include "store.h"
 
@@ -16,6 +19,11 @@
 #include "../../core/placement.h"
 
 #define ARRIVALS_AT_ONCE 1000
+#define ARRIVAL_BYTES_ENOUGH (16 << 20) /* of a piece; the last event may be larger than the rest  \
+                                         */
+#define PIECES_OF_SEQUENCER 8           /* in a transaction that does nothing else */
+#define PIECES_BESIDE_WORK 2
+#define BACKLOG_TRIES 4 /* how often arrivals may come faster than they get positions */
 
 void pg_rows_init(pg_rows *rows)
 {
@@ -176,22 +184,35 @@ static ef_status add_arrivals(ef__pg_conn *conn, const PGresult *result, pg_end 
     return st;
 }
 
-static ef_status drain(ef__pg_conn *conn, pg_end *end, ef_error *err)
+/* One piece. `*out_last` is the number of its last arrival, or end->arrivals when none was left. */
+static ef_status take_piece(ef__pg_conn *conn, pg_end *end, int64_t *out_last, ef_error *err)
 {
-    int taken = ARRIVALS_AT_ONCE;
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    int count;
+    ef_status st;
+
+    ef__pg_add_int(&params, end->arrivals);
+    ef__pg_add_int(&params, ARRIVALS_AT_ONCE);
+    ef__pg_add_int(&params, ARRIVAL_BYTES_ENOUGH);
+    st = ef__pg_query(conn, PJ_ARRIVAL_TAKE, &params, &result, err);
+    count = st == EF_OK ? PQntuples(result) : 0;
+    *out_last = count ? ef__pg_int(result, count - 1, 11) : end->arrivals;
+    if (count)
+        st = add_arrivals(conn, result, end, err);
+    PQclear(result);
+    return st;
+}
+
+/* Give positions to what waits, at most `pieces`; *out_left: more is waiting. */
+static ef_status drain(ef__pg_conn *conn, pg_end *end, int pieces, bool *out_left, ef_error *err)
+{
+    int64_t last = 0;
     ef_status st = EF_OK;
 
-    while (st == EF_OK && taken == ARRIVALS_AT_ONCE) {
-        ef__pg_params params = {0};
-        PGresult *result = NULL;
-
-        ef__pg_add_int(&params, end->arrivals);
-        ef__pg_add_int(&params, ARRIVALS_AT_ONCE);
-        st = ef__pg_query(conn, PJ_ARRIVAL_TAKE, &params, &result, err);
-        if (st == EF_OK && (taken = PQntuples(result)) > 0)
-            st = add_arrivals(conn, result, end, err);
-        PQclear(result);
-    }
+    for (int i = 0; st == EF_OK && i < pieces && last < end->arrivals; i++)
+        st = take_piece(conn, end, &last, err);
+    *out_left = last < end->arrivals;
     return st;
 }
 
@@ -224,8 +245,8 @@ static void read_end(const PGresult *result, pg_end *end)
     end->arrivals = ef__pg_int(result, 0, 5);
 }
 
-/* Go on from where the log ends, which `result` says and which is released. */
-static ef_status go_on(ef__pg_conn *conn, PGresult *result, pg_end *end, ef_error *err)
+/* Where the log ends, which `result` says and which is released. */
+static ef_status begin_at(PGresult *result, pg_end *end, ef_error *err)
 {
     ef_str hash = ef__pg_str(result, 0, 2);
     ef_status st = EF_OK;
@@ -237,29 +258,49 @@ static ef_status go_on(ef__pg_conn *conn, PGresult *result, pg_end *end, ef_erro
     else if (end->position > 0)
         st = ef_fail(err, EF_DAMAGED, "the last event has no hash");
     PQclear(result);
-    return st == EF_OK && end->arrivals ? drain(conn, end, err) : st;
+    return st;
 }
 
-ef_status pg_sequence_take(ef__pg_conn *conn, pg_end *end, ef_error *err)
+/* Go on behind what waits for a position, or not at all. */
+static ef_status go_on(pg_store *store, ef__pg_conn *conn, PGresult *result, pg_end *end,
+                       ef_error *err)
+{
+    bool left = false;
+    ef_status st = begin_at(result, end, err);
+
+    if (st == EF_OK && end->arrivals)
+        st = drain(conn, end, PIECES_BESIDE_WORK, &left, err);
+    if (st != EF_OK || !left)
+        return st;
+    atomic_store(&store->backlog, true);
+    return ef_fail(err, EF_BUSY, "too many events that SQL has appended wait for a position");
+}
+
+ef_status pg_sequence_take(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err)
 {
     PGresult *result = NULL;
     ef_status st = ef__pg_take(conn, &result, err);
 
     *end = (pg_end){0};
-    return st == EF_OK ? go_on(conn, result, end, err) : st;
+    return st == EF_OK ? go_on(store, conn, result, end, err) : st;
+}
+
+static ef_status lock_and_ask(pg_store *store, ef__pg_conn *conn, PGresult **out, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef_status st = pg_sequencer_lock(store, conn, err);
+
+    pg_add_clock(store, &params);
+    return st == EF_OK ? ef__pg_query(conn, PJ_SEQUENCER_BEGIN, &params, out, err) : st;
 }
 
 ef_status pg_sequence_begin(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err)
 {
-    ef__pg_params params = {0};
     PGresult *result = NULL;
-    ef_status st = pg_sequencer_lock(store, conn, err);
+    ef_status st = lock_and_ask(store, conn, &result, err);
 
     *end = (pg_end){0};
-    pg_add_clock(store, &params);
-    if (st == EF_OK)
-        st = ef__pg_query(conn, PJ_SEQUENCER_BEGIN, &params, &result, err);
-    return st == EF_OK ? go_on(conn, result, end, err) : st;
+    return st == EF_OK ? go_on(store, conn, result, end, err) : st;
 }
 
 void pg_end_release(pg_end *end)
@@ -267,22 +308,59 @@ void pg_end_release(pg_end *end)
     ef__buf_release(&end->scratch);
 }
 
+/* What waits when it begins, and no more: arrivals may come as fast as they get positions. */
+typedef struct sequencing {
+    pg_store *store;
+    int64_t upto; /* number of the last arrival; 0 not known yet */
+    bool left;
+} sequencing;
+
 static ef_status sequence_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
-    pg_end end;
-    ef_status st = pg_sequence_begin(context, conn, &end, err);
+    sequencing *s = context;
+    PGresult *result = NULL;
+    pg_end end = {0};
+    ef_status st = lock_and_ask(s->store, conn, &result, err);
 
+    s->left = false;
+    if (st == EF_OK)
+        st = begin_at(result, &end, err);
+    if (st == EF_OK && s->upto && end.arrivals > s->upto)
+        end.arrivals = s->upto;
+    if (st == EF_OK && end.arrivals)
+        st = drain(conn, &end, PIECES_OF_SEQUENCER, &s->left, err);
+    s->upto = s->upto ? s->upto : end.arrivals;
     pg_end_release(&end);
     return st;
 }
 
 ef_status pg_sequence(pg_store *store, ef_error *err)
 {
-    ef_status st = ef__pg_transaction(store->pool, EF__PG_WRITE, sequence_work, store, err);
+    sequencing s = {.store = store};
+    ef_status st;
 
+    do
+        st = ef__pg_transaction(store->pool, EF__PG_WRITE, sequence_work, &s, err);
+    while (st == EF_OK && s.left);
     /* Lost in the commit: whatever became of it, what still waits is found by the next who looks.
      */
     return st == EF_UNSURE ? EF_OK : st;
+}
+
+ef_status pg_transaction_in_sequence(pg_store *store, ef__pg_patience *patience, ef__pg_work work,
+                                     void *context, ef_error *err)
+{
+    ef_status st =
+        ef__pg_transaction_within(store->pool, EF__PG_WRITE, patience, work, context, err);
+
+    for (int tries = 0; st == EF_BUSY && tries < BACKLOG_TRIES; tries++) {
+        if (!atomic_exchange(&store->backlog, false))
+            break;
+        st = pg_sequence(store, err);
+        if (st == EF_OK)
+            st = ef__pg_transaction_within(store->pool, EF__PG_WRITE, patience, work, context, err);
+    }
+    return st;
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */

@@ -72,6 +72,7 @@ typedef struct pg_store {
         seen; /* the highest position that was answered: a server behind it is refused */
     _Atomic int64_t commits, appended, stale_refused;
     _Atomic bool large_events; /* the last batch that was taken had some */
+    _Atomic bool backlog;      /* a transaction was undone because too much waits for a position */
 } pg_store;
 
 static inline pg_store *pg_store_of(ef_journal *journal)
@@ -148,12 +149,17 @@ ef_status pg_rows_send(pg_rows *rows, const pg_end *end, ef__pg_conn *conn, ef_e
 /* Send what takes the sequencer's lock. */
 ef_status pg_sequencer_lock(pg_store *store, ef__pg_conn *conn, ef_error *err);
 /* Take the sequencer's lock, in a transaction, and give positions to all that waits for one. What
- * was sent before is taken. `end` is released by the caller. */
+ * was sent before is taken. `end` is released by the caller. EF_BUSY: too much waits, see
+ * pg_transaction_in_sequence. */
 ef_status pg_sequence_begin(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err);
 /* The same in two halves: ask where the log ends, behind the lock that was asked for; and go on
  * when that lock was given. */
 ef_status pg_sequence_ask(pg_store *store, ef__pg_conn *conn, ef_error *err);
-ef_status pg_sequence_take(ef__pg_conn *conn, pg_end *end, ef_error *err);
+ef_status pg_sequence_take(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err);
+/* A transaction whose work begins a sequence. When too much waits for a position, the work is
+ * undone and done again after all of that has got one, in transactions of its own. */
+ef_status pg_transaction_in_sequence(pg_store *store, ef__pg_patience *patience, ef__pg_work work,
+                                     void *context, ef_error *err);
 void pg_end_release(pg_end *end);
 /* A transaction of its own for that. */
 ef_status pg_sequence(pg_store *store, ef_error *err);
