@@ -324,8 +324,9 @@ ef_status ef_outbox_requeue_dead(ef_journal *journal, const ef_outbox_bulk *bulk
  * Let a lane pass an event without applying it. Who and why are kept. In a projection's lane the
  * skip holds for the versions that are given, in every build of them, and for no other; which
  * versions are blocked at the event is known to the engine (ef_projection_skip). A version that
- * lacks the event and is not given tries it as before. EF_NOT_FOUND  the event has no retry row in
- * that lane
+ * lacks the event and is not given tries it as before. In a publisher's lane a queued row can be
+ * skipped too; one that is in flight may have been delivered already.
+ * EF_NOT_FOUND  the event has no such row in that lane
  */
 ef_status ef_outbox_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
                          ef_error *err);

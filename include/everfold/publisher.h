@@ -63,6 +63,9 @@ ef_status ef_publisher_ls(ef_journal *journal, ef_publisher_list *out, ef_error 
 /* The one of that name, as the list's only item; EF_NOT_FOUND. */
 ef_status ef_publisher_get(ef_journal *journal, ef_str name, ef_publisher_list *out, ef_error *err);
 void ef_publisher_list_release(ef_publisher_list *list);
+/* Pauses a publisher or resumes it; its other settings stay as they are, also when they are being
+ * changed at the same time. EF_NOT_FOUND: there is no such publisher. */
+ef_status ef_publisher_pause(ef_journal *journal, ef_str name, bool paused, ef_error *err);
 /* As ef_lane_drop. EF_NOT_FOUND: there is no such publisher. */
 ef_status ef_publisher_remove(ef_journal *journal, ef_str name, bool discard, int64_t *out_rows,
                               ef_error *err);

@@ -157,13 +157,14 @@ bool ef__bus_write(ef__buf *out, const ef__bus_message *message)
     return true;
 }
 
-bool ef__bus_header(ef__buf *out, ef_str text)
+/* What is not printable ASCII, % and `other` are escaped. */
+static bool escape(ef__buf *out, ef_str text, char other)
 {
     size_t done = 0;
 
     for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.ptr[i];
-        if (c > ' ' && c < 0x7f && c != '%')
+        if (c > ' ' && c < 0x7f && c != '%' && c != (unsigned char)other)
             continue;
         ef__buf_add(out, text.ptr + done, i - done);
         ef__buf_printf(out, "%%%02X", c);
@@ -172,6 +173,19 @@ bool ef__bus_header(ef__buf *out, ef_str text)
     if (done < text.len)
         ef__buf_add(out, text.ptr + done, text.len - done);
     return !out->failed;
+}
+
+bool ef__bus_header(ef__buf *out, ef_str text)
+{
+    return escape(out, text, '%');
+}
+
+bool ef__bus_id(ef__buf *out, const ef_event *event)
+{
+    ef__buf_reset(out);
+    (void)escape(out, event->tenant, '/');
+    ef__buf_add_char(out, '/');
+    return ef__bus_header(out, event->id);
 }
 
 void ef__bus_fail(ef__bus_outcome *outcome, ef__bus_verdict verdict, ef__arena *arena,

@@ -115,6 +115,9 @@ int64_t ef__bus_mono_us(const ef__bus *bus);
 bool ef__bus_write(ef__buf *out, const ef__bus_message *message);
 /* A text as it may stand in a header: what is not printable ASCII, and %, becomes %XX. */
 bool ef__bus_header(ef__buf *out, ef_str text);
+/* The id of a message, unique over tenants: TENANT/ID, as it may stand in a header. A / of the
+ * tenant becomes %2F, so that no two tenants can make the same id. */
+bool ef__bus_id(ef__buf *out, const ef_event *event);
 /* A verdict with its reason. */
 void ef__bus_fail(ef__bus_outcome *outcome, ef__bus_verdict verdict, ef__arena *arena,
                   const char *format, ...) __attribute__((format(printf, 4, 5)));

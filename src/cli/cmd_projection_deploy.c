@@ -90,8 +90,8 @@ static ef_status tell(cli *c, ef_str text, ef_projection_list *deployed, ef_erro
     return st == EF_OK ? read_again(c, name, deployed, err) : st;
 }
 
-/* In inline_apply_only and shadow_only no worker catches the projection up, so the deployment does: what other
- * processes hold is waited for while it moves. */
+/* In inline_apply_only and shadow_only no worker catches the projection up, so the deployment does:
+ * what other processes hold is waited for while it moves. */
 static ef_status catch_up(cli *c, ef_error *err)
 {
     const ef_clock *clock = ef_clock_system();
@@ -204,7 +204,8 @@ const cli_command cli_cmd_projection_deploy = {
     .more =
         "A new projection, or a new version of one, catches up from the journal's first event\n"
         "(everfold work) and then goes on with the live ones; in the modes inline_apply_only\n"
-        "and shadow_only it is caught up before the command returns. A program with a mistake is not\n"
+        "and shadow_only it is caught up before the command returns. A program with a mistake is "
+        "not\n"
         "deployed, nor is another text under a version that is there. One FILE answers an\n"
         "object with -o json, several an array.\n"
         "With --in-place a program of a higher version and schema takes over the views that\n"

@@ -82,14 +82,13 @@ static ef_status start_workers(serving *s, ef_error *err)
         st = ef_shadow_open(s->c->engine, &s->shadow, err);
     if (st != EF_OK)
         return st;
-    return ef_supervisor_start(
-        &(ef_supervisor_options){
-            .engine = s->c->engine,
-            .work = cli_work_options(s->c),
-            .interval_ms = ef__settings_int(s->c->settings, "worker.poll_interval"),
-            .cursor_threads = (int32_t)workers,
-            .shadow = s->shadow},
-        &s->supervisor, err);
+    return ef_supervisor_start(&(ef_supervisor_options){.engine = s->c->engine,
+                                                        .work = cli_work_options(s->c),
+                                                        .interval_ms = ef__settings_int(
+                                                            s->c->settings, "worker.poll_interval"),
+                                                        .cursor_threads = (int32_t)workers,
+                                                        .shadow = s->shadow},
+                               &s->supervisor, err);
 }
 
 static ef_status deploy_file(cli *c, const char *path, ef_error *err)

@@ -324,20 +324,8 @@ ef_status cli_publisher_set(cli *c, const ef_publisher *publisher, ef_error *err
 
 ef_status cli_publisher_pause(cli *c, ef_str name, bool paused, ef_str reason, ef_error *err)
 {
-    ef_publisher_list list = {0};
-    ef_publisher p;
-    ef_status st;
-
-    if (c->client)
-        return ef_client_publisher_pause(c->client, name, paused, reason, err);
-    st = ef_publisher_get(c->journal, name, &list, err);
-    if (st == EF_OK) {
-        p = list.items[0];
-        p.paused = paused;
-        st = ef_publisher_set(c->journal, &p, err);
-    }
-    ef_publisher_list_release(&list);
-    return st;
+    return c->client ? ef_client_publisher_pause(c->client, name, paused, reason, err)
+                     : ef_publisher_pause(c->journal, name, paused, err);
 }
 
 ef_status cli_publisher_remove(cli *c, ef_str name, bool discard, ef_str reason, int64_t *out_rows,

@@ -90,8 +90,8 @@ static void describe_superseded(const ef__generation *g, const journal_now *now,
 }
 
 static ef_status describe(ef_engine *e, const ef__generation_list *list, const ef__generation *g,
-                          const journal_now *now,
-                          ef__arena *arena, ef_projection *out, ef_error *err)
+                          const journal_now *now, ef__arena *arena, ef_projection *out,
+                          ef_error *err)
 {
     ef__failure_list failures = {0};
     bool migrates = false;

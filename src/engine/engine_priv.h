@@ -130,12 +130,12 @@ struct ef_engine {
                                    * for live work or after a conflict: as of the last tick */
     size_t cursor_batch;          /* events of a read; EF__ENGINE_CATCH_UP_BATCH, less in tests */
     ef__rest rest;                /* of the one who watches the queue */
-    _Atomic int64_t worked_us;    /* when a task last did some work; of the clock that never jumps */
-    pthread_mutex_t working;      /* one tick of the queue at a time; it guards … */
-    ef__crew crew;                /* … what this worker holds, */
-    struct ef__workset *queued;   /* what the queue keeps from tick to tick, */
-    size_t batch;                 /* how many rows the next pass takes, */
-    int64_t policy_next_us;       /* and when to look for what is dead and may pass */
+    _Atomic int64_t worked_us;  /* when a task last did some work; of the clock that never jumps */
+    pthread_mutex_t working;    /* one tick of the queue at a time; it guards … */
+    ef__crew crew;              /* … what this worker holds, */
+    struct ef__workset *queued; /* what the queue keeps from tick to tick, */
+    size_t batch;               /* how many rows the next pass takes, */
+    int64_t policy_next_us;     /* and when to look for what is dead and may pass */
     int64_t
         gaps_counted; /* the look for gaps at the start: generations up to this id are counted, */
     bool gaps_found;  /* one of them does not add up, */

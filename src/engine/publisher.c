@@ -8,6 +8,7 @@
 #include "../base/json.h"
 #include "../base/limits.h"
 #include "../base/room.h"
+#include "../journal/journal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@
 #define IN_FLIGHT_MAX 256
 #define FILE_COUNT 10
 #define SETTINGS_ARENA (1024u * 1024)
+#define PAUSE_TRIES 100 /* another change of the settings came between read and write each time */
 
 static bool begins(ef_str text, const char *with)
 {
@@ -178,9 +180,32 @@ static void write_settings(ef__buf *out, const ef_publisher *p)
     ef__json_close(&w, '}');
 }
 
-ef_status ef_publisher_set(ef_journal *journal, const ef_publisher *publisher, ef_error *err)
+/* With `expected` only if its lane is still like that. */
+static ef_status write_publisher(ef_journal *journal, const ef_publisher *p,
+                                 const ef_lane *expected, ef_error *err)
 {
     ef__buf settings = EF__BUF_INIT(EF_LIMIT_DETAIL_BYTES);
+    ef_status st = EF_OK;
+
+    write_settings(&settings, p);
+    if (settings.failed)
+        st = ef_fail(err, EF_TOO_LARGE, "the settings of a publisher have more than %d bytes",
+                     EF_LIMIT_DETAIL_BYTES);
+    if (st == EF_OK)
+        st = ef__lane_replace(journal, expected,
+                              &(ef_lane){.name = p->name,
+                                         .kind = EF_LANE_KIND_PUBLISHER,
+                                         .enabled = true,
+                                         .types = p->types,
+                                         .settings = ef__buf_str(&settings),
+                                         .retain_us = p->retain_ms > 0 ? p->retain_ms * 1000 : 0},
+                              err);
+    ef__buf_release(&settings);
+    return st;
+}
+
+ef_status ef_publisher_set(ef_journal *journal, const ef_publisher *publisher, ef_error *err)
+{
     ef_publisher p;
     ef_status st;
 
@@ -188,23 +213,7 @@ ef_status ef_publisher_set(ef_journal *journal, const ef_publisher *publisher, e
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", journal ? "publisher" : "journal");
     p = with_defaults(publisher);
     st = check(&p, err);
-    if (st != EF_OK)
-        return st;
-    write_settings(&settings, &p);
-    if (settings.failed)
-        st = ef_fail(err, EF_TOO_LARGE, "the settings of a publisher have more than %d bytes",
-                     EF_LIMIT_DETAIL_BYTES);
-    if (st == EF_OK)
-        st = ef_lane_set(journal,
-                         &(ef_lane){.name = p.name,
-                                    .kind = EF_LANE_KIND_PUBLISHER,
-                                    .enabled = true,
-                                    .types = p.types,
-                                    .settings = ef__buf_str(&settings),
-                                    .retain_us = p.retain_ms > 0 ? p.retain_ms * 1000 : 0},
-                         err);
-    ef__buf_release(&settings);
-    return st;
+    return st == EF_OK ? write_publisher(journal, &p, NULL, err) : st;
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -311,6 +320,11 @@ ef_status ef_publisher_ls(ef_journal *journal, ef_publisher_list *out, ef_error 
     return list(journal, NULL, out, err);
 }
 
+static ef_status not_found(ef_str name, ef_error *err)
+{
+    return ef_fail(err, EF_NOT_FOUND, "there is no publisher \"%.*s\"", EF_STR_ARG(name));
+}
+
 ef_status ef_publisher_get(ef_journal *journal, ef_str name, ef_publisher_list *out, ef_error *err)
 {
     ef_status st;
@@ -319,7 +333,7 @@ ef_status ef_publisher_get(ef_journal *journal, ef_str name, ef_publisher_list *
         return ef_fail(err, EF_BAD_INPUT, "out is NULL");
     st = list(journal, &name, out, err);
     if (st == EF_OK && out->count == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no publisher \"%.*s\"", EF_STR_ARG(name));
+        st = not_found(name, err);
     return st;
 }
 
@@ -330,6 +344,41 @@ void ef_publisher_list_release(ef_publisher_list *list)
     list->items = NULL;
     list->count = 0;
     ef__room_release(&list->room);
+}
+
+static ef_status pause_once(ef_journal *journal, ef_str name, bool paused, ef_error *err)
+{
+    ef__arena arena = EF__ARENA_INIT(SETTINGS_ARENA);
+    ef_lane_list lanes = {0};
+    const ef_lane *found = NULL;
+    ef_publisher p;
+    ef_status st = ef_lane_ls(journal, &lanes, err);
+
+    for (size_t i = 0; st == EF_OK && i < lanes.count; i++)
+        if (ef__lane_is_publisher(&lanes.items[i]) && ef_str_equal(name, lanes.items[i].name))
+            found = &lanes.items[i];
+    if (st == EF_OK && !found)
+        st = not_found(name, err);
+    if (st == EF_OK)
+        st = ef__publisher_read(found, &arena, &p, err);
+    if (st == EF_OK && p.paused != paused) {
+        p.paused = paused;
+        st = write_publisher(journal, &p, found, err);
+    }
+    ef_lane_list_release(&lanes);
+    ef__arena_release(&arena);
+    return st;
+}
+
+ef_status ef_publisher_pause(ef_journal *journal, ef_str name, bool paused, ef_error *err)
+{
+    ef_status st;
+    int tries = PAUSE_TRIES;
+
+    do
+        st = pause_once(journal, name, paused, err);
+    while (st == EF_CONFLICT && --tries > 0);
+    return st;
 }
 
 ef_status ef_publisher_remove(ef_journal *journal, ef_str name, bool discard, int64_t *out_rows,

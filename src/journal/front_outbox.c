@@ -32,6 +32,12 @@ static ef_status check_object(const char *what, ef_str text, ef_error *err)
 
 ef_status ef_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
 {
+    return ef__lane_replace(journal, NULL, lane, err);
+}
+
+ef_status ef__lane_replace(ef_journal *journal, const ef_lane *expected, const ef_lane *lane,
+                           ef_error *err)
+{
     ef_status st = ef__need_writable(journal, "ef_lane_set", err);
 
     if (st == EF_OK)
@@ -56,7 +62,7 @@ ef_status ef_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
     st = check_object("settings", lane->settings, err);
     if (st == EF_OK)
         st = ef__range_check("retain_us", lane->retain_us, 0, EF_LIMIT_RETAIN_US, err);
-    return st == EF_OK ? journal->ops->lane_set(journal, lane, err) : st;
+    return st == EF_OK ? journal->ops->lane_set(journal, lane, expected, err) : st;
 }
 
 ef_status ef_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,

@@ -249,7 +249,9 @@ struct ef__journal_ops {
     ef_status (*partition_count)(ef_journal *journal, int32_t *out, ef_error *err);
 
     /* --- outbox ---------------------------------------------------------------------------- */
-    ef_status (*lane_set)(ef_journal *journal, const ef_lane *lane, ef_error *err);
+    /* With `expected` only if the lane is as that says; EF_CONFLICT otherwise. */
+    ef_status (*lane_set)(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
+                          ef_error *err);
     ef_status (*lane_ls)(ef_journal *journal, ef_lane_list *out, ef_error *err);
     ef_status (*lane_drop)(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
                            ef_error *err);
@@ -318,6 +320,10 @@ struct ef__journal_ops {
                         ef_run_list *out, ef_error *err);
 };
 
+/* ef_lane_set if the lane is still as `expected`, which was read before; NULL: whatever it is.
+ * EF_CONFLICT: it was changed meanwhile, and stays as it is. */
+ef_status ef__lane_replace(ef_journal *journal, const ef_lane *expected, const ef_lane *lane,
+                           ef_error *err);
 /*
  * As ef_journal_wait; ends with EF_OK also when somebody, in whatever process, has nudged since
  * `*nudge` was set: by the last call, or 0. So nothing that was told while the caller was busy is
@@ -435,6 +441,7 @@ bool ef__type_matches(ef_str type, ef_str patterns);
 /* EF_OK for a publisher's lane; EF_BAD_INPUT. */
 ef_status ef__lane_publishes(ef_str name, ef_lane_kind kind, ef_error *err);
 /* EF_NOT_FOUND: what an operator wanted to act on has no exception, or no dead one. */
+ef_status ef__lane_changed(ef_str lane, ef_error *err); /* EF_CONFLICT */
 ef_status ef__act_on_nothing(const ef_outbox_act *act, bool dead_only, ef_error *err);
 /* EF_OK, or EF_EXISTS: so many rows wait in a lane that is to be dropped. */
 ef_status ef__lane_drop_check(ef_str name, int64_t rows, bool discard, ef_error *err);

@@ -23,11 +23,17 @@ ef_status ef__lane_drop_check(ef_str name, int64_t rows, bool discard, ef_error 
                            rows, EF_STR_ARG(name));
 }
 
+ef_status ef__lane_changed(ef_str lane, ef_error *err)
+{
+    return ef_fail(err, EF_CONFLICT, "lane \"%.*s\" was changed meanwhile; nothing was changed",
+                   EF_STR_ARG(lane));
+}
+
 ef_status ef__act_on_nothing(const ef_outbox_act *act, bool dead_only, ef_error *err)
 {
-    return ef_fail(err, EF_NOT_FOUND,
-                   "tenant \"%.*s\", stream \"%.*s\", seq %" PRId64 ": no %s%s%.*s%s",
-                   EF_STR_ARG(act->tenant), EF_STR_ARG(act->stream), act->seq,
-                   dead_only ? "dead row" : "exception", act->lane.len ? " in lane \"" : "",
-                   EF_STR_ARG(act->lane), act->lane.len ? "\"" : "");
+    return ef_fail(
+        err, EF_NOT_FOUND, "tenant \"%.*s\", stream \"%.*s\", seq %" PRId64 ": no %s%s%.*s%s",
+        EF_STR_ARG(act->tenant), EF_STR_ARG(act->stream), act->seq,
+        dead_only ? "dead row" : "row that can be skipped", act->lane.len ? " in lane \"" : "",
+        EF_STR_ARG(act->lane), act->lane.len ? "\"" : "");
 }

@@ -191,21 +191,14 @@ static ef_status remove_publisher(ef__request *r, ef_error *err)
 static ef_status set_paused(ef__request *r, bool paused, ef_error *err)
 {
     const ef__json *body = NULL;
-    ef_publisher_list list = {0};
     ef_str reason = {NULL, 0};
     ef_status st = ef__request_reason(r, "reason", &body, &reason, err);
 
     if (st == EF_OK)
-        st = ef_publisher_get(r->server->options.journal, r->parts[0], &list, err);
-    if (st == EF_OK) {
-        ef_publisher p = list.items[0];
-        p.paused = paused;
-        st = ef_publisher_set(r->server->options.journal, &p, err);
-    }
+        st = ef_publisher_pause(r->server->options.journal, r->parts[0], paused, err);
     if (st == EF_OK)
         st = ef__request_note(r, paused ? "publisher_pause" : "publisher_resume", r->parts[0],
                               reason, err);
-    ef_publisher_list_release(&list);
     return st == EF_OK ? answer_publisher(r, err) : st;
 }
 

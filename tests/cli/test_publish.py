@@ -246,7 +246,7 @@ class Publish(Case):
         signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
         digest = hmac.new(b"0123456789", signed, hashlib.sha256).digest()
         self.assertEqual("v1," + base64.b64encode(digest).decode(), headers["webhook-signature"])
-        self.assertEqual(event["id"], headers["webhook-id"])
+        self.assertEqual(f'{event.get("tenant", "")}/{event["id"]}', headers["webhook-id"])
         self.assertLess(abs(time.time() - int(headers["webhook-timestamp"])), 60)
         self.assertIn("cloudevents+json", headers["Content-Type"])
 

@@ -3,6 +3,8 @@
  */
 #include "contract.h"
 
+#include "../../src/journal/journal.h"
+
 CONTRACT(the_apply_lane_is_always_there)
 {
     contract *t = *state;
@@ -35,6 +37,33 @@ CONTRACT(lanes_are_set_and_listed)
     CHECK(!list.items[1].enabled);
     CHECK_STR("order.*", list.items[1].types);
     CHECK_STR("orders", list.items[2].name);
+    ef_lane_list_release(&list);
+}
+
+CONTRACT(a_lane_that_was_changed_since_it_was_read_is_not_replaced)
+{
+    contract *t = *state;
+    ef_lane_list read = {0}, list = {0};
+    ef_lane lane = {.name = str("mail"),
+                    .kind = EF_LANE_KIND_PUBLISHER,
+                    .enabled = true,
+                    .types = str("a"),
+                    .settings = str("{\"n\":1}")};
+
+    OK(ef_lane_set(t->journal, &lane, &t->err));
+    OK(ef_lane_ls(t->journal, &read, &t->err));
+    lane.settings = str("{\"n\":2}");
+    OK(ef_lane_set(t->journal, &lane, &t->err));
+    lane.settings = str("{\"n\":3}");
+    REFUSED(EF_CONFLICT, ef__lane_replace(t->journal, &read.items[1], &lane, &t->err));
+    OK(ef_lane_ls(t->journal, &list, &t->err));
+    CHECK_STR("{\"n\":2}", list.items[1].settings);
+    OK(ef__lane_replace(t->journal, &list.items[1], &lane, &t->err));
+    OK(ef_lane_ls(t->journal, &list, &t->err));
+    CHECK_STR("{\"n\":3}", list.items[1].settings);
+    OK(ef_lane_drop(t->journal, str("mail"), true, NULL, &t->err));
+    REFUSED(EF_CONFLICT, ef__lane_replace(t->journal, &list.items[1], &lane, &t->err));
+    ef_lane_list_release(&read);
     ef_lane_list_release(&list);
 }
 
@@ -107,6 +136,7 @@ CONTRACT(a_duplicate_is_not_queued_again)
 }
 
 CONTRACT_MAIN(CASE(the_apply_lane_is_always_there), CASE(lanes_are_set_and_listed),
+              CASE(a_lane_that_was_changed_since_it_was_read_is_not_replaced),
               CASE(a_publisher_gets_the_types_that_are_published_and_match),
               CASE(an_event_of_an_alias_is_published_as_its_canonical_type),
               CASE(a_lane_is_queued_for_only_while_it_is_enabled),

@@ -547,6 +547,49 @@ CONTRACT(a_skip_during_the_last_attempt_wins_over_its_death)
     ef_row_list_release(&list);
 }
 
+/* Skips seq 2 of three queued rows of one stream while all of them are in flight, then settles the
+ * batch as if seq 2 had failed for good. */
+CONTRACT(a_queued_row_of_a_publisher_can_be_skipped)
+{
+    contract *t = *state;
+    ef_outbox_act act = act_on("a", 2, "mail");
+    ef_exception died = {str("mail"), 2, EF_ROW_DEAD, 1, 0, str("x"), 0, false, false};
+    ef_exception done = {str("mail"), 2, EF_ROW_DONE, 0, 0, str(""), 0, false, false};
+    ef_holding held[PARTITIONS];
+    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_row_list list = {0};
+
+    set_publish(t, "t");
+    set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, true, "");
+    for (int i = 0; i < 3; i++)
+        append(t, "a", "t");
+    for (int32_t i = 0; i < PARTITIONS; i++)
+        held[i] = (ef_holding){i, acquire_publisher(t, "mail", i, "w"), 0};
+    OK(ef_outbox_take(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+    CHECK_INT(3, batch.count);
+    OK(ef_outbox_skip(t->journal, &act, &list, &t->err));
+    CHECK_INT(1, list.count);
+    CHECK(list.items[0].skip);
+    CHECK_INT(2, list.items[0].seq);
+    CHECK_INT(3, queued_in(t, "mail"));
+    for (size_t i = 0; i < PARTITIONS; i++)
+        held[i].upto = held[i].partition == batch.items[0].partition ? 3 : 0;
+    OK(ef_outbox_mark(t->journal, str("mail"), held, PARTITIONS, &died, 1, &t->err));
+    CHECK_INT(0, summary(t).dead);
+    for (size_t i = 0; i < PARTITIONS; i++)
+        held[i].upto = 0;
+    OK(ef_outbox_take_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+    CHECK_INT(1, batch.count);
+    CHECK(batch.items[0].skip);
+    done.filed = batch.items[0].filed;
+    OK(ef_outbox_mark(t->journal, str("mail"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef_outbox_take_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+    CHECK_INT(0, batch.count);
+    REFUSED(EF_NOT_FOUND, ef_outbox_skip(t->journal, &act, &list, &t->err));
+    ef_taken_batch_release(&batch);
+    ef_row_list_release(&list);
+}
+
 CONTRACT(a_skip_needs_a_reason_a_lane_and_an_exception)
 {
     contract *t = *state;
@@ -724,5 +767,6 @@ CONTRACT_MAIN(CASE(acts_are_listed_by_word_and_lane_and_page_by_page),
               CASE(a_skipped_row_is_taken_to_be_passed_and_frees_its_stream),
               CASE(a_failure_that_is_not_due_is_passed_at_once_when_it_is_skipped),
               CASE(a_skip_during_the_last_attempt_wins_over_its_death),
+              CASE(a_queued_row_of_a_publisher_can_be_skipped),
               CASE(a_skip_needs_a_reason_a_lane_and_an_exception),
               CASE(what_operators_did_is_kept_newest_first), CASE(a_refused_act_leaves_no_record))

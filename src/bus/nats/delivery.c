@@ -237,15 +237,6 @@ static natsStatus add_headers(natsMsg *msg, const ef_event *event)
     return s;
 }
 
-/* The id by which a stream knows what it has had: ids are unique within a tenant. */
-static bool make_id(const ef_event *event, ef__buf *out)
-{
-    ef__buf_reset(out);
-    (void)ef__bus_header(out, event->tenant);
-    ef__buf_add_char(out, '/');
-    return ef__bus_header(out, event->id);
-}
-
 /* Does it say which one has to be before it? Not when all of them are known to be in. */
 static bool is_linked(const call *c)
 {
@@ -290,7 +281,7 @@ static ef_status make_message(call *c, size_t i, natsMsg **out, ef_error *err)
     *out = NULL;
     ef__buf_reset(&c->line);
     if (!ef__nats_subject(&n->address, m, &c->subject) || !ef__bus_write(&c->line, m) ||
-        !make_id(m->event, &c->id))
+        !ef__bus_id(&c->id, m->event))
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while publishing");
     if (!check_size(c, i))
         return EF_OK;

@@ -1,11 +1,12 @@
 /*
  * webhook.c - the webhook sink: each message is the body of a POST, signed.
  *
- * Several requests are under way at once, one of each group. An answer of 2xx is a delivery;
- * anything else fails that message. A receiver that cannot be connected to, or fails one message
- * after the other of different groups, is not at hand: the breaker opens, nothing counts against
- * the messages, and from then on a call tries one of them, another one each time, until one gets
- * through.
+ * Several requests are under way at once, one of each group. An answer is a verdict on its message:
+ * 2xx is a delivery, 3xx and 4xx fail the message, and neither says anything about the receiver.
+ * No answer, 429 and 5xx fail the receiver. When it fails one message after the other of different
+ * groups, or cannot be connected to, it is unavailable: the breaker opens, nothing counts against
+ * the messages that it failed on, and from then on a call tries one of them, another one each time,
+ * until one is answered. Messages that were refused meanwhile keep their verdict.
  *
  * Redirects are not followed, proxies of the environment are not used, an answer is read up to
  * REPLY_BYTES, and only public addresses are connected to (address.h) unless others are allowed.
@@ -30,7 +31,7 @@
 #define BATCH_MAX 256
 #define IN_FLIGHT 8
 #define REPLY_BYTES (64u * 1024)
-#define BREAKER_FAILURES 5 /* in a call without a delivery, of as many groups */
+#define BREAKER_FAILURES 5 /* of the receiver, in a call without an answer, of as many groups */
 #define POLL_MS 100
 #define ERROR_BYTES 200
 #define META_ARENA (1024u * 1024)
@@ -54,7 +55,7 @@ struct hook_bus {
     CURLM *multi;
     flight *flights;
     size_t flight_count;
-    bool open;    /* the breaker: the receiver is not at hand */
+    bool open;    /* the breaker: the receiver is unavailable */
     size_t probe; /* which message is tried next while it is */
 };
 
@@ -67,9 +68,10 @@ typedef struct call {
     ef__arena *arena;
     char *begun;  /* per message */
     char *closed; /* per group: one is under way, or failed */
+    char *blamed; /* per message: it failed because of the receiver */
     size_t next;  /* all before it have begun */
     size_t under_way;
-    int delivered, failed;
+    int answered, failed;     /* verdicts on messages; failures of the receiver */
     int64_t now_us, until_us; /* wall; monotonic: nothing is begun any more */
     bool down;
     char why[ERROR_BYTES + CURL_ERROR_SIZE];
@@ -172,7 +174,7 @@ static bool add_signature(flight *f, const ef_event *event, int64_t now_us)
     ef_str secret = f->bus->base.options.secret;
     char signature[EF__SIGN_TEXT_MAX];
     int64_t now_s = now_us / 1000000;
-    bool good = ef__bus_header(&id, event->id) && add_header(f, "webhook-id: %s", id.ptr) &&
+    bool good = ef__bus_id(&id, event) && add_header(f, "webhook-id: %s", id.ptr) &&
                 add_header(f, "webhook-timestamp: %" PRId64, now_s);
 
     if (good && secret.len)
@@ -238,7 +240,7 @@ static bool may_begin(const call *c)
 /* The next message whose group is free; SIZE_MAX. While the breaker is open it is one alone. */
 static size_t next_message(call *c)
 {
-    if (c->bus->open && c->delivered + c->failed == 0) /* the first of some group */
+    if (c->bus->open && c->answered + c->failed == 0) /* the first of some group */
         return c->messages[c->bus->probe++ % c->count].group;
     while (c->next < c->count && c->begun[c->next])
         c->next++;
@@ -299,18 +301,46 @@ static void fail_message(call *c, const flight *f, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(c->why, sizeof c->why, format, arguments);
     va_end(arguments);
-    c->failed++;
     ef__bus_fail(&c->outcomes[f->message], EF__BUS_FAILED, c->arena, "%s", c->why);
+}
+
+/* What the receiver has answered. */
+static void judge_answer(call *c, flight *f, long status)
+{
+    bool receiver_failed = status == 429 || status >= 500 || status < 200;
+
+    if (status >= 200 && status < 300) {
+        c->outcomes[f->message].verdict = EF__BUS_DELIVERED;
+        c->closed[c->messages[f->message].group] = 0;
+    } else if (status >= 300 && status < 400) {
+        fail_message(c, f, "the receiver answered %ld: redirects are not followed", status);
+    } else {
+        fail_message(c, f, "the receiver answered %ld", status);
+    }
+    c->blamed[f->message] = receiver_failed;
+    c->failed += receiver_failed;
+    c->answered += !receiver_failed;
+    if (!receiver_failed)
+        c->bus->open = false;
+}
+
+static void judge_silence(call *c, flight *f, CURLcode code)
+{
+    if (code == CURLE_OPERATION_TIMEDOUT)
+        fail_message(c, f, "no whole answer within %" PRId64 " ms",
+                     c->bus->base.options.timeout_ms);
+    else
+        fail_message(c, f, "%s", f->why[0] ? f->why : curl_easy_strerror(code));
+    c->blamed[f->message] = true;
+    c->failed++;
 }
 
 /* What became of a request. */
 static void judge(call *c, flight *f, CURLcode code)
 {
     long status = 0;
-    bool answered;
 
     (void)curl_easy_getinfo(f->easy, CURLINFO_RESPONSE_CODE, &status);
-    answered = code == CURLE_OK || (code == CURLE_WRITE_ERROR && f->reply_bytes > REPLY_BYTES);
     if (f->private_address || is_unreachable(code, f)) {
         c->down = true;
         (void)snprintf(c->why, sizeof c->why, "%s",
@@ -318,22 +348,12 @@ static void judge(call *c, flight *f, CURLcode code)
                                             "(--allow-private lets it be called)"
                        : f->why[0]        ? f->why
                                           : curl_easy_strerror(code));
-    } else if (answered && status >= 200 && status < 300) {
-        c->outcomes[f->message].verdict = EF__BUS_DELIVERED;
-        c->delivered++;
-        c->bus->open = false;
-        c->closed[c->messages[f->message].group] = 0;
-    } else if (answered && status >= 300 && status < 400) {
-        fail_message(c, f, "the receiver answered %ld: redirects are not followed", status);
-    } else if (answered) {
-        fail_message(c, f, "the receiver answered %ld", status);
-    } else if (code == CURLE_OPERATION_TIMEDOUT) {
-        fail_message(c, f, "no whole answer within %" PRId64 " ms",
-                     c->bus->base.options.timeout_ms);
+    } else if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && f->reply_bytes > REPLY_BYTES)) {
+        judge_answer(c, f, status);
     } else {
-        fail_message(c, f, "%s", f->why[0] ? f->why : curl_easy_strerror(code));
+        judge_silence(c, f, code);
     }
-    if (c->bus->open || (c->delivered == 0 && c->failed >= BREAKER_FAILURES))
+    if (c->failed && (c->bus->open || (c->answered == 0 && c->failed >= BREAKER_FAILURES)))
         c->down = true;
 }
 
@@ -397,16 +417,16 @@ static ef_status hook_deliver(ef__bus *bus, const ef__bus_message *messages, siz
               .arena = arena,
               .begun = ef__arena_zalloc(arena, count, 1),
               .closed = ef__arena_zalloc(arena, count, 1),
+              .blamed = ef__arena_zalloc(arena, count, 1),
               .now_us = now_us,
               .until_us = ef__bus_mono_us(bus) + bus->options.timeout_ms * 1000};
-    ef_status st =
-        c.begun && c.closed ? fly(&c, err) : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    ef_status st = c.begun && c.closed && c.blamed ? fly(&c, err)
+                                                   : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 
     if (st != EF_OK || !c.down)
         return st;
-    /* It is the receiver's fault, not theirs. */
     for (size_t i = 0; i < count; i++)
-        if (outcomes[i].verdict == EF__BUS_FAILED)
+        if (c.blamed[i])
             outcomes[i] = (ef__bus_outcome){.verdict = EF__BUS_WAITING};
     c.bus->open = true;
     return ef_fail(err, EF_BUSY, "%s", c.why);

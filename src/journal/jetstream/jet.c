@@ -110,7 +110,8 @@ static ef_status jet_mark(ef_journal *journal, const ef__marking *mark, ef_error
     return control->ops->mark(control, mark, err);
 }
 
-static ef_status jet_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
+static ef_status jet_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
+                              ef_error *err)
 {
     ef_journal *control = jet_store_of(journal)->control;
 
@@ -119,7 +120,7 @@ static ef_status jet_lane_set(ef_journal *journal, const ef_lane *lane, ef_error
                        "publisher \"%.*s\": nothing is queued by a journal on JetStream; let who "
                        "wants the events read the stream",
                        EF_STR_ARG(lane->name));
-    return control->ops->lane_set(control, lane, err);
+    return control->ops->lane_set(control, lane, expected, err);
 }
 
 static ef_status jet_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,

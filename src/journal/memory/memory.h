@@ -201,6 +201,8 @@ int64_t ef__mem_lane_find(const mem_journal *m, ef_str name); /* index or -1 */
 /* Where the exception is, or would be: its index; `*found` says which. */
 size_t ef__mem_exception_at(const mem_journal *m, int64_t position, size_t lane, bool *found);
 /* Is it the first exception of its stream in its lane? Only that one may be taken. */
+/* A pending exception of an event; one that is there stays as it is. */
+ef_status ef__mem_exception_again(mem_journal *m, size_t lane, int64_t position, ef_error *err);
 bool ef__mem_exception_first(const mem_journal *m, size_t index);
 /* EF_OK when the lease of `lane` and partition is held under the token and live now. */
 ef_status ef__mem_holding_check(mem_journal *m, const mem_lane *lane, const ef_holding *holding,
@@ -229,7 +231,8 @@ ef_status ef__mem_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant,
                             size_t limit, ef_stream_list *out, ef_error *err);
 ef_status ef__mem_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err);
 
-ef_status ef__mem_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err);
+ef_status ef__mem_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
+                           ef_error *err);
 ef_status ef__mem_lane_add(mem_journal *m, const ef_lane *lane, ef_error *err); /* mutex held */
 ef_status ef__mem_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
 void ef__mem_lane_free(mem_lane *lane);

@@ -50,10 +50,20 @@ ef_status ef__mem_lane_add(mem_journal *m, const ef_lane *lane, ef_error *err)
     return EF_OK;
 }
 
-static ef_status set_lane(mem_journal *m, const ef_lane *lane, ef_error *err)
+static bool is_as(const mem_lane *lane, const ef_lane *expected)
+{
+    return lane->enabled == expected->enabled && lane->retain_us == expected->retain_us &&
+           ef_str_equal(lane->types, expected->types) &&
+           ef_str_equal(lane->settings, expected->settings);
+}
+
+static ef_status set_lane(mem_journal *m, const ef_lane *lane, const ef_lane *expected,
+                          ef_error *err)
 {
     int64_t found = ef__mem_lane_find(m, lane->name);
 
+    if (expected && (found < 0 || !is_as(&m->lanes[found], expected)))
+        return ef__lane_changed(lane->name, err);
     if (found < 0)
         return ef__mem_lane_add(m, lane, err);
     /* Its rows are held under leases of its kind: they would be nobody's. */
@@ -68,10 +78,11 @@ static ef_status set_lane(mem_journal *m, const ef_lane *lane, ef_error *err)
     return EF_OK;
 }
 
-ef_status ef__mem_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
+ef_status ef__mem_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
+                           ef_error *err)
 {
     mem_journal *m = ef__mem_lock(journal);
-    ef_status st = set_lane(m, lane, err);
+    ef_status st = set_lane(m, lane, expected, err);
 
     ef__mem_unlock(m);
     return st;

@@ -140,7 +140,7 @@ static bool lowest_published(const mem_journal *m, size_t lane, size_t *out)
     return found;
 }
 
-static ef_status hand_back(mem_journal *m, size_t lane, int64_t position, ef_error *err)
+ef_status ef__mem_exception_again(mem_journal *m, size_t lane, int64_t position, ef_error *err)
 {
     bool found;
     size_t at = ef__mem_exception_at(m, position, lane, &found);
@@ -170,7 +170,7 @@ ef_status ef__mem_published_again(ef_journal *journal, ef_str lane, const ef_hol
     ef_status st = find_held(m, lane, held, &of, err);
 
     for (size_t n = 0; st == EF_OK && n < limit && lowest_published(m, of, &at); n++) {
-        st = hand_back(m, of, m->published[at].position, err);
+        st = ef__mem_exception_again(m, of, m->published[at].position, err);
         if (st == EF_OK) {
             remove_published(m, at);
             (*out_count)++;

@@ -389,6 +389,30 @@ static void revise_row(mem_exception *x, ef__revision what, int64_t now_us)
     x->due_us = x->updated_us = now_us;
 }
 
+/* A queued row of a publisher becomes a retry row when it is skipped. */
+static ef_status move_from_queue(mem_journal *m, const ef__revised *row, ef_error *err)
+{
+    int64_t lane = ef__mem_lane_find(m, row->lane);
+    ef_status st;
+
+    if (lane < 0 || m->lanes[lane].kind != EF_LANE_KIND_PUBLISHER)
+        return EF_OK;
+    for (int32_t p = 0; p < EF_LIMIT_PARTITIONS; p++) {
+        mem_part *part = &m->lanes[lane].parts[p];
+        size_t at = part->first;
+        while (at < part->count && part->rows[at] != row->position)
+            at++;
+        if (at == part->count)
+            continue;
+        st = ef__mem_exception_again(m, (size_t)lane, row->position, err);
+        if (st == EF_OK)
+            memmove(&part->rows[at], &part->rows[at + 1],
+                    (--part->count - at) * sizeof *part->rows);
+        return st;
+    }
+    return EF_OK;
+}
+
 /* The index of a row that may be revised, or -1. */
 static int64_t find_revised(const mem_journal *m, ef__revision what, const ef__revised *row)
 {
@@ -450,6 +474,8 @@ static ef_status revise(mem_journal *m, const ef__revise *revise, ef_row_list *o
     ef_row *shown;
     ef_status st = rows_ready(out, revise->count, &shown, err);
 
+    for (size_t i = 0; st == EF_OK && revise->what == EF__REVISION_SKIP && i < revise->count; i++)
+        st = move_from_queue(m, &revise->rows[i], err);
     for (size_t i = 0; i < revise->count; i++)
         rows += find_revised(m, revise->what, &revise->rows[i]) >= 0;
     if (st == EF_OK)

@@ -103,13 +103,38 @@ ef_status pg_lane_find_or_make(pg_store *store, ef__pg_conn *conn, ef_str name, 
     return st;
 }
 
-static ef_status set_work(void *context, ef__pg_conn *conn, ef_error *err)
+typedef struct lane_job {
+    const ef_lane *lane, *expected;
+} lane_job;
+
+static ef_status check_expected(ef__pg_conn *conn, const ef_lane *expected, ef_error *err)
 {
-    const ef_lane *lane = context;
     ef__pg_params params = {0};
-    PGresult *result = NULL;
+    PGresult *found = NULL;
     ef_status st;
 
+    ef__pg_add_str(&params, expected->name);
+    ef__pg_add_bool(&params, expected->enabled);
+    ef__pg_add_str(&params, expected->types);
+    ef__pg_add_str(&params, expected->settings);
+    ef__pg_add_int(&params, expected->retain_us);
+    st = ef__pg_query(conn, PJ_LANE_IS, &params, &found, err);
+    if (st == EF_OK && PQntuples(found) == 0)
+        st = ef__lane_changed(expected->name, err);
+    PQclear(found);
+    return st;
+}
+
+static ef_status set_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const lane_job *job = context;
+    const ef_lane *lane = job->lane;
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    ef_status st = job->expected ? check_expected(conn, job->expected, err) : EF_OK;
+
+    if (st != EF_OK)
+        return st;
     ef__pg_add_str(&params, lane->name);
     ef__pg_add_int(&params, lane->kind);
     ef__pg_add_bool(&params, lane->enabled);
@@ -125,9 +150,12 @@ static ef_status set_work(void *context, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-ef_status pg_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
+ef_status pg_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
+                      ef_error *err)
 {
-    return pg_write_again(pg_store_of(journal), set_work, (void *)lane, err);
+    lane_job job = {lane, expected};
+
+    return pg_write_again(pg_store_of(journal), set_work, &job, err);
 }
 
 ef_status pg_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)

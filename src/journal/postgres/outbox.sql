@@ -28,6 +28,12 @@ VALUES ($1, $2::integer, $3, $4, $5, $6)
     WHERE l.kind = excluded.kind
 RETURNING id;
 
+-- name: lane_is
+-- The lane, locked, if it is as was read before.
+-- binds: 1 name, 2 enabled, 3 types, 4 settings, 5 retain
+SELECT id FROM everfold.lane
+ WHERE name = $1 AND enabled = $2 AND types = $3 AND settings = $4 AND retain = $5 FOR UPDATE;
+
 -- name: lane_note
 -- binds: 1 id, 2 progress
 UPDATE everfold.lane SET progress = $2 WHERE id = $1;
@@ -326,6 +332,21 @@ UPDATE everfold.outbox_exception x SET first = x.position = h.position
                          WHERE f.lane = t.lane AND f.stream = t.stream ORDER BY f.seq LIMIT 1) f
             ON true) h
  WHERE x.lane = h.lane AND x.stream = h.stream AND x.first <> (x.position = h.position);
+
+-- name: exception_from_queue
+-- A queued row of a publisher becomes a retry row when it is skipped.
+-- binds: 1 lane names, 2 positions, 3 now
+WITH queued AS (
+    DELETE FROM everfold.outbox q
+     USING unnest($1, $2) AS u(lane, position) JOIN everfold.lane l ON l.name = u.lane
+     WHERE l.kind = 2 AND q.lane = l.id AND q.position = u.position
+    RETURNING q.lane, q.position, q.partition)
+INSERT INTO everfold.outbox_exception(lane, position, partition, stream, seq, status, skip, first,
+                                      attempts, due, error, updated, filed, trying)
+SELECT q.lane, q.position, q.partition, e.stream, e.seq, 0, false, false, 0, $3, '', $3, 0, false
+  FROM queued q JOIN everfold.event e ON e.position = q.position
+    ON CONFLICT DO NOTHING
+RETURNING lane, stream;
 
 -- name: exception_revise
 -- What an operator does to rows: 0 requeue (dead ones), 1 skip, 2 replay. A dead one is pending again.

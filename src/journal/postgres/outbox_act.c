@@ -15,12 +15,39 @@ typedef struct revise_job {
     ef_row_list *out;
 } revise_job;
 
+/* Queued rows of publishers become retry rows. */
+static ef_status move_from_queue(ef__pg_conn *conn, ef__pg_array *lanes, ef__pg_array *positions,
+                                 int64_t now_us, ef_error *err)
+{
+    ef__pg_params params = {0}, touched = {0};
+    ef__pg_array of[2];
+    PGresult *moved = NULL;
+    ef_status st;
+
+    ef__pg_add_array(&params, lanes);
+    ef__pg_add_array(&params, positions);
+    ef__pg_add_int(&params, now_us);
+    st = ef__pg_query(conn, PJ_EXCEPTION_FROM_QUEUE, &params, &moved, err);
+    for (int c = 0; c < 2; c++) {
+        ef__pg_array_init(&of[c], EF__PG_INT);
+        for (int i = 0; st == EF_OK && i < PQntuples(moved); i++)
+            ef__pg_array_int(&of[c], ef__pg_int(moved, i, c));
+        ef__pg_add_array(&touched, &of[c]);
+    }
+    if (st == EF_OK && of[0].count)
+        st = ef__pg_send(conn, PJ_EXCEPTION_FIRST, &touched, err);
+    for (int c = 0; c < 2; c++)
+        ef__pg_array_release(&of[c]);
+    PQclear(moved);
+    return st;
+}
+
 static ef_status revise_rows(const revise_job *job, ef__pg_conn *conn, PGresult **out,
                              ef_error *err)
 {
     ef__pg_params params = {0};
     ef__pg_array lanes, positions;
-    ef_status st;
+    ef_status st = EF_OK;
 
     ef__pg_array_init(&lanes, EF__PG_TEXT);
     ef__pg_array_init(&positions, EF__PG_INT);
@@ -32,7 +59,10 @@ static ef_status revise_rows(const revise_job *job, ef__pg_conn *conn, PGresult 
     ef__pg_add_array(&params, &positions);
     ef__pg_add_int(&params, job->is->what);
     ef__pg_add_int(&params, job->now_us);
-    st = ef__pg_query(conn, PJ_EXCEPTION_REVISE, &params, out, err);
+    if (job->is->what == EF__REVISION_SKIP)
+        st = move_from_queue(conn, &lanes, &positions, job->now_us, err);
+    if (st == EF_OK)
+        st = ef__pg_query(conn, PJ_EXCEPTION_REVISE, &params, out, err);
     ef__pg_array_release(&lanes);
     ef__pg_array_release(&positions);
     return st;

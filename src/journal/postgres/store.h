@@ -213,7 +213,8 @@ ef_status pg_verify(ef_journal *journal, int64_t from,
                     bool (*progress)(void *context, int64_t done, int64_t total), void *context,
                     ef_verify_result *out, ef_error *err);
 ef_status pg_facts(ef_journal *journal, ef_store_facts *out, ef_error *err);
-ef_status pg_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err);
+ef_status pg_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
+                      ef_error *err);
 ef_status pg_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
 ef_status pg_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
                        ef_error *err);

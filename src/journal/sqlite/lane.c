@@ -8,7 +8,7 @@
 
 typedef struct lane_job {
     sq_job base;
-    const ef_lane *lane;
+    const ef_lane *lane, *expected;
 } lane_job;
 
 ef_status sq_lane_find(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
@@ -69,12 +69,33 @@ ef_status sq_lane_find_or_make(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_
     return st == EF_OK ? sq_lane_find(conn, name, out, err) : st;
 }
 
+static ef_status check_expected(ef__sq_conn *conn, const ef_lane *expected, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row = false;
+    ef_status st = ef__sq_stmt(conn, SQ_LANE_IS, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    ef__sq_bind_str(stmt, 1, expected->name);
+    sqlite3_bind_int(stmt, 2, expected->enabled);
+    ef__sq_bind_str(stmt, 3, expected->types);
+    ef__sq_bind_str(stmt, 4, expected->settings);
+    sqlite3_bind_int64(stmt, 5, expected->retain_us);
+    st = ef__sq_row(conn, stmt, &row, err);
+    sqlite3_reset(stmt);
+    return st == EF_OK && !row ? ef__lane_changed(expected->name, err) : st;
+}
+
 static ef_status run_set(sq_store *store, sq_job *base, ef_error *err)
 {
-    const ef_lane *lane = ((lane_job *)base)->lane;
+    const lane_job *job = (lane_job *)base;
+    const ef_lane *lane = job->lane;
     sq_lane found;
     ef_status st = sq_lane_find(&store->writer.conn, lane->name, &found, err);
 
+    if (st == EF_OK && job->expected)
+        st = check_expected(&store->writer.conn, job->expected, err);
     if (st != EF_OK)
         return st;
     /* Its rows are held under leases of its kind: they would be nobody's. */
@@ -84,9 +105,10 @@ static ef_status run_set(sq_store *store, sq_job *base, ef_error *err)
     return lane_write(&store->writer.conn, found.id ? SQ_LANE_UPDATE : SQ_LANE_INSERT, lane, err);
 }
 
-ef_status sq_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
+ef_status sq_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
+                      ef_error *err)
 {
-    lane_job job = {.base = {.run = run_set}, .lane = lane};
+    lane_job job = {.base = {.run = run_set}, .lane = lane, .expected = expected};
 
     return sq_submit(sq_store_of(journal), &job.base, err);
 }

@@ -13,7 +13,8 @@ ef_status sq_copied_get(ef_journal *journal, int64_t *out_us, ef_error *err);
 ef_status sq_adopt(ef_journal *journal, ef_error *err);
 
 /* lane.c */
-ef_status sq_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err);
+ef_status sq_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
+                      ef_error *err);
 ef_status sq_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
 
 /* published.c */

@@ -92,6 +92,9 @@ ef_status sq_mark_put(ef__sq_conn *conn, int64_t lane, int32_t partition, const 
 
 /* A pending exception of an event, by a job of the writer; one that is there stays as it is. */
 ef_status sq_exception_again(sq_store *store, const sq_lane *lane, int64_t position, ef_error *err);
+/* Turns a queued row of a publisher's lane into a pending one of its own. Without one: nothing. */
+ef_status sq_exception_from_queue(sq_store *store, const sq_lane *lane, int64_t position,
+                                  ef_error *err);
 
 /* --- rows (outbox_row.c) ---------------------------------------------------------------------- */
 

@@ -19,6 +19,10 @@ INSERT INTO lane(name, kind, enabled, types, settings, retain) VALUES (?1, ?2, ?
 -- binds: 1 name, 2 kind, 3 enabled, 4 types, 5 settings, 6 retain
 UPDATE lane SET kind = ?2, enabled = ?3, types = ?4, settings = ?5, retain = ?6 WHERE name = ?1;
 
+-- name: lane_is
+-- binds: 1 name, 2 enabled, 3 types, 4 settings, 5 retain
+SELECT 1 FROM lane WHERE name = ?1 AND enabled = ?2 AND types = ?3 AND settings = ?4 AND retain = ?5;
+
 -- name: lane_note
 -- binds: 1 id, 2 progress
 UPDATE lane SET progress = ?2 WHERE id = ?1;
@@ -65,6 +69,10 @@ SELECT o.id & 0xffffffffffff, o.partition FROM outbox_queue o
 -- name: outbox_get
 -- binds: 1 lane, 2 position
 SELECT partition FROM outbox_queue WHERE id = (?1 << 48 | ?2);
+
+-- name: outbox_delete
+-- binds: 1 lane, 2 position
+DELETE FROM outbox_queue WHERE id = (?1 << 48 | ?2);
 
 -- name: outbox_drop
 -- Drop what the marks have passed, in all partitions at once: rows are always above their mark, so

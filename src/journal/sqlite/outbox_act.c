@@ -111,10 +111,26 @@ static ef_status add_skips(ef__sq_conn *conn, const revise_job *job, const ef__r
     return st;
 }
 
+/* The retry row. A queued row of a publisher becomes one when it is skipped. */
+static ef_status find_exception(sq_store *store, ef__revision what, const sq_lane *lane,
+                                int64_t position, ef__arena *arena, sq_exception *out,
+                                ef_error *err)
+{
+    ef__sq_conn *conn = &store->writer.conn;
+    ef_status st = sq_exception_get(conn, lane->id, position, arena, out, err);
+
+    if (st != EF_OK || out->found || what != EF__REVISION_SKIP ||
+        lane->kind != EF_LANE_KIND_PUBLISHER)
+        return st;
+    st = sq_exception_from_queue(store, lane, position, err);
+    return st == EF_OK ? sq_exception_get(conn, lane->id, position, arena, out, err) : st;
+}
+
 /* `lane` is the one of the row before, which is mostly the same. */
-static ef_status revise_one(ef__sq_conn *conn, const revise_job *job, const ef__revised *row,
+static ef_status revise_one(sq_store *store, const revise_job *job, const ef__revised *row,
                             sq_lane *lane, sq_blocker *blocker, ef_row *items, ef_error *err)
 {
+    ef__sq_conn *conn = &store->writer.conn;
     ef__arena *arena = &job->out->room->arena;
     sq_spot spot = {.lane = lane, .position = row->position};
     sq_exception x;
@@ -123,7 +139,7 @@ static ef_status revise_one(ef__sq_conn *conn, const revise_job *job, const ef__
     if (!lane->id || !ef_str_equal(lane->name, row->lane))
         st = sq_lane_find(conn, row->lane, lane, err);
     if (st == EF_OK)
-        st = sq_exception_get(conn, lane->id, row->position, arena, &x, err);
+        st = find_exception(store, job->is->what, lane, row->position, arena, &x, err);
     if (st != EF_OK || !x.found ||
         (job->is->what == EF__REVISION_REQUEUE && x.status != EF_ROW_DEAD))
         return st;
@@ -151,7 +167,7 @@ static ef_status run_revise(sq_store *store, sq_job *base, ef_error *err)
     job->now_us = sq_now_us(store);
     for (size_t i = 0; st == EF_OK && i < job->is->count; i++) {
         blocker = (sq_blocker){0}; /* the row before may have been what blocked this one */
-        st = revise_one(conn, job, &job->is->rows[i], &lane, &blocker, items, err);
+        st = revise_one(store, job, &job->is->rows[i], &lane, &blocker, items, err);
     }
     return st == EF_OK ? note_act(conn, job, err) : st;
 }

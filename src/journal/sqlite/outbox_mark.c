@@ -423,6 +423,28 @@ ef_status sq_exception_again(sq_store *store, const sq_lane *lane, int64_t posit
     return write_exception(conn, lane->id, &pending, &event, sq_now_us(store), err);
 }
 
+ef_status sq_exception_from_queue(sq_store *store, const sq_lane *lane, int64_t position,
+                                  ef_error *err)
+{
+    ef__sq_conn *conn = &store->writer.conn;
+    ef_exception pending = {.position = position, .status = EF_ROW_PENDING};
+    excepted event = {0};
+    sqlite3_stmt *stmt;
+    ef_status st = find_event(store, conn, position, &event, err);
+
+    if (st == EF_OK)
+        st = find_row(conn, lane->id, position, &event, err);
+    if (st == EF_OK && event.queued)
+        st = write_exception(conn, lane->id, &pending, &event, sq_now_us(store), err);
+    if (st == EF_OK && event.queued)
+        st = ef__sq_stmt(conn, SQ_OUTBOX_DELETE, &stmt, err);
+    if (st != EF_OK || !event.queued)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane->id);
+    sqlite3_bind_int64(stmt, 2, position);
+    return ef__sq_done(conn, stmt, err);
+}
+
 /* How far a publisher's lane is, in its owner's own terms. */
 static ef_status note_progress(ef__sq_conn *conn, const sq_lane *lane, ef_str progress,
                                ef_error *err)
