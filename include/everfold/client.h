@@ -96,6 +96,10 @@ ef_status ef_client_projection_ls(ef_client *client, ef_str name, ef_projection_
                                   ef_error *err);
 ef_status ef_client_projection_scope(ef_client *client, ef_str name, ef_str tenant,
                                      ef_scope_list *out, ef_error *err);
+/* The report of a program with mistakes is in `err`. */
+ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draft,
+                                         bool (*each)(void *context, const ef_draft_row *row),
+                                         void *context, ef_drafted *out, ef_error *err);
 ef_status ef_client_projection_failures(ef_client *client, ef_str name, bool resolved, size_t limit,
                                         ef_failure_list *out, ef_error *err);
 ef_status ef_client_projection_pause(ef_client *client, ef_str name, ef_str reason, ef_error *err);

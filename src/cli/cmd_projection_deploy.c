@@ -1,5 +1,5 @@
 /*
- * cmd_projection_deploy.c - everfold projection deploy [--in-place] [--on-error stop|skip] FILE…
+ * cmd_projection_deploy.c - everfold projection deploy [--switch | --in-place] FILE…
  *
  * All files are checked before the first is deployed: a mistake in the last leaves nothing half
  * done.
@@ -8,6 +8,7 @@
 #include "front.h"
 #include "program.h"
 #include "projection.h"
+#include "switch_over.h"
 
 #include <time.h>
 
@@ -148,7 +149,10 @@ static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
             st = read_again(c, find_deployed(&deployed, ef__buf_str(text))->name, &deployed, &err);
     }
     rc = st == EF_OK ? 0 : refuse(c, path, &report, &err);
-    if (rc == 0 && c->argument_count > 1 && c->format != CLI_TABLE) {
+    if (rc == 0 && cli_has(c, "switch")) {
+        const ef_projection *p = find_deployed(&deployed, ef__buf_str(text));
+        rc = cli_switch_over(c, p->name, p->generation);
+    } else if (rc == 0 && c->argument_count > 1 && c->format != CLI_TABLE) {
         ef__json_writer w = EF__JSON_WRITER(&c->out);
         cli_list_next(c, list);
         ef__projection_write(&w, find_deployed(&deployed, ef__buf_str(text)));
@@ -170,8 +174,10 @@ static int run_deploy(cli *c)
 
     if (word && strcmp(word, "skip") != 0 && strcmp(word, "stop") != 0)
         return cli_usage(c, "--on-error is '%s'; it is stop or skip", word);
-    if (cli_value(c, "reason") && !word)
-        return cli_usage(c, "--reason goes with --on-error");
+    if (cli_value(c, "reason") && !word && !cli_has(c, "switch"))
+        return cli_usage(c, "--reason goes with --on-error or --switch");
+    if (cli_has(c, "switch") && (cli_has(c, "in-place") || c->argument_count > 1))
+        return cli_usage(c, "--switch takes one FILE, and does not go with --in-place");
     rc = check_all(c, &text);
     if (rc == 0)
         rc = cli_engine_need(c, false);
@@ -190,9 +196,11 @@ static const cli_argument arguments[] = {
 
 static const cli_option options[] = {
     {"in-place", 0, NULL, NULL, NULL, "migrate the views there are, instead of building new ones"},
+    {"switch", 0, NULL, NULL, NULL,
+     "wait until it has caught up, compare, and let queries read it"},
     {"on-error", 0, "stop|skip", NULL, NULL,
      "an event it cannot digest holds its stream, or is passed"},
-    {"reason", 0, "TEXT", NULL, NULL, "why, for the record (with --on-error)"},
+    {"reason", 0, "TEXT", NULL, NULL, "why, for the record (with --on-error or --switch)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
@@ -208,6 +216,10 @@ const cli_command cli_cmd_projection_deploy = {
         "not\n"
         "deployed, nor is another text under a version that is there. One FILE answers an\n"
         "object with -o json, several an array.\n"
+        "With --switch the command waits until a worker has caught the version up, compares its\n"
+        "views with those of the active version, and switches queries to it. It does not switch\n"
+        "when more events are blocked than in the active version. Back again:\n"
+        "everfold projection rollback NAME.\n"
         "With --in-place a program of a higher version and schema takes over the views that\n"
         "queries see: workers migrate each by its migrate blocks, and queries are refused (exit\n"
         "code 5) until all are.\n"

@@ -26,6 +26,7 @@ extern const cli_command cli_cmd_projection_deploy;
 extern const cli_command cli_cmd_projection_ls;
 extern const cli_command cli_cmd_projection_show;
 extern const cli_command cli_cmd_projection_failures;
+extern const cli_command cli_cmd_projection_try;
 extern const cli_command cli_cmd_projection_pause;
 extern const cli_command cli_cmd_projection_resume;
 extern const cli_command cli_cmd_projection_wait;

@@ -116,6 +116,14 @@ ef_status cli_projection_failures(cli *c, ef_str name, bool resolved, size_t lim
                      : ef_projection_failures(c->engine, name, resolved, limit, out, err);
 }
 
+ef_status cli_projection_try_draft(cli *c, const ef_draft *draft,
+                                   bool (*each)(void *context, const ef_draft_row *row),
+                                   void *context, ef_drafted *out, ef_error *err)
+{
+    return c->client ? ef_client_projection_try_draft(c->client, draft, each, context, out, err)
+                     : ef_projection_try_draft(c->engine, draft, each, context, out, NULL, err);
+}
+
 ef_status cli_projection_pause(cli *c, ef_str name, ef_str who, ef_str reason, ef_error *err)
 {
     return c->client ? ef_client_projection_pause(c->client, name, reason, err)

@@ -39,6 +39,9 @@ ef_status cli_projection_scope(cli *c, ef_str name, ef_str tenant, ef_scope_list
                                ef_error *err);
 ef_status cli_projection_failures(cli *c, ef_str name, bool resolved, size_t limit,
                                   ef_failure_list *out, ef_error *err);
+ef_status cli_projection_try_draft(cli *c, const ef_draft *draft,
+                                   bool (*each)(void *context, const ef_draft_row *row),
+                                   void *context, ef_drafted *out, ef_error *err);
 ef_status cli_projection_pause(cli *c, ef_str name, ef_str who, ef_str reason, ef_error *err);
 ef_status cli_projection_resume(cli *c, ef_str name, ef_str who, ef_str reason, ef_error *err);
 ef_status cli_projection_rebuild(cli *c, const ef_rebuild *rebuild, ef_run_list *out,

@@ -55,6 +55,7 @@ const cli_command *const cli_commands[] = {
     &cli_cmd_projection_ls,
     &cli_cmd_projection_show,
     &cli_cmd_projection_failures,
+    &cli_cmd_projection_try,
     &cli_cmd_projection_pause,
     &cli_cmd_projection_resume,
     &cli_cmd_projection_wait,

@@ -97,6 +97,50 @@ ef_status ef_client_projection_deploy(ef_client *client, ef_str text, bool in_pl
     return ask_list(client, &call, out, err);
 }
 
+static ef_status give_rows(const ef__json *answer,
+                           bool (*each)(void *context, const ef_draft_row *row), void *context,
+                           ef_error *err)
+{
+    const ef__json *rows = ef__json_get(answer, "rows");
+    ef_status st = EF_OK;
+    bool go_on = true;
+
+    for (const ef__json *at = rows ? rows->first : NULL; st == EF_OK && go_on && at;
+         at = at->next) {
+        ef_draft_row row;
+        st = ef__shape_read(at, &ef__shape_draft_row, &row, err);
+        go_on = st == EF_OK && each(context, &row);
+    }
+    return st;
+}
+
+ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draft,
+                                         bool (*each)(void *context, const ef_draft_row *row),
+                                         void *context, ef_drafted *out, ef_error *err)
+{
+    ef__ask call = EF__ASK("POST", draft->tenant ? *draft->tenant : EF_STR(""));
+    ef__arena arena = EF__ARENA_INIT(2ul * EF__ASK_ANSWER_MAX);
+    const ef__json *answer;
+    char name[256];
+    ef_status st = ef_program_name(draft->text, name, sizeof(name), err);
+
+    if (st != EF_OK)
+        return st;
+    call.type = "text/plain";
+    call.wait_ms = EF__ASK_LONG_MS;
+    begin(&call, ef_str_from(name), ":try-draft");
+    ef__ask_int(&call, "limit", (int64_t)draft->limit);
+    (void)ef__buf_add_str(&call.body, draft->text);
+    st = ef__ask_json(client, &call, &arena, &answer, err);
+    if (st == EF_OK)
+        st = ef__shape_read(answer, &ef__shape_drafted, out, err);
+    if (st == EF_OK)
+        st = give_rows(answer, each, context, err);
+    ef__arena_release(&arena);
+    ef__ask_release(&call);
+    return st;
+}
+
 ef_status ef_client_projection_scope(ef_client *client, ef_str name, ef_str tenant,
                                      ef_scope_list *out, ef_error *err)
 {

@@ -103,6 +103,27 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
     return EF_OK;
 }
 
+ef_status ef__ghost_open(ef_engine *e, ef_str worker, ef_engine **out, ef_error *err)
+{
+    const ef_engine_options *o = &e->options;
+    ef_views *views = NULL;
+    ef_status st = ef__views_open(
+        &(ef__views_options){.url = "memory:", .create = true, .clock = o->clock, .log = o->log},
+        &views, err);
+
+    *out = NULL;
+    if (st == EF_OK)
+        st = ef__engine_open_on(&(ef_engine_options){.journal = e->journal,
+                                                     .views_url = "memory:",
+                                                     .worker = worker,
+                                                     .clock = o->clock,
+                                                     .log = o->log},
+                                views, out, err);
+    if (st == EF_OK)
+        (*out)->ghost = true;
+    return st;
+}
+
 ef_status ef_engine_open(const ef_engine_options *options, ef_engine **out, ef_error *err)
 {
     ef_views *views;

@@ -154,8 +154,9 @@ struct ef_engine {
     ef_work_options publish_options;   /* … what their threads work by */
     ef_status (*sink_open)(const struct ef__bus_options *options, struct ef__bus **out,
                            ef_error *err); /* ef__bus_open; tests have sinks of their own */
-    struct ef_shadow *shadow; /* that a supervisor keeps going instead of the queue; NULL: none */
-    bool ghost;               /* a shadow's: it leaves nothing in the journal, not even a lease */
+    struct ef_shadow *shadow;  /* that a supervisor keeps going instead of the queue; NULL: none */
+    bool ghost;                /* made by ef__ghost_open */
+    struct ef_engine *lookups; /* whose views the lookups of programs read; NULL: its own */
     bool careful;      /* some of what a process that ended had in hand is still to be tried */
     int64_t failed_us; /* monotonic: when a batch last failed as a whole; 0: never */
 };
@@ -179,6 +180,9 @@ typedef struct ef__live_set {
  * is the engine's from here on; when this fails, it is closed. */
 ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, ef_engine **out,
                              ef_error *err);
+/* An engine on the same journal with empty views in memory: it leaves nothing in the journal, not
+ * even a lease. End it with ef__engine_abandon. */
+ef_status ef__ghost_open(ef_engine *engine, ef_str worker, ef_engine **out, ef_error *err);
 /* Free the memory as a crash would: no lease is released, nothing is written. For tests. */
 void ef__engine_abandon(ef_engine *engine);
 

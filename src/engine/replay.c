@@ -346,19 +346,8 @@ static ef_status copy_programs(ef_engine *e, ef_engine *ghost, ef_str projection
 
 static ef_status open_ghost(ef_engine *e, ef_str projection, ef_engine **out, ef_error *err)
 {
-    ef_views *views = NULL;
-    ef_status st = ef__views_open(
-        &(ef__views_options){
-            .url = "memory:", .create = true, .clock = e->options.clock, .log = e->options.log},
-        &views, err);
+    ef_status st = ef__ghost_open(e, EF_STR("validate"), out, err);
 
-    if (st == EF_OK)
-        st = ef__engine_open_on(&(ef_engine_options){.journal = e->journal,
-                                                     .views_url = "memory:",
-                                                     .worker = EF_STR("validate"),
-                                                     .clock = e->options.clock,
-                                                     .log = e->options.log},
-                                views, out, err);
     return st == EF_OK ? copy_programs(e, *out, projection, err) : st;
 }
 

@@ -114,26 +114,6 @@ static ef_status copy_generations(ef_shadow *s, ef_error *err)
     return st;
 }
 
-static ef_status open_ghost(ef_shadow *s, ef_error *err)
-{
-    const ef_engine_options *o = &s->live->options;
-    ef_views *views = NULL;
-    ef_status st = ef__views_open(
-        &(ef__views_options){.url = "memory:", .create = true, .clock = o->clock, .log = o->log},
-        &views, err);
-
-    if (st == EF_OK)
-        st = ef__engine_open_on(&(ef_engine_options){.journal = s->live->journal,
-                                                     .views_url = "memory:",
-                                                     .worker = EF_STR("shadow"),
-                                                     .clock = o->clock,
-                                                     .log = o->log},
-                                views, &s->ghost, err);
-    if (st == EF_OK)
-        s->ghost->ghost = true;
-    return st;
-}
-
 ef_status ef_shadow_open(ef_engine *engine, ef_shadow **out, ef_error *err)
 {
     ef_shadow *s;
@@ -152,7 +132,7 @@ ef_status ef_shadow_open(ef_engine *engine, ef_shadow **out, ef_error *err)
     if (st == EF_OK && !s->tokens)
         st = no_memory(err);
     if (st == EF_OK)
-        st = open_ghost(s, err);
+        st = ef__ghost_open(engine, EF_STR("shadow"), &s->ghost, err);
     if (st == EF_OK)
         st = copy_generations(s, err);
     if (st != EF_OK) {

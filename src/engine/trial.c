@@ -13,7 +13,8 @@
 
 const char *ef_trial_outcome_name(ef_trial_outcome outcome)
 {
-    static const char *const names[] = {"applied", "ignored", "failed", "done", "waits"};
+    static const char *const names[] = {"applied", "ignored", "failed",
+                                        "done",    "waits",   "not_tried"};
 
     return names[outcome];
 }

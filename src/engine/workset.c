@@ -105,15 +105,21 @@ static ef_status look_up(void *context, ef_str projection, ef_str tenant, ef_str
     ef__generation_list list = {0};
     const ef__generation *g;
     ef__view view;
-    ef_status st = ef__engine_routed(set->engine, projection, &list, &g, err);
+    ef_engine *from = set->engine->lookups ? set->engine->lookups : set->engine;
+    ef_status st = ef__engine_routed(from, projection, &list, &g, err);
 
     *out = (ef__stored_view){0};
-    if (st == EF_OK)
+    if (st == EF_OK && from == set->engine) {
         st = get_view(set, g->id, tenant, id, &view, &out->found, err);
-    else if (st == EF_NOT_FOUND)
+    } else if (st == EF_OK) {
+        ef__arena_reset(&set->loaded);
+        st = from->views->ops->view_get(from->views, g->id, tenant, id, &set->loaded, &view,
+                                        &out->found, err);
+    } else if (st == EF_NOT_FOUND) {
         st = EF_OK; /* not deployed: there is nothing to see */
+    }
     if (st == EF_OK && out->found)
-        st = ef__view_migrate(set->engine, g, &set->loaded, &view, err);
+        st = ef__view_migrate(from, g, &set->loaded, &view, err);
     if (st == EF_OK && out->found) {
         out->data = view.data;
         out->schema = view.schema;

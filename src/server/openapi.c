@@ -214,6 +214,8 @@ static const schema schemas[] = {
     {"TrialView", NULL,
      OBJECT("\"view_id\":" TEXT ",\"before\":{},\"after\":{}", "\"view_id\",\"before\",\"after\""),
      NULL},
+    {"DraftRow", &ef__shape_draft_row, NULL, NULL},
+    {"Drafted", &ef__shape_drafted, "\"rows\":" LIST("DraftRow"), "\"rows\""},
     {"Trial", &ef__shape_trial, "\"views\":" LIST("TrialView"), "\"views\""},
     {"Sample", &ef__shape_sample, NULL, NULL},
     {"Minute", &ef__shape_minute, NULL, NULL},

@@ -111,6 +111,10 @@ ef_status ef__request_no_more(ef__request *r, ef_error *err);
 
 /* The media type of the body, without its parameters, in lower case. */
 ef_str ef__request_media(ef__request *r);
+/* The body is the program of the projection that the path names. (program.c) */
+ef_status ef__request_program(ef__request *r, ef_str text, ef_error *err);
+/* Answer with the program's mistakes, each with its place, beside the problem. */
+ef_status ef__request_mistakes(ef__request *r, ef_str text, ef_error *err);
 /* The body as a JSON object; an empty one is an object without members. */
 ef_status ef__request_object(ef__request *r, const ef__json **out, ef_error *err);
 

@@ -74,26 +74,6 @@ static ef_status show(ef__request *r, ef_error *err)
     return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
 }
 
-/* The program's mistakes, each with its place, beside the problem. */
-static void write_mistakes(ef__request *r, ef_str text, const ef_error *err)
-{
-    ef__json_writer w = ef__request_writer(r);
-    ef_text report = {0};
-
-    (void)ef_program_check("program", text, EF_TEXT_JSON, &report, NULL);
-    ef__buf_reset(&r->out);
-    ef__problem_write(&w, err, NULL);
-    if (report.len > 0 && !r->out.failed && r->out.len > 0) {
-        r->out.len--; /* the closing bracket: one more member */
-        ef__buf_add_text(&r->out, ",\"mistakes\":");
-        ef__buf_add(&r->out, report.ptr, report.len);
-        ef__buf_add_char(&r->out, '}');
-    }
-    r->status = ef_status_http(EF_BAD_INPUT);
-    r->type = "application/problem+json";
-    ef_text_release(&report);
-}
-
 /* ?on_error=stop|skip; *out_given false: not asked for. */
 static ef_status read_on_error(ef__request *r, ef_on_error *out, bool *out_given, ef_error *err)
 {
@@ -114,7 +94,6 @@ static ef_status deploy(ef__request *r, ef_error *err)
     ef_str reason;
     ef_text report = {0};
     ef_str text = ef__buf_str(&r->body);
-    char name[256];
     bool in_place = false;
     ef_status st = ef__request_bool(r, "in_place", &in_place, err);
 
@@ -124,28 +103,21 @@ static ef_status deploy(ef__request *r, ef_error *err)
         reason = ef__request_text(r, "reason");
         st = ef__request_no_more(r, err);
     }
+    if (st == EF_OK)
+        st = ef__request_program(r, text, err);
     if (st != EF_OK)
         return st;
-    if (st == EF_OK)
-        st = ef_program_name(text, name, sizeof(name), err);
-    if (st == EF_OK && !ef_str_equal(ef_str_from(name), r->parts[0]))
-        return ef_fail(err, EF_BAD_INPUT, "the program is of projection '%s', the path says '%.*s'",
-                       name, EF_STR_ARG(r->parts[0]));
-    if (st == EF_OK)
-        st = ef_projection_deploy_by(r->server->options.engine,
-                                     &(ef_deploy){.file_name = "program",
-                                                  .text = text,
-                                                  .in_place = in_place,
-                                                  .who = ef_str_from(r->who.name),
-                                                  .reason = reason},
-                                     &deployed, &report, err);
+    st = ef_projection_deploy_by(r->server->options.engine,
+                                 &(ef_deploy){.file_name = "program",
+                                              .text = text,
+                                              .in_place = in_place,
+                                              .who = ef_str_from(r->who.name),
+                                              .reason = reason},
+                                 &deployed, &report, err);
     ef_projection_list_release(&deployed);
     ef_text_release(&report);
-    if (st == EF_BAD_INPUT) {
-        err->status = st;
-        write_mistakes(r, text, err);
-        return EF_OK;
-    }
+    if (st == EF_BAD_INPUT)
+        return ef__request_mistakes(r, text, err);
     if (st == EF_OK && told)
         st = ef_projection_on_error(r->server->options.engine, r->parts[0], on_error,
                                     ef_str_from(r->who.name), reason, err);

@@ -103,10 +103,55 @@ static ef_status try_event(ef__request *r, ef_error *err)
     return st;
 }
 
+/* --- a draft against the events that failed -----------------------------------------------------
+ */
+
+static bool write_row(void *context, const ef_draft_row *row)
+{
+    ef__shape_write(context, &ef__shape_draft_row, row);
+    return true;
+}
+
+static ef_status try_draft(ef__request *r, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_str text = ef__buf_str(&r->body);
+    ef_drafted counts = {0};
+    int64_t limit = 0;
+    ef_status st = ef__request_int(r, "limit", 1, EF_DRAFT_ROWS_MAX, &limit, err);
+
+    if (st == EF_OK)
+        st = ef__request_no_more(r, err);
+    if (st == EF_OK)
+        st = ef__request_program(r, text, err);
+    if (st != EF_OK)
+        return st;
+    ef__json_open(&w, '{');
+    ef__json_key(&w, "rows");
+    ef__json_open(&w, '[');
+    st = ef_projection_try_draft(r->server->options.engine,
+                                 &(ef_draft){.file_name = "program",
+                                             .text = text,
+                                             .tenant = r->any_tenant ? NULL : &r->tenant,
+                                             .limit = (size_t)limit},
+                                 write_row, &w, &counts, NULL, err);
+    ef__json_close(&w, ']');
+    ef__shape_members(&w, &ef__shape_drafted, &counts);
+    ef__json_close(&w, '}');
+    if (st == EF_BAD_INPUT) {
+        ef__buf_reset(&r->out);
+        return ef__request_mistakes(r, text, err);
+    }
+    return st;
+}
+
 const ef__route ef__routes_trial[] = {
     {"GET", "/v1/projections/{name}/explain", EF__SCOPE_READ, 0, explain, "explainProjection",
      "the program as a graph", "generation:integer", NULL, "Explained", 0},
     {"POST", "/v1/projections/{name}:try", EF__SCOPE_READ, EF__ROUTE_BODY, try_event, "tryEvent",
      "fold an event aside: what it would change", NULL, "Try", "Trial", 0},
+    {"POST", "/v1/projections/{name}:try-draft", EF__SCOPE_OPERATE, EF__ROUTE_BODY, try_draft,
+     "tryDraft", "fold a program (text) over the streams with failed events, in memory",
+     "limit:integer", "Program", "Drafted", 0},
     {0},
 };

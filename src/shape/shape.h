@@ -79,6 +79,8 @@ extern const ef__shape ef__shape_worker_more;     /* ef_worker */
 extern const ef__shape ef__shape_projection_more; /* ef_projection, without its program */
 extern const ef__shape ef__shape_summary_more;    /* ef_outbox_summary */
 extern const ef__shape ef__shape_trial;           /* ef_trial, without views */
+extern const ef__shape ef__shape_draft_row;       /* ef_draft_row */
+extern const ef__shape ef__shape_drafted;         /* ef_drafted */
 
 /* One that is appended: its place, with the names that the caller gave. */
 typedef struct ef__placed {

@@ -449,6 +449,33 @@ static const ef__field trial_fields[] = {
 };
 SHAPE(trial, ef_trial);
 
+static const ef__field draft_row_fields[] = {
+    FIELD(ef_draft_row, "tenant", STR, tenant),
+    FIELD(ef_draft_row, "stream", STR, stream),
+    FIELD(ef_draft_row, "seq", INT64, seq),
+    FIELD(ef_draft_row, "position", INT64, position),
+    FIELD(ef_draft_row, "failing_version", INT32, version),
+    FIELD(ef_draft_row, "error", NAME, error),
+    WORD(ef_draft_row, "outcome", outcome, trial_word, EF_TRIAL_NOT_TRIED + 1),
+    FIELD(ef_draft_row, "message", NAME, message),
+    END,
+};
+SHAPE(draft_row, ef_draft_row);
+
+static const ef__field drafted_fields[] = {
+    FIELD(ef_drafted, "version", INT32, version),
+    FIELD(ef_drafted, "streams", INT64, streams),
+    FIELD(ef_drafted, "events", INT64, events),
+    FIELD(ef_drafted, "applied", INT64, applied),
+    FIELD(ef_drafted, "ignored", INT64, ignored),
+    FIELD(ef_drafted, "failed", INT64, failed),
+    FIELD(ef_drafted, "waits", INT64, waits),
+    FIELD(ef_drafted, "not_tried", INT64, not_tried),
+    FIELD(ef_drafted, "newly_failed", INT64, newly_failed),
+    END,
+};
+SHAPE(drafted, ef_drafted);
+
 static const ef__field sample_fields[] = {
     FIELD(ef__sample, "at", TIME, at_us),
     FIELD(ef__sample, "position", INT64, position),

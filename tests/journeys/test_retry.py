@@ -90,15 +90,16 @@ class Recovered(Retrying):
         self.ef("init")
         self.import_events(events)
         self.deploy(V1)
-        self.serve("--workers", "1")
-        self.wait_for_failures(POISON_STREAMS)
-        before = self.report("--by", "error", "--status", "failed")
-        self.assertGreater(before["rows"], 0)
+        self.serve("--workers", "1", env={"EVERFOLD_RETRY_APPLY_ATTEMPTS": "2", "EVERFOLD_RETRY_APPLY_BASE": "100ms"})
+        wait_until(lambda: self.counts()["dead"] == POISON_STREAMS, "one event of each bad stream is dead")
+        before = self.report("--by", "error")
+        self.assertEqual(POISON_STREAMS, before["rows"])
         self.assertTrue(all("amount" in g["error"] or "number" in g["error"] for g in before["groups"]), before)
 
-        self.deploy(V2, name="fixed.fold")
-        wait_until(lambda: self.state(2)["state"] == "live", "version 2 is live")
-        self.ef("projection", "switch", "customers", "--version", "2")
+        self.write("fixed.fold", V2)
+        self.try_drafts()
+        self.ef("projection", "deploy", "fixed.fold", "--switch", "--reason", "amounts that are texts")
+        self.assertEqual(["switch", "deploy"], [a["act"] for a in self.ef("act", "ls", "-o", "json").json()[:2]])
         # Nothing else is needed: rows that only version 1 needed are gone.
         wait_until(lambda: sum(self.counts()[k] for k in ("pending", "failed", "dead")) == 0, "no retry row is left")
         self.assertEqual(totals(events), self.customer_views())
@@ -114,6 +115,37 @@ class Recovered(Retrying):
         self.assertEqual(totals(events), self.customer_views())
         self.assert_well()
         self.assertEqual(0, self.ef("projection", "verify", "customers").code)
+
+    def try_drafts(self):
+        """A draft that still fails, one that fails on more, and the one that is right; nothing is deployed."""
+        before = self.projection("customers")
+        wrong = self.write("wrong.fold", V1.replace("version 1", "version 2"))
+        tried = self.ef("projection", "try", wrong, "--limit", "1000", "-o", "json", code=1).json()
+        self.assertEqual((0, POISON_STREAMS, 0), (tried["applied"], tried["failed"], tried["newly_failed"]))
+        self.assertTrue(all(row["error"] in row["message"] for row in tried["rows"]))
+        worse = self.write("worse.fold", V2.replace("orders += 1", "orders += data.missing"))
+        tried = self.ef("--server", self.server_url, "projection", "try", worse, "-o", "json", code=1).json()
+        self.assertEqual((100, 100), (tried["waits"] + tried["failed"], tried["newly_failed"] + tried["failed"]))
+        tried = self.ef("projection", "try", "fixed.fold", "--limit", "1000", "-o", "json").json()
+        self.assertEqual((POISON_STREAMS, 0, 0, POISON_STREAMS),
+                         (tried["applied"], tried["failed"], tried["newly_failed"], tried["streams"]))
+        dead = {(row["stream"], row["seq"]) for row in self.report("--limit", "1000", "--status", "dead")["rows"]}
+        self.assertEqual(dead, {(row["stream"], row["seq"]) for row in tried["rows"]})
+        self.ef("projection", "try", self.write("bad.fold", "projection customers version 2\n  vew stream\n"), code=2)
+        self.ef("projection", "try", self.write("other.fold", V2.replace("customers", "strangers")), code=3)
+        self.assertEqual([p["version"] for p in before], [p["version"] for p in self.projection("customers")])
+
+    def test_a_version_with_more_blocked_events_is_not_switched_to(self):
+        self.ef("init")
+        self.import_events(orders(5_000))
+        self.deploy(V1)
+        self.serve("--workers", "1")
+        wait_until(lambda: self.state(1)["lag_events"] == 0, "version 1 has all events")
+        worse = self.write("worse.fold", V2.replace("orders += 1", "orders += data.missing"))
+        refused = self.ef("projection", "deploy", worse, "--switch", code=4)
+        self.assertIn("projection switch customers --generation 2", refused.err)
+        self.assertEqual("live", self.state(2)["state"])
+        self.assertEqual(1, self.projection("customers")[0]["version"])  # the active one is listed first
 
 
 @on_stores("sqlite", "postgres")
