@@ -386,6 +386,8 @@ typedef struct ef_act_query {
     int64_t after;  /* ids above this one … */
     int64_t before; /* … and below this one: the last of a page, to go on behind it */
     size_t limit;
+    const ef_str *tenant; /* of one tenant; NULL: all. An entry about all tenants is kept under the
+                           * tenant "" without a stream, and is not one of the tenant "" */
 } ef_act_query;
 
 ef_status ef_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out,

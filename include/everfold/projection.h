@@ -211,6 +211,10 @@ void ef_failure_list_release(ef_failure_list *list);
  * unknown name. */
 ef_status ef_projection_failures(ef_engine *engine, ef_str name, bool resolved, size_t limit,
                                  ef_failure_list *out, ef_error *err);
+/* The same of one tenant; NULL: of all. */
+ef_status ef_projection_failures_of(ef_engine *engine, ef_str name, const ef_str *tenant,
+                                    bool resolved, size_t limit, ef_failure_list *out,
+                                    ef_error *err);
 
 /* What a look at the view store has found. */
 typedef struct ef_projection_check_result {

@@ -90,6 +90,12 @@ ef_status ef_run_get(ef_journal *journal, ef_str id, ef_run_list *out, ef_error 
 /* Newest first. `open_only`: queued and running ones. */
 ef_status ef_run_ls(ef_journal *journal, bool open_only, size_t limit, ef_run_list *out,
                     ef_error *err);
+/* The same of one tenant (see ef_run_is_of); NULL: of all. */
+ef_status ef_run_ls_of(ef_journal *journal, const ef_str *tenant, bool open_only, size_t limit,
+                       ef_run_list *out, ef_error *err);
+/* Is it a run of this tenant alone? A run of all tenants has the tenant "" and is of none: every
+ * mode but replay, and a replay that was asked for all tenants. */
+bool ef_run_is_of(const ef_run *run, ef_str tenant);
 void ef_run_list_release(ef_run_list *list);
 
 /* How a run is driven in the caller's thread. */

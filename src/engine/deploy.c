@@ -123,7 +123,8 @@ static ef_status describe(ef_engine *e, const ef__generation_list *list, const e
     if (st == EF_OK)
         st = ef__room_ready(&failures.room, err);
     if (st == EF_OK)
-        st = e->views->ops->failure_ls(e->views, g->id, true, FAILURES_COUNTED_MAX, &failures, err);
+        st = e->views->ops->failure_ls(e->views, g->id, NULL, true, FAILURES_COUNTED_MAX, &failures,
+                                       err);
     out->failures = (int64_t)failures.count;
     if (st == EF_OK)
         st = ef__scopes_describe(e, g, &failures, now->head.position, arena, out, err);
@@ -202,7 +203,8 @@ static ef_status first_failure(ef_engine *e, const ef__generation *g, int64_t *o
 
     *out = INT64_MAX;
     if (st == EF_OK)
-        st = e->views->ops->failure_ls(e->views, g->id, true, FAILURES_COUNTED_MAX, &list, err);
+        st = e->views->ops->failure_ls(e->views, g->id, NULL, true, FAILURES_COUNTED_MAX, &list,
+                                       err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         *out = list.items[i].position < *out ? list.items[i].position : *out;
     ef__room_release(&list.room);

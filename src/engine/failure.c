@@ -26,14 +26,16 @@ static bool copy_failure(ef__arena *arena, const ef__generation *g, const ef__fa
 }
 
 /* Those of one generation, behind the ones that are there. */
-static ef_status add_failures(ef_engine *e, const ef__generation *g, bool resolved, size_t limit,
-                              ef_failure *items, ef_failure_list *out, ef_error *err)
+static ef_status add_failures(ef_engine *e, const ef__generation *g, const ef_str *tenant,
+                              bool resolved, size_t limit, ef_failure *items, ef_failure_list *out,
+                              ef_error *err)
 {
     ef__failure_list found = {0};
     ef_status st = ef__room_ready(&found.room, err);
 
     if (st == EF_OK)
-        st = e->views->ops->failure_ls(e->views, g->id, !resolved, limit - out->count, &found, err);
+        st = e->views->ops->failure_ls(e->views, g->id, tenant, !resolved, limit - out->count,
+                                       &found, err);
     for (size_t i = 0; st == EF_OK && i < found.count; i++) {
         if (!copy_failure(&out->room->arena, g, &found.items[i], &items[out->count]))
             st = ef__room_full(err);
@@ -44,8 +46,8 @@ static ef_status add_failures(ef_engine *e, const ef__generation *g, bool resolv
     return st;
 }
 
-ef_status ef_projection_failures(ef_engine *e, ef_str name, bool resolved, size_t limit,
-                                 ef_failure_list *out, ef_error *err)
+ef_status ef_projection_failures_of(ef_engine *e, ef_str name, const ef_str *tenant, bool resolved,
+                                    size_t limit, ef_failure_list *out, ef_error *err)
 {
     ef__generation_list list = {0};
     const ef__generation *routed;
@@ -70,9 +72,15 @@ ef_status ef_projection_failures(ef_engine *e, ef_str name, bool resolved, size_
     }
     for (size_t i = 0; st == EF_OK && i < list.count && out->count < limit; i++)
         if (list.items[i].state != EF__GENERATION_RETIRED)
-            st = add_failures(e, &list.items[i], resolved, limit, items, out, err);
+            st = add_failures(e, &list.items[i], tenant, resolved, limit, items, out, err);
     ef__room_release(&list.room);
     return st;
+}
+
+ef_status ef_projection_failures(ef_engine *e, ef_str name, bool resolved, size_t limit,
+                                 ef_failure_list *out, ef_error *err)
+{
+    return ef_projection_failures_of(e, name, NULL, resolved, limit, out, err);
 }
 
 void ef_failure_list_release(ef_failure_list *list)

@@ -365,7 +365,7 @@ static ef_status fail_tenant(ef_engine *e, const ef__generation *g, ef_str tenan
                              int64_t asked, ef_error *err)
 {
     ef__failure_list list = {0};
-    ef_status st = e->views->ops->failure_ls(e->views, g->id, true, KEYS_MAX, &list, err);
+    ef_status st = e->views->ops->failure_ls(e->views, g->id, NULL, true, KEYS_MAX, &list, err);
 
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         if (ef_str_equal(list.items[i].tenant, tenant) && list.items[i].position == position)

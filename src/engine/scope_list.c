@@ -163,7 +163,8 @@ static ef_status cursor_scope(ef_engine *e, const ef__generation *g, ef_str tena
     if (g->own_cursors)
         st = e->views->ops->tenant_cursor_get(e->views, g->id, tenant, &item, &found, err);
     if (st == EF_OK && found)
-        st = e->views->ops->failure_ls(e->views, g->id, true, FAILURES_LOOKED_AT, failures, err);
+        st = e->views->ops->failure_ls(e->views, g->id, &tenant, true, FAILURES_LOOKED_AT, failures,
+                                       err);
     if (st == EF_OK && found)
         *out = own_scope_of(e, g, &item, failures);
     else

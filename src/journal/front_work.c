@@ -4,9 +4,13 @@
 #include "front_priv.h"
 
 #include "../base/hash.h"
+#include "../base/json.h"
+#include "../base/limits.h"
 #include "../base/utf8.h"
 #include "../core/lease_rule.h"
 #include "../core/placement.h"
+
+#define DETAIL_ROOM (1 << 20) /* for the tree of a run's detail */
 
 /* --- leases ----------------------------------------------------------------------------------- */
 
@@ -440,18 +444,18 @@ ef_status ef_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
     return st == EF_OK ? ef__told(journal, journal->ops->run_cancel(journal, id, err)) : st;
 }
 
-static ef_status list_runs(ef_journal *journal, ef_str only, bool open_only, size_t limit,
-                           ef_run_list *out, ef_error *err)
+static ef_status list_runs(ef_journal *journal, ef__run_query query, ef_run_list *out,
+                           ef_error *err)
 {
     ef_status st = ef__need(out, "out", err);
 
     if (st == EF_OK)
         st = EF__LIST_READY(out, err);
     if (st == EF_OK)
-        st = ef__limit_take(&limit, err);
+        st = ef__limit_take(&query.limit, err);
     if (st != EF_OK)
         return st;
-    st = journal->ops->run_ls(journal, only, open_only, limit, out, err);
+    st = journal->ops->run_ls(journal, &query, out, err);
     return EF__LIST_ANSWER(out, st);
 }
 
@@ -462,7 +466,7 @@ ef_status ef_run_get(ef_journal *journal, ef_str id, ef_run_list *out, ef_error 
     if (st == EF_OK)
         st = ef__name_take("id", id, 1, false, err);
     if (st == EF_OK)
-        st = list_runs(journal, id, false, 1, out, err);
+        st = list_runs(journal, (ef__run_query){.id = id, .limit = 1}, out, err);
     if (st == EF_OK && out->count == 0)
         st = ef_fail(err, EF_NOT_FOUND, "there is no run \"%.*s\"", EF_STR_ARG(id));
     return st;
@@ -471,9 +475,45 @@ ef_status ef_run_get(ef_journal *journal, ef_str id, ef_run_list *out, ef_error 
 ef_status ef_run_ls(ef_journal *journal, bool open_only, size_t limit, ef_run_list *out,
                     ef_error *err)
 {
+    return ef_run_ls_of(journal, NULL, open_only, limit, out, err);
+}
+
+ef_status ef_run_ls_of(ef_journal *journal, const ef_str *tenant, bool open_only, size_t limit,
+                       ef_run_list *out, ef_error *err)
+{
     ef_status st = ef__need_journal(journal, err);
 
-    return st == EF_OK ? list_runs(journal, (ef_str){0}, open_only, limit, out, err) : st;
+    if (st == EF_OK && tenant)
+        st = ef__name_take("tenant", *tenant, 0, false, err);
+    return st == EF_OK ? list_runs(journal,
+                                   (ef__run_query){
+                                       .tenant = tenant, .open_only = open_only, .limit = limit},
+                                   out, err)
+                       : st;
+}
+
+static bool asks_for_all_tenants(ef_str detail)
+{
+    ef__arena arena = EF__ARENA_INIT(DETAIL_ROOM);
+    ef__json *tree = NULL;
+    const ef__json *all;
+    bool asks = true; /* what cannot be read is nothing of one tenant's */
+
+    if (detail.len == 0)
+        return false;
+    if (ef__json_parse(detail, EF_LIMIT_DETAIL_BYTES, &arena, &tree, NULL) == EF_OK) {
+        all = ef__json_get(tree, "all_tenants");
+        asks = all && all->kind == EF__JSON_TRUE;
+    }
+    ef__arena_release(&arena);
+    return asks;
+}
+
+bool ef_run_is_of(const ef_run *run, ef_str tenant)
+{
+    if (!run || !ef_str_equal(run->tenant, tenant))
+        return false;
+    return tenant.len > 0 || (run->mode == EF_RUN_REPLAY && !asks_for_all_tenants(run->detail));
 }
 
 void ef_run_list_release(ef_run_list *list)

@@ -110,6 +110,14 @@ typedef struct ef__retry_stream {
     int64_t rows;          /* above `above_seq` of the query; 0 unless `counts` */
 } ef__retry_stream;
 
+/* Which runs: one by its id, or the newest. */
+typedef struct ef__run_query {
+    ef_str id;            /* "": any */
+    const ef_str *tenant; /* of that one only (ef_run_is_of); NULL: all */
+    bool open_only;
+    size_t limit;
+} ef__run_query;
+
 typedef struct ef__retry_query {
     ef_str lane;
     bool any_tenant;
@@ -316,8 +324,8 @@ struct ef__journal_ops {
     ef_status (*run_update)(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
                             int64_t token, ef_error *err);
     ef_status (*run_cancel)(ef_journal *journal, ef_str id, ef_error *err);
-    ef_status (*run_ls)(ef_journal *journal, ef_str only, bool open_only, size_t limit,
-                        ef_run_list *out, ef_error *err);
+    ef_status (*run_ls)(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
+                        ef_error *err);
 };
 
 /* ef_lane_set if the lane is still as `expected`, which was read before; NULL: whatever it is.

@@ -134,6 +134,13 @@ static ef_status check_scope(ef__request *r, ef_error *err)
     return ef_fail(err, EF_FORBIDDEN, "this needs a token with scope %s", ef__token_scope(scope));
 }
 
+/* A route that declares nothing is refused. */
+static bool is_open_to_bound(const ef__route *route)
+{
+    return route->tenancy == EF__TENANCY_NONE || route->tenancy == EF__TENANCY_QUERY ||
+           route->tenancy == EF__TENANCY_PART;
+}
+
 static ef_status choose_tenant(ef__request *r, ef_error *err)
 {
     ef_str asked = ef__request_header(r, "X-Tenant-Id");
@@ -144,7 +151,7 @@ static ef_status choose_tenant(ef__request *r, ef_error *err)
                        EF_LIMIT_NAME_BYTES);
     if (r->who.bound && given && !ef_str_equal(asked, ef_str_from(r->who.tenant)))
         return ef_fail(err, EF_FORBIDDEN, "this token is for another tenant");
-    if (r->who.bound && (r->route->flags & EF__ROUTE_ALL))
+    if (r->who.bound && !is_open_to_bound(r->route))
         return ef_fail(err, EF_FORBIDDEN, "this is for all tenants; the token is for one");
     r->tenant = r->who.bound ? ef_str_from(r->who.tenant) : asked;
     r->any_tenant = !r->who.bound && !given;

@@ -182,7 +182,7 @@ static ef_status history(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_history[] = {
-    {"GET", "/v1/history", EF__SCOPE_READ, EF__ROUTE_ALL, history, "history",
+    {"GET", "/v1/history", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, history, "history",
      "the last hour, a sample each ten seconds; by=minute: the last day, a row each minute",
      "by:string", NULL, "Samples", 0},
     {0},

@@ -591,7 +591,8 @@ static ef_status metrics(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_metrics[] = {
-    {"GET", "/metrics", EF__SCOPE_READ, EF__ROUTE_LOCAL | EF__ROUTE_PROBE | EF__ROUTE_WORKER,
-     metrics, "metrics", "how it is doing, for Prometheus", NULL, NULL, "Text", 0},
+    {"GET", "/metrics", EF__SCOPE_READ, EF__TENANCY_UNBOUND,
+     EF__ROUTE_LOCAL | EF__ROUTE_PROBE | EF__ROUTE_WORKER, metrics, "metrics",
+     "how it is doing, for Prometheus", NULL, NULL, "Text", 0},
     {0},
 };

@@ -26,6 +26,7 @@ typedef struct schema {
 #define LIST(item) "{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/" item "\"}}"
 #define REF(name) "{\"$ref\":\"#/components/schemas/" name "\"}"
 #define INTEGER "{\"type\":\"integer\"}"
+#define INTEGER_OR_NULL "{\"type\":[\"integer\",\"null\"]}"
 #define TEXT "{\"type\":\"string\"}"
 #define TEXT_OR_NULL "{\"type\":[\"string\",\"null\"]}"
 #define OBJECT(properties, required)                                                               \
@@ -49,8 +50,9 @@ typedef struct schema {
 #define BOOLEAN "{\"type\":\"boolean\"}"
 #define TIME_OR_NULL "{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}"
 #define MORE_OF_PROJECTION                                                                         \
-    "\"routed\":" BOOLEAN ",\"applied\":" INTEGER ",\"ignored\":" INTEGER ",\"skipped\":" INTEGER  \
-    ",\"no_function\":" BOOLEAN ",\"scopes\":" LIST("Scope") ",\"program\":" TEXT
+    "\"routed\":" BOOLEAN ",\"applied\":" INTEGER_OR_NULL ",\"ignored\":" INTEGER_OR_NULL          \
+    ",\"skipped\":" INTEGER_OR_NULL ",\"no_function\":" BOOLEAN                                    \
+    ",\"scopes\":" LIST("Scope") ",\"program\":" TEXT
 #define REPLAY                                                                                     \
     "\"projection\":" TEXT ",\"stream\":" TEXT ",\"type\":" TEXT ",\"reason\":" TEXT               \
     ",\"from\":" INTEGER ",\"to\":" INTEGER ",\"after_seq\":" INTEGER ",\"until_seq\":" INTEGER    \
@@ -464,6 +466,19 @@ static void write_security(ef__json_writer *w, const ef__route *route)
     ef__json_close(w, ']');
 }
 
+/* What a token that is bound to one tenant gets of it. */
+static void write_tenancy(ef__json_writer *w, const ef__route *route)
+{
+    static const char *const words[] = {
+        [EF__TENANCY_UNDECLARED] = "undeclared", [EF__TENANCY_NONE] = "none",
+        [EF__TENANCY_QUERY] = "query",           [EF__TENANCY_PART] = "part",
+        [EF__TENANCY_UNBOUND] = "unbound",
+    };
+
+    ef__json_key(w, "x-tenancy");
+    ef__json_str(w, ef_str_from(words[route->tenancy]));
+}
+
 static void write_operation(ef__json_writer *w, const ef__route *route)
 {
     char method[8] = "";
@@ -478,6 +493,7 @@ static void write_operation(ef__json_writer *w, const ef__route *route)
     ef__json_str(w, ef_str_from(route->summary));
     ef__json_key(w, "security");
     write_security(w, route);
+    write_tenancy(w, route);
     ef__json_key(w, "parameters");
     write_parameters(w, route);
     if (route->body)
@@ -556,7 +572,7 @@ static ef_status openapi(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_openapi[] = {
-    {"GET", "/openapi.json", EF__SCOPE_READ, 0, openapi, "openapi", "this document", NULL, NULL,
-     "OpenApi", 0},
+    {"GET", "/openapi.json", EF__SCOPE_READ, EF__TENANCY_NONE, 0, openapi, "openapi",
+     "this document", NULL, NULL, "OpenApi", 0},
     {0},
 };

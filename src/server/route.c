@@ -73,6 +73,18 @@ static void make_leads(void)
         }
 }
 
+ef_status ef__routes_check(const ef__route *const *tables, ef_error *err)
+{
+    tables = tables ? tables : ef__route_tables;
+    for (size_t t = 0; tables[t]; t++)
+        for (const ef__route *route = tables[t]; route->method; route++)
+            if (route->tenancy <= EF__TENANCY_UNDECLARED || route->tenancy > EF__TENANCY_UNBOUND)
+                return ef_fail(err, EF_MISUSE,
+                               "route %s %s does not declare what a token of one tenant gets of it",
+                               route->method, route->pattern);
+    return EF_OK;
+}
+
 size_t ef__route_number(const ef__route *route)
 {
     size_t number = 0;

@@ -28,17 +28,28 @@ enum ef__route_flags {
     EF__ROUTE_BODY = 4,        /* has a body */
     EF__ROUTE_QUICK_PLAIN = 8, /* quick as long as it has no parameter */
     EF__ROUTE_LOCAL = 16,      /* this machine itself needs no token for it */
-    EF__ROUTE_ALL = 32,        /* acts for all tenants: not with a token that is bound to one */
     EF__ROUTE_PAGE = 64,       /* the monitor's files: for people, and not in /openapi.json */
     EF__ROUTE_APPEND = 128,    /* appends: small ones are committed together */
     EF__ROUTE_PROBE = 256,     /* answered whatever host is asked for; reveals no data */
     EF__ROUTE_WORKER = 512     /* answered also by a worker, which serves nothing else */
 };
 
+/* What a token that is bound to one tenant gets of a route. Every route declares it: the server
+ * does not start with one that does not, and a value that is not listed here is refused to such a
+ * token. `r->any_tenant` false: the request is of `r->tenant` alone. */
+typedef enum ef__tenancy {
+    EF__TENANCY_UNDECLARED,
+    EF__TENANCY_NONE,   /* the answer holds no tenant's data */
+    EF__TENANCY_QUERY,  /* every read and write of a store names r->tenant */
+    EF__TENANCY_PART,   /* the answer is over all tenants; one tenant gets its part of it */
+    EF__TENANCY_UNBOUND /* about all tenants: refused to a bound token */
+} ef__tenancy;
+
 typedef struct ef__route {
     const char *method;
     const char *pattern; /* "/v1/views/{projection}/{id}": a name in braces is a segment */
     unsigned scope;
+    ef__tenancy tenancy;
     unsigned flags;
     ef_status (*run)(struct ef__request *r, ef_error *err);
     const char *id;         /* operationId */
@@ -73,6 +84,9 @@ extern const ef__route *const ef__route_tables[]; /* all of them; ends in NULL *
 
 #define EF__ROUTES_MAX 128 /* of all tables; a test counts them */
 #define EF__ROUTE_METHODS_MAX 64
+
+/* EF_MISUSE names a route of `tables` (NULL: ef__route_tables) that declares no tenancy. */
+ef_status ef__routes_check(const ef__route *const *tables, ef_error *err);
 
 /* Its place among all routes; EF__ROUTES_MAX for NULL. */
 size_t ef__route_number(const ef__route *route);

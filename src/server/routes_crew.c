@@ -136,16 +136,17 @@ static ef_status list_lanes(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_crew[] = {
-    {"POST", "/v1/partitions:sync", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL,
+    {"POST", "/v1/partitions:sync", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
      sync_partitions, "syncPartitions", "change the number of partitions", NULL, "PartitionChange",
      "PartitionChanged", 0},
-    {"GET", "/v1/lanes", EF__SCOPE_READ, 0, list_lanes, "listLanes", "who takes from the outbox",
-     NULL, NULL, "Lanes", 0},
-    {"GET", "/v1/leases", EF__SCOPE_READ, 0, list_leases, "listLeases", "leases of all kinds", NULL,
-     NULL, "Leases", 0},
-    {"GET", "/v1/workers", EF__SCOPE_READ, 0, list_workers, "listWorkers",
+    {"GET", "/v1/lanes", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, list_lanes, "listLanes",
+     "who takes from the outbox", NULL, NULL, "Lanes", 0},
+    {"GET", "/v1/leases", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, list_leases, "listLeases",
+     "leases of all kinds", NULL, NULL, "Leases", 0},
+    {"GET", "/v1/workers", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, list_workers, "listWorkers",
      "workers and what they should have", NULL, NULL, "Workers", 0},
-    {"GET", "/v1/partitions", EF__SCOPE_READ, 0, list_partitions, "listPartitions",
-     "partitions, their owners and what waits in them", NULL, NULL, "Partitions", 0},
+    {"GET", "/v1/partitions", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, list_partitions,
+     "listPartitions", "partitions, their owners and what waits in them", NULL, NULL, "Partitions",
+     0},
     {0},
 };

@@ -189,14 +189,14 @@ static ef_status seed(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_generations[] = {
-    {"POST", "/v1/projections/{name}:retire", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL,
-     retire, "retireProjection", "remove a generation, or all of a version", NULL, "Reason",
-     "Retired", 0},
-    {"POST", "/v1/projections/{name}:seed", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL, seed,
-     "seedProjection", "begin a generation with views that are known, one a line",
+    {"POST", "/v1/projections/{name}:retire", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND,
+     EF__ROUTE_BODY, retire, "retireProjection", "remove a generation, or all of a version", NULL,
+     "Reason", "Retired", 0},
+    {"POST", "/v1/projections/{name}:seed", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
+     seed, "seedProjection", "begin a generation with views that are known, one a line",
      "position:integer reason:string", "Program", "Run", 0},
-    {"GET", "/v1/projections/{name}/diff", EF__SCOPE_READ, EF__ROUTE_ALL, diff, "diffProjection",
-     "views that differ between two generations",
+    {"GET", "/v1/projections/{name}/diff", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, diff,
+     "diffProjection", "views that differ between two generations",
      "left_version:integer left_generation:integer right_version:integer right_generation:integer "
      "limit:integer",
      NULL, "Diff", 0},

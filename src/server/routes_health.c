@@ -228,13 +228,14 @@ static ef_status version(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_health[] = {
-    {"GET", "/livez", EF__SCOPE_OPEN, EF__ROUTE_QUICK | EF__ROUTE_PROBE | EF__ROUTE_WORKER, livez,
-     "livez", "alive", NULL, NULL, "Text", 0},
-    {"GET", "/readyz", EF__SCOPE_OPEN, EF__ROUTE_PROBE | EF__ROUTE_WORKER, readyz, "readyz",
-     "ready for work", "verbose:boolean", NULL, "Text", 0},
-    {"GET", "/healthz", EF__SCOPE_OPEN, EF__ROUTE_PROBE | EF__ROUTE_WORKER, readyz, "healthz",
-     "the same as /readyz", "verbose:boolean", NULL, "Text", 0},
-    {"GET", "/version", EF__SCOPE_OPEN, EF__ROUTE_PROBE, version, "version", "what runs here", NULL,
-     NULL, "Version", 0},
+    {"GET", "/livez", EF__SCOPE_OPEN, EF__TENANCY_NONE,
+     EF__ROUTE_QUICK | EF__ROUTE_PROBE | EF__ROUTE_WORKER, livez, "livez", "alive", NULL, NULL,
+     "Text", 0},
+    {"GET", "/readyz", EF__SCOPE_OPEN, EF__TENANCY_NONE, EF__ROUTE_PROBE | EF__ROUTE_WORKER, readyz,
+     "readyz", "ready for work", "verbose:boolean", NULL, "Text", 0},
+    {"GET", "/healthz", EF__SCOPE_OPEN, EF__TENANCY_NONE, EF__ROUTE_PROBE | EF__ROUTE_WORKER,
+     readyz, "healthz", "the same as /readyz", "verbose:boolean", NULL, "Text", 0},
+    {"GET", "/version", EF__SCOPE_OPEN, EF__TENANCY_NONE, EF__ROUTE_PROBE, version, "version",
+     "what runs here", NULL, NULL, "Version", 0},
     {0},
 };

@@ -87,9 +87,10 @@ static ef_status file(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_monitor[] = {
-    {"GET", "/", EF__SCOPE_OPEN, EF__ROUTE_QUICK | EF__ROUTE_PAGE, page, "monitor", "the monitor",
-     NULL, NULL, "Text", 0},
-    {"GET", "/assets/{build}/{name}", EF__SCOPE_OPEN, EF__ROUTE_QUICK | EF__ROUTE_PAGE, file,
-     "monitorFile", "a file of the monitor", NULL, NULL, "Text", 0},
+    {"GET", "/", EF__SCOPE_OPEN, EF__TENANCY_NONE, EF__ROUTE_QUICK | EF__ROUTE_PAGE, page,
+     "monitor", "the monitor", NULL, NULL, "Text", 0},
+    {"GET", "/assets/{build}/{name}", EF__SCOPE_OPEN, EF__TENANCY_NONE,
+     EF__ROUTE_QUICK | EF__ROUTE_PAGE, file, "monitorFile", "a file of the monitor", NULL, NULL,
+     "Text", 0},
     {0},
 };

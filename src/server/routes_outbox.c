@@ -263,7 +263,7 @@ static ef_status groups(ef__request *r, ef_error *err)
     return st;
 }
 
-/* What operators did: of all tenants, so not for a token that is bound to one. */
+/* What operators did; a token that is bound to a tenant sees what was done to that tenant. */
 static ef_status audit(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
@@ -277,13 +277,13 @@ static ef_status audit(ef__request *r, ef_error *err)
     if (st == EF_OK)
         st = ef__request_no_more(r, err);
     query.limit = (size_t)limit;
+    query.tenant = r->who.bound ? &r->tenant : NULL;
     if (st == EF_OK)
         st = ef_act_ls(r->server->options.journal, &query, &acts, err);
     if (st == EF_OK)
         ef__json_open(&w, '[');
     for (size_t i = 0; st == EF_OK && i < acts.count; i++)
-        if (!r->who.bound || ef_str_equal(acts.items[i].tenant, r->tenant))
-            ef__shape_write(&w, &ef__shape_act, &acts.items[i]);
+        ef__shape_write(&w, &ef__shape_act, &acts.items[i]);
     if (st == EF_OK)
         ef__json_close(&w, ']');
     ef_act_list_release(&acts);
@@ -291,28 +291,31 @@ static ef_status audit(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_outbox[] = {
-    {"GET", "/v1/outbox", EF__SCOPE_READ, 0, report, "reportOutbox", "counts and rows",
+    {"GET", "/v1/outbox", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, report, "reportOutbox",
+     "counts and rows",
      "status:string lane:string limit:integer after:string from:integer upto:integer "
      "stream:string types:string error:string partition:string before:string",
      NULL, "Outbox", 0},
-    {"POST", "/v1/outbox:requeue", EF__SCOPE_OPERATE, EF__ROUTE_BODY, requeue, "requeue",
-     "put a dead row back", NULL, "Act", "Requeued", 0},
-    {"GET", "/v1/outbox/groups", EF__SCOPE_READ, 0, groups, "groupOutbox",
+    {"POST", "/v1/outbox:requeue", EF__SCOPE_OPERATE, EF__TENANCY_QUERY, EF__ROUTE_BODY, requeue,
+     "requeue", "put a dead row back", NULL, "Act", "Requeued", 0},
+    {"GET", "/v1/outbox/groups", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, groups, "groupOutbox",
      "dead rows, or those of a status, by lane and error",
      "status:string lane:string stream:string types:string error:string partition:string "
      "before:string",
      NULL, "RowGroups", 0},
-    {"POST", "/v1/outbox:requeue-dead", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL,
+    {"POST", "/v1/outbox:requeue-dead", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
      requeue_dead, "requeueDead", "put dead rows back, oldest first", NULL, "ActMany", "Requeued",
      0},
-    {"POST", "/v1/outbox:skip-dead", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL, skip_dead,
-     "skipDead", "let a lane pass dead rows, oldest first, with a reason", NULL, "ActMany",
-     "Skipped", 0},
-    {"POST", "/v1/outbox:skip", EF__SCOPE_OPERATE, EF__ROUTE_BODY, skip, "skip",
+    {"POST", "/v1/outbox:skip-dead", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
+     skip_dead, "skipDead", "let a lane pass dead rows, oldest first, with a reason", NULL,
+     "ActMany", "Skipped", 0},
+    {"POST", "/v1/outbox:skip", EF__SCOPE_OPERATE, EF__TENANCY_QUERY, EF__ROUTE_BODY, skip, "skip",
      "let a lane pass an event, with a reason", NULL, "Act", "Skipped", 0},
-    {"POST", "/v1/outbox:replay", EF__SCOPE_OPERATE, EF__ROUTE_BODY, replay, "replayRow",
-     "try one event again now, and answer with what is left of it", NULL, "Act", "Left", 0},
-    {"GET", "/v1/audit", EF__SCOPE_READ, 0, audit, "audit", "what operators did, newest first",
-     "limit:integer before:integer act:string lane:string", NULL, "Acts", 0},
+    {"POST", "/v1/outbox:replay", EF__SCOPE_OPERATE, EF__TENANCY_QUERY, EF__ROUTE_BODY, replay,
+     "replayRow", "try one event again now, and answer with what is left of it", NULL, "Act",
+     "Left", 0},
+    {"GET", "/v1/audit", EF__SCOPE_READ, EF__TENANCY_PART, 0, audit, "audit",
+     "what operators did, newest first", "limit:integer before:integer act:string lane:string",
+     NULL, "Acts", 0},
     {0},
 };

@@ -6,6 +6,37 @@
 #include <everfold/generation.h>
 #include <everfold/projection.h>
 
+#define FAILURES_COUNTED 10000
+
+/* What one tenant gets of a projection: its own scope and failures. What is counted over all
+ * tenants is left out: null. */
+static ef_status narrow(ef__request *r, ef_projection *p, ef_scope_list *scope, ef_error *err)
+{
+    ef_engine *engine = r->server->options.engine;
+    ef_failure_list open = {0};
+    ef_status st =
+        ef_projection_failures_of(engine, p->name, &r->tenant, false, FAILURES_COUNTED, &open, err);
+
+    p->lag_events = p->views = p->quarantined = p->blocked_streams = p->blocked_events = -1;
+    p->scopes_behind = p->applied = p->ignored = p->skipped = -1;
+    p->lag_us = p->blocked_us = p->unaccounted = p->failures = 0;
+    p->digest[0] = '\0';
+    p->scopes = NULL;
+    p->scope_count = 0;
+    for (size_t i = 0; st == EF_OK && i < open.count; i++)
+        p->failures += open.items[i].generation == p->generation;
+    ef_failure_list_release(&open);
+    if (st == EF_OK && p->routed)
+        st = ef_projection_scope(engine, p->name, r->tenant, scope, err);
+    if (st == EF_OK && p->routed) {
+        p->position = p->reached = scope->items[0].position;
+        p->lag_events = scope->items[0].pending;
+        p->scopes = scope->items;
+        p->scope_count = 1;
+    }
+    return st;
+}
+
 /* The members of one; the bracket stays open. */
 static void begin_projection(ef__json_writer *w, const ef_projection *p, bool program)
 {
@@ -23,10 +54,32 @@ static void begin_projection(ef__json_writer *w, const ef_projection *p, bool pr
     }
 }
 
-static void write_projection(ef__json_writer *w, const ef_projection *p, bool program)
+/* One generation as the request may see it; the bracket stays open. */
+static ef_status begin_seen(ef__request *r, ef__json_writer *w, const ef_projection *p,
+                            bool program, ef_error *err)
 {
-    begin_projection(w, p, program);
-    ef__json_close(w, '}');
+    ef_projection seen = *p;
+    ef_scope_list scope = {0};
+    ef_status st = r->any_tenant ? EF_OK : narrow(r, &seen, &scope, err);
+
+    if (st == EF_OK)
+        begin_projection(w, &seen, program);
+    ef_scope_list_release(&scope);
+    return st;
+}
+
+static ef_status write_projections(ef__request *r, ef__json_writer *w,
+                                   const ef_projection_list *list, bool programs, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    ef__json_open(w, '[');
+    for (size_t i = 0; st == EF_OK && i < list->count; i++) {
+        st = begin_seen(r, w, &list->items[i], programs && i > 0, err);
+        ef__json_close(w, '}');
+    }
+    ef__json_close(w, ']');
+    return st;
 }
 
 static ef_status list(ef__request *r, ef_error *err)
@@ -37,12 +90,8 @@ static ef_status list(ef__request *r, ef_error *err)
 
     if (st == EF_OK)
         st = ef_projection_ls(r->server->options.engine, EF_STR(""), &found, err);
-    if (st == EF_OK) {
-        ef__json_open(&w, '[');
-        for (size_t i = 0; i < found.count; i++)
-            write_projection(&w, &found.items[i], false);
-        ef__json_close(&w, ']');
-    }
+    if (st == EF_OK)
+        st = write_projections(r, &w, &found, false, err);
     ef_projection_list_release(&found);
     return st;
 }
@@ -54,13 +103,11 @@ static ef_status answer_with(ef__request *r, ef_str name, ef_error *err)
     ef_projection_list found = {0};
     ef_status st = ef_projection_ls(r->server->options.engine, name, &found, err);
 
+    if (st == EF_OK)
+        st = begin_seen(r, &w, &found.items[0], true, err);
     if (st == EF_OK) {
-        begin_projection(&w, &found.items[0], true);
         ef__json_key(&w, "generations");
-        ef__json_open(&w, '[');
-        for (size_t i = 0; i < found.count; i++)
-            write_projection(&w, &found.items[i], i > 0);
-        ef__json_close(&w, ']');
+        st = write_projections(r, &w, &found, true, err);
         ef__json_close(&w, '}');
     }
     ef_projection_list_release(&found);
@@ -236,7 +283,6 @@ static ef_status rollback(ef__request *r, ef_error *err)
     return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
 }
 
-/* Failures of all tenants are for tokens of all tenants; a bound one sees its own. */
 static ef_status failures(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
@@ -250,13 +296,12 @@ static ef_status failures(ef__request *r, ef_error *err)
     if (st == EF_OK)
         st = ef__request_no_more(r, err);
     if (st == EF_OK)
-        st = ef_projection_failures(r->server->options.engine, r->parts[0], resolved, (size_t)limit,
-                                    &found, err);
+        st = ef_projection_failures_of(r->server->options.engine, r->parts[0],
+                                       r->any_tenant ? NULL : &r->tenant, resolved, (size_t)limit,
+                                       &found, err);
     if (st == EF_OK)
         ef__json_open(&w, '[');
     for (size_t i = 0; st == EF_OK && i < found.count; i++) {
-        if (!r->any_tenant && !ef_str_equal(found.items[i].tenant, r->tenant))
-            continue;
         ef__json_open(&w, '{');
         ef__json_key(&w, "projection");
         ef__json_str(&w, r->parts[0]);
@@ -289,8 +334,8 @@ static ef_status scope(ef__request *r, ef_error *err)
 
 #define ACT(verb, run, id, summary, answer, status)                                                \
     {                                                                                              \
-        "POST", "/v1/projections/{name}:" verb, EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL, \
-            run, id, summary, NULL, "Reason", answer, status                                       \
+        "POST", "/v1/projections/{name}:" verb, EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND,            \
+            EF__ROUTE_BODY, run, id, summary, NULL, "Reason", answer, status                       \
     }
 
 const ef__route ef__routes_projections[] = {
@@ -302,16 +347,17 @@ const ef__route ef__routes_projections[] = {
         "Projection", 0),
     ACT("rollback", rollback, "rollbackProjection", "back to the generation before", "Projection",
         0),
-    {"GET", "/v1/projections/{name}/scope", EF__SCOPE_READ, 0, scope, "showScope",
-     "how far it is for one tenant", NULL, NULL, "Scope", 0},
-    {"GET", "/v1/projections/{name}/failures", EF__SCOPE_READ, 0, failures, "listFailures",
-     "events it could not digest", "limit:integer resolved:boolean", NULL, "Failures", 0},
-    {"GET", "/v1/projections/{name}", EF__SCOPE_READ, 0, show, "showProjection",
+    {"GET", "/v1/projections/{name}/scope", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, scope,
+     "showScope", "how far it is for one tenant", NULL, NULL, "Scope", 0},
+    {"GET", "/v1/projections/{name}/failures", EF__SCOPE_READ, EF__TENANCY_PART, 0, failures,
+     "listFailures", "events it could not digest", "limit:integer resolved:boolean", NULL,
+     "Failures", 0},
+    {"GET", "/v1/projections/{name}", EF__SCOPE_READ, EF__TENANCY_PART, 0, show, "showProjection",
      "one projection, its program and generations", NULL, NULL, "Projection", 0},
-    {"PUT", "/v1/projections/{name}", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL, deploy,
-     "deployProjection", "deploy a program (text)",
+    {"PUT", "/v1/projections/{name}", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
+     deploy, "deployProjection", "deploy a program (text)",
      "in_place:boolean on_error:string reason:string", "Program", "Projection", 0},
-    {"GET", "/v1/projections", EF__SCOPE_READ, 0, list, "listProjections", "all projections", NULL,
-     NULL, "Projections", 0},
+    {"GET", "/v1/projections", EF__SCOPE_READ, EF__TENANCY_PART, 0, list, "listProjections",
+     "all projections", NULL, NULL, "Projections", 0},
     {0},
 };

@@ -213,18 +213,19 @@ static ef_status resume_publisher(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_publishers[] = {
-    {"POST", "/v1/publishers/{name}:pause", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL,
+    {"POST", "/v1/publishers/{name}:pause", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
      pause_publisher, "pausePublisher", "stop delivering; events queue up", NULL, "Note",
      "Publisher", 0},
-    {"POST", "/v1/publishers/{name}:resume", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL,
+    {"POST", "/v1/publishers/{name}:resume", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
      resume_publisher, "resumePublisher", "go on delivering", NULL, "Note", "Publisher", 0},
-    {"GET", "/v1/publishers/{name}", EF__SCOPE_READ, EF__ROUTE_ALL, show_publisher, "showPublisher",
-     "one publisher, and what waits in its lane", NULL, NULL, "Publisher", 0},
-    {"PUT", "/v1/publishers/{name}", EF__SCOPE_ADMIN, EF__ROUTE_BODY | EF__ROUTE_ALL, set_publisher,
-     "setPublisher", "make or change a publisher", NULL, "NewPublisher", "Publisher", 0},
-    {"DELETE", "/v1/publishers/{name}", EF__SCOPE_ADMIN, EF__ROUTE_ALL, remove_publisher,
+    {"GET", "/v1/publishers/{name}", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, show_publisher,
+     "showPublisher", "one publisher, and what waits in its lane", NULL, NULL, "Publisher", 0},
+    {"PUT", "/v1/publishers/{name}", EF__SCOPE_ADMIN, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
+     set_publisher, "setPublisher", "make or change a publisher", NULL, "NewPublisher", "Publisher",
+     0},
+    {"DELETE", "/v1/publishers/{name}", EF__SCOPE_ADMIN, EF__TENANCY_UNBOUND, 0, remove_publisher,
      "removePublisher", "end a publisher", "discard:boolean reason:string", NULL, "Discarded", 0},
-    {"GET", "/v1/publishers", EF__SCOPE_READ, EF__ROUTE_ALL, list_publishers, "listPublishers",
-     "publishers, and what waits in their lanes", NULL, NULL, "Publishers", 0},
+    {"GET", "/v1/publishers", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, list_publishers,
+     "listPublishers", "publishers, and what waits in their lanes", NULL, NULL, "Publishers", 0},
     {0},
 };

@@ -11,7 +11,7 @@
 
 static bool may_see(const ef__request *r, const ef_run *run)
 {
-    return !r->who.bound || ef_str_equal(run->tenant, r->tenant);
+    return !r->who.bound || ef_run_is_of(run, r->tenant);
 }
 
 static ef_status list_runs(ef__request *r, ef_error *err)
@@ -27,12 +27,12 @@ static ef_status list_runs(ef__request *r, ef_error *err)
     if (st == EF_OK)
         st = ef__request_no_more(r, err);
     if (st == EF_OK)
-        st = ef_run_ls(r->server->options.journal, open, (size_t)limit, &runs, err);
+        st = ef_run_ls_of(r->server->options.journal, r->who.bound ? &r->tenant : NULL, open,
+                          (size_t)limit, &runs, err);
     if (st == EF_OK) {
         ef__json_open(&w, '[');
         for (size_t i = 0; i < runs.count; i++)
-            if (may_see(r, &runs.items[i]))
-                ef__shape_write(&w, &ef__shape_run, &runs.items[i]);
+            ef__shape_write(&w, &ef__shape_run, &runs.items[i]);
         ef__json_close(&w, ']');
     }
     ef_run_list_release(&runs);
@@ -231,19 +231,20 @@ static ef_status look_at_replay(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_runs[] = {
-    {"POST", "/v1/replay:look", EF__SCOPE_READ, EF__ROUTE_BODY, look_at_replay, "lookAtReplay",
-     "what a replay would bring: nothing is changed", NULL, "ReplayLook", "ReplayLooked", 0},
-    {"POST", "/v1/replay", EF__SCOPE_OPERATE, EF__ROUTE_BODY, replay, "replay",
+    {"POST", "/v1/replay:look", EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_BODY, look_at_replay,
+     "lookAtReplay", "what a replay would bring: nothing is changed", NULL, "ReplayLook",
+     "ReplayLooked", 0},
+    {"POST", "/v1/replay", EF__SCOPE_OPERATE, EF__TENANCY_QUERY, EF__ROUTE_BODY, replay, "replay",
      "bring projections events that they lack", NULL, "Replay", "Run", 202},
-    {"POST", "/v1/gaps:repair", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL, repair_gaps,
+    {"POST", "/v1/gaps:repair", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY, repair_gaps,
      "repairGaps", "bring what the gaps lack", NULL, "Note", "Gaps", 0},
-    {"GET", "/v1/runs", EF__SCOPE_READ, 0, list_runs, "listRuns", "runs, newest first",
-     "limit:integer open:boolean", NULL, "Runs", 0},
-    {"POST", "/v1/runs/{id}:cancel", EF__SCOPE_OPERATE, EF__ROUTE_BODY, cancel_run, "cancelRun",
-     "end a run", NULL, "Note", "Run", 0},
-    {"GET", "/v1/runs/{id}", EF__SCOPE_READ, 0, show_run, "showRun", "one run", NULL, NULL, "Run",
-     0},
-    {"GET", "/v1/gaps", EF__SCOPE_READ, 0, list_gaps, "listGaps",
+    {"GET", "/v1/runs", EF__SCOPE_READ, EF__TENANCY_PART, 0, list_runs, "listRuns",
+     "runs, newest first", "limit:integer open:boolean", NULL, "Runs", 0},
+    {"POST", "/v1/runs/{id}:cancel", EF__SCOPE_OPERATE, EF__TENANCY_PART, EF__ROUTE_BODY,
+     cancel_run, "cancelRun", "end a run", NULL, "Note", "Run", 0},
+    {"GET", "/v1/runs/{id}", EF__SCOPE_READ, EF__TENANCY_PART, 0, show_run, "showRun", "one run",
+     NULL, NULL, "Run", 0},
+    {"GET", "/v1/gaps", EF__SCOPE_READ, EF__TENANCY_PART, 0, list_gaps, "listGaps",
      "streams whose watermark lacks events", NULL, NULL, "Gaps", 0},
     {0},
 };

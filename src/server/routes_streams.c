@@ -53,10 +53,10 @@ static ef_status show_stream(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_streams[] = {
-    {"GET", "/v1/streams", EF__SCOPE_READ, 0, list_streams, "listStreams",
+    {"GET", "/v1/streams", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, list_streams, "listStreams",
      "streams, in the order of their first event", "after:string limit:integer", NULL, "Streams",
      0},
-    {"GET", "/v1/streams/{stream}", EF__SCOPE_READ, 0, show_stream, "showStream",
+    {"GET", "/v1/streams/{stream}", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, show_stream, "showStream",
      "where a stream ends", NULL, NULL, "StreamHead", 0},
     {0},
 };

@@ -146,11 +146,11 @@ static ef_status revoke_token(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_tokens[] = {
-    {"GET", "/v1/tokens", EF__SCOPE_ADMIN, EF__ROUTE_ALL, list_tokens, "listTokens",
+    {"GET", "/v1/tokens", EF__SCOPE_ADMIN, EF__TENANCY_UNBOUND, 0, list_tokens, "listTokens",
      "tokens, without their secrets", NULL, NULL, "Tokens", 0},
-    {"POST", "/v1/tokens", EF__SCOPE_ADMIN, EF__ROUTE_BODY | EF__ROUTE_ALL, create_token,
+    {"POST", "/v1/tokens", EF__SCOPE_ADMIN, EF__TENANCY_UNBOUND, EF__ROUTE_BODY, create_token,
      "createToken", "make a token: its secret is told once", NULL, "NewToken", "MadeToken", 201},
-    {"POST", "/v1/tokens/{id}:revoke", EF__SCOPE_ADMIN, EF__ROUTE_BODY | EF__ROUTE_ALL,
+    {"POST", "/v1/tokens/{id}:revoke", EF__SCOPE_ADMIN, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
      revoke_token, "revokeToken", "end a token", NULL, "Note", "Token", 0},
     {0},
 };

@@ -83,6 +83,13 @@ static ef_status set_type(ef__request *r, ef_error *err)
     return st == EF_OK ? answer_type(r, err) : st;
 }
 
+/* How much there is of all tenants is not for a request of one; the position is in its events. */
+static void narrow(ef_head *head, ef_store_facts *facts)
+{
+    head->recorded_us = 0;
+    facts->streams = facts->store_bytes = facts->wal_bytes = facts->free_bytes = -1;
+}
+
 /* The store and its head. */
 static ef_status status(ef__request *r, ef_error *err)
 {
@@ -97,6 +104,8 @@ static ef_status status(ef__request *r, ef_error *err)
         st = ef_journal_facts(r->server->options.journal, &facts, err);
     if (st != EF_OK)
         return st;
+    if (!r->any_tenant)
+        narrow(&head, &facts);
     ef__json_open(&w, '{');
     ef__json_key(&w, "version");
     ef__json_str(&w, ef_str_from(ef_version()));
@@ -111,13 +120,13 @@ static ef_status status(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_types[] = {
-    {"GET", "/v1/types", EF__SCOPE_READ, EF__ROUTE_ALL, list_types, "listTypes", "event types",
-     NULL, NULL, "Types", 0},
-    {"GET", "/v1/types/{type}", EF__SCOPE_READ, EF__ROUTE_ALL, show_type, "showType",
+    {"GET", "/v1/types", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, list_types, "listTypes",
+     "event types", NULL, NULL, "Types", 0},
+    {"GET", "/v1/types/{type}", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, show_type, "showType",
      "one event type", NULL, NULL, "Type", 0},
-    {"PUT", "/v1/types/{type}", EF__SCOPE_OPERATE, EF__ROUTE_BODY | EF__ROUTE_ALL, set_type,
+    {"PUT", "/v1/types/{type}", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY, set_type,
      "setType", "make or change an event type", NULL, "TypeChange", "Type", 0},
-    {"GET", "/v1/status", EF__SCOPE_READ, 0, status, "status", "the store and its head", NULL, NULL,
-     "Status", 0},
+    {"GET", "/v1/status", EF__SCOPE_READ, EF__TENANCY_PART, 0, status, "status",
+     "the store and its head", NULL, NULL, "Status", 0},
     {0},
 };

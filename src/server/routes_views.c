@@ -259,14 +259,16 @@ static ef_status find_views(ef__request *r, ef_error *err)
 /* A view by its id, as it is, is one look at a store: it is answered at once. What has to wait, or
  * asks for the past, goes to the pool; dispatch looks at the parameters. */
 const ef__route ef__routes_views[] = {
-    {"GET", "/v1/views/{projection}/{id}", EF__SCOPE_READ, EF__ROUTE_QUICK_PLAIN,
+    {"GET", "/v1/views/{projection}/{id}", EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_QUICK_PLAIN,
      get_view_now_or_then, "getView", "one view; position: as it was then",
      "at_least:string current:boolean wait:duration position:integer", NULL, "View", 0},
-    {"GET", "/v1/views/{projection}/{id}/explain", EF__SCOPE_READ, 0, explain_view, "explainView",
-     "the events that made a view", "limit:integer", NULL, "Events", 0},
-    {"GET", "/v1/views/{projection}/{id}/history", EF__SCOPE_READ, 0, view_history, "viewHistory",
-     "its last changes, and what it was like then", "limit:integer", NULL, "ViewPast", 0},
-    {"GET", "/v1/views/{projection}", EF__SCOPE_READ, 0, find_views, "findViews",
+    {"GET", "/v1/views/{projection}/{id}/explain", EF__SCOPE_READ, EF__TENANCY_QUERY, 0,
+     explain_view, "explainView", "the events that made a view", "limit:integer", NULL, "Events",
+     0},
+    {"GET", "/v1/views/{projection}/{id}/history", EF__SCOPE_READ, EF__TENANCY_QUERY, 0,
+     view_history, "viewHistory", "its last changes, and what it was like then", "limit:integer",
+     NULL, "ViewPast", 0},
+    {"GET", "/v1/views/{projection}", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, find_views, "findViews",
      "views by filter, sort and page",
      "where:string sort:string limit:integer after:string fields:string all_tenants:boolean "
      "count:boolean explain:boolean at_least:string current:boolean wait:duration",

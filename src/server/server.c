@@ -81,7 +81,9 @@ ef_status ef__server_start(const ef__server_options *options, ef__server **out, 
     server->options = *options;
     fill_in(&server->options);
     server->started_us = ef__server_now(server);
-    st = ef__server_path_check(ef_str_from(server->options.path), err);
+    st = ef__routes_check(NULL, err);
+    if (st == EF_OK)
+        st = ef__server_path_check(ef_str_from(server->options.path), err);
     if (st == EF_OK)
         st = ef__tokens_open(server, err);
     if (st == EF_OK)

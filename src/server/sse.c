@@ -140,11 +140,13 @@ static ef_status follow_views(ef__request *r, ef_error *err)
 }
 
 const ef__route ef__routes_subscribe[] = {
-    {"GET", "/v1/subscribe/events", EF__SCOPE_READ, EF__ROUTE_STREAM, follow_events, "followEvents",
-     "events as they are appended", "after:integer type:string", NULL, "Stream", 0},
-    {"GET", "/v1/subscribe/views/{projection}", EF__SCOPE_READ, EF__ROUTE_STREAM, follow_views,
-     "followViews", "views as they change", "after:integer", NULL, "Stream", 0},
-    {"GET", "/v1/subscribe/views/{projection}/{id}", EF__SCOPE_READ, EF__ROUTE_STREAM, follow_views,
-     "followView", "one view as it changes", "after:integer", NULL, "Stream", 0},
+    {"GET", "/v1/subscribe/events", EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_STREAM,
+     follow_events, "followEvents", "events as they are appended", "after:integer type:string",
+     NULL, "Stream", 0},
+    {"GET", "/v1/subscribe/views/{projection}", EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_STREAM,
+     follow_views, "followViews", "views as they change", "after:integer", NULL, "Stream", 0},
+    {"GET", "/v1/subscribe/views/{projection}/{id}", EF__SCOPE_READ, EF__TENANCY_QUERY,
+     EF__ROUTE_STREAM, follow_views, "followView", "one view as it changes", "after:integer", NULL,
+     "Stream", 0},
     {0},
 };

@@ -350,9 +350,9 @@ struct ef__views_ops {
      * tenant of an answer to `get` is the one that was asked for. */
     ef_status (*tenant_cursor_ls)(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
                                   ef__tenant_cursor_list *out, ef_error *err);
-    /* Newest first. `open_only`. */
-    ef_status (*failure_ls)(ef_views *views, int64_t generation, bool open_only, size_t limit,
-                            ef__failure_list *out, ef_error *err);
+    /* Newest first. `tenant`: of that one only; NULL: of all. `open_only`. */
+    ef_status (*failure_ls)(ef_views *views, int64_t generation, const ef_str *tenant,
+                            bool open_only, size_t limit, ef__failure_list *out, ef_error *err);
     /* The highest token that wrote under it; 0 when none did. */
     ef_status (*fence_get)(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err);
     ef_status (*live_set_get)(ef_views *views, int64_t *out, ef_error *err); /* at least 1 */

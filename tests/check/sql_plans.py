@@ -44,6 +44,7 @@ ALLOWED_JOURNAL = {
     "worker_bring_back": ("SCAN worker", FEW),
     "event_last": ("SCAN event", END),
     "run_newest": ("SCAN run", PAGE),
+    "run_newest_tenant": ("SCAN run", PAGE),
     "run_newest_open": ("SCAN run USING INDEX run_open_once", "only open ones are in it: few"),
     "run_newest_open ": ("USE TEMP B-TREE", "open runs are few"),
     "type_all": ("SCAN t", "types are few, and are read only when one has changed"),

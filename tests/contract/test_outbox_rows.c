@@ -680,6 +680,26 @@ CONTRACT(acts_are_listed_by_word_and_lane_and_page_by_page)
     ef_act_list_release(&acts);
 }
 
+CONTRACT(acts_of_a_tenant_are_listed_before_the_list_is_cut)
+{
+    contract *t = *state;
+    ef_str acme = str("acme"), blank = str("");
+    ef_act_query query = {.tenant = &acme, .limit = 1};
+    ef_act_list acts = {0};
+
+    OK(ef_act_add(t->journal, &(ef_act){.act = str("a"), .tenant = acme, .seq = 1}, &t->err));
+    OK(ef_act_add(t->journal, &(ef_act){.act = str("a"), .stream = str("s"), .seq = 2}, &t->err));
+    OK(ef_act_add(t->journal, &(ef_act){.act = str("a"), .seq = 3}, &t->err)); /* of all tenants */
+    OK(ef_act_ls(t->journal, &query, &acts, &t->err));
+    CHECK_INT(1, acts.count);
+    CHECK_INT(1, acts.items[0].seq);
+    query = (ef_act_query){.tenant = &blank, .limit = 10};
+    OK(ef_act_ls(t->journal, &query, &acts, &t->err));
+    CHECK_INT(1, acts.count);
+    CHECK_INT(2, acts.items[0].seq);
+    ef_act_list_release(&acts);
+}
+
 CONTRACT(an_act_of_another_kind_is_kept_with_the_others)
 {
     contract *t = *state;
@@ -747,6 +767,7 @@ CONTRACT(a_refused_act_leaves_no_record)
 }
 
 CONTRACT_MAIN(CASE(acts_are_listed_by_word_and_lane_and_page_by_page),
+              CASE(acts_of_a_tenant_are_listed_before_the_list_is_cut),
               CASE(an_act_of_another_kind_is_kept_with_the_others),
               CASE(rows_are_listed_from_a_position_on), CASE(a_queued_row_shows_its_event),
               CASE(an_exception_shows_what_became_of_it),

@@ -536,6 +536,47 @@ CONTRACT(the_detail_of_a_run_stays_until_another_is_written)
     ef_run_list_release(&list);
 }
 
+/* File a run and let it end, so that the next of its scope can be filed. */
+static void file_and_end(contract *t, ef_run_mode mode, const char *tenant, const char *detail)
+{
+    ef_run run = run_of(tenant, "orders");
+    ef_run_list list = {0};
+
+    run.mode = mode;
+    run.detail = str(detail);
+    OK(ef_run_request(t->journal, &run, &list, &t->err));
+    OK(ef_run_cancel(t->journal, list.items[0].id, &t->err));
+    ef_run_list_release(&list);
+}
+
+CONTRACT(runs_of_a_tenant_are_listed_before_the_list_is_cut)
+{
+    contract *t = *state;
+    ef_str acme = str("acme"), blank = str("");
+    ef_run_list list = {0};
+
+    file_and_end(t, EF_RUN_REPLAY, "acme", "{}");
+    file_and_end(t, EF_RUN_REPLAY, "", "{\"stream\":\"s\"}");
+    file_and_end(t, EF_RUN_REPLAY, "", "");
+    file_and_end(t, EF_RUN_REPLAY, "", "{\"all_tenants\":true}");
+    file_and_end(t, EF_RUN_REBUILD, "", "{}");
+    OK(ef_run_ls_of(t->journal, &acme, false, 1, &list, &t->err));
+    CHECK_INT(1, list.count);
+    CHECK_STR("acme", list.items[0].tenant);
+    CHECK(ef_run_is_of(&list.items[0], acme) && !ef_run_is_of(&list.items[0], blank));
+    OK(ef_run_ls_of(t->journal, &blank, false, 10, &list, &t->err)); /* none of all tenants */
+    CHECK_INT(2, list.count);
+    CHECK_STR("", list.items[0].detail);
+    CHECK_STR("{\"stream\":\"s\"}", list.items[1].detail);
+    CHECK(ef_run_is_of(&list.items[0], blank) && ef_run_is_of(&list.items[1], blank));
+    OK(ef_run_ls_of(t->journal, &acme, true, 10, &list, &t->err));
+    CHECK_INT(0, list.count);
+    OK(ef_run_ls_of(t->journal, NULL, false, 10, &list, &t->err));
+    CHECK_INT(5, list.count);
+    CHECK(!ef_run_is_of(&list.items[0], blank) && !ef_run_is_of(&list.items[1], blank));
+    ef_run_list_release(&list);
+}
+
 CONTRACT_MAIN(CASE(a_worker_joins_beats_and_leaves),
               CASE(a_worker_is_live_until_its_heartbeat_runs_out),
               CASE(what_workers_did_in_a_minute_is_added_up), CASE(minutes_are_kept_for_a_day),
@@ -552,4 +593,5 @@ CONTRACT_MAIN(CASE(a_worker_joins_beats_and_leaves),
               CASE(runs_are_listed_newest_first_and_open_ones_alone),
               CASE(one_run_over_all_projections_and_single_ones_keep_each_other_out),
               CASE(a_queued_run_is_cancelled_at_once_and_a_running_one_by_its_driver),
-              CASE(the_detail_of_a_run_stays_until_another_is_written))
+              CASE(the_detail_of_a_run_stays_until_another_is_written),
+              CASE(runs_of_a_tenant_are_listed_before_the_list_is_cut))

@@ -245,10 +245,11 @@ static ef_status proxy_tenant_cursor_ls(ef_views *views, int64_t generation, int
     READ(tenant_cursor_ls, generation, due_us, limit, out, err);
 }
 
-static ef_status proxy_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
-                                  ef__failure_list *out, ef_error *err)
+static ef_status proxy_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant,
+                                  bool open_only, size_t limit, ef__failure_list *out,
+                                  ef_error *err)
 {
-    READ(failure_ls, generation, open_only, limit, out, err);
+    READ(failure_ls, generation, tenant, open_only, limit, out, err);
 }
 
 static ef_status proxy_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err)

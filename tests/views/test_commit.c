@@ -126,7 +126,7 @@ CONTRACT(a_commit_is_all_or_nothing)
     CHECK_INT(0, generation(t, a).position);
     CHECK_INT(0, generation(t, a).applied);
     CHECK_INT(0, watermark_to(t, a, "", "s", 1).before.applied_seq);
-    OK(t->views->ops->failure_ls(t->views, a, false, 10, &failures, &t->err));
+    OK(t->views->ops->failure_ls(t->views, a, NULL, false, 10, &failures, &t->err));
     CHECK_INT(0, failures.count);
     ef__failure_list_release(&failures);
 
@@ -386,7 +386,7 @@ static ef__failure_list failures_of(fixture *t, int64_t g, bool open_only)
 {
     ef__failure_list list = {0};
 
-    OK(t->views->ops->failure_ls(t->views, g, open_only, 100, &list, &t->err));
+    OK(t->views->ops->failure_ls(t->views, g, NULL, open_only, 100, &list, &t->err));
     return list;
 }
 
@@ -428,6 +428,27 @@ CONTRACT(a_failure_is_open_once_and_counts_up)
     CHECK(list.items[1].open);
     CHECK_INT(first_us, list.items[1].recorded_us);
     CHECK_INT(0, list.items[1].resolved_us);
+    ef__failure_list_release(&list);
+}
+
+CONTRACT(failures_of_a_tenant_are_listed_before_the_list_is_cut)
+{
+    fixture *t = *state;
+    int64_t g = add_generation(t, "a", "");
+    ef__failure failures[] = {{.tenant = str("acme"), .stream = str("s"), .seq = 1},
+                              {.stream = str("s"), .seq = 2},
+                              {.stream = str("s"), .seq = 3}};
+    ef__generation_change change = {.generation = g, .failures = failures, .failure_count = 3};
+    ef_str acme = str("acme"), blank = str("");
+    ef__failure_list list = {0};
+
+    OK(commit_change(t, &change));
+    OK(t->views->ops->failure_ls(t->views, g, &acme, true, 1, &list, &t->err));
+    CHECK_INT(1, list.count);
+    CHECK_INT(1, list.items[0].seq);
+    OK(t->views->ops->failure_ls(t->views, g, &blank, false, 10, &list, &t->err));
+    CHECK_INT(2, list.count);
+    CHECK_INT(3, list.items[0].seq);
     ef__failure_list_release(&list);
 }
 
@@ -501,11 +522,11 @@ CONTRACT(failures_are_listed_up_to_the_limit_and_per_generation)
     for (int i = 1; i <= 40; i++)
         fail_event(t, a, "s", i, "x");
     fail_event(t, b, "s", 1, "y");
-    OK(t->views->ops->failure_ls(t->views, a, false, 33, &list, &t->err));
+    OK(t->views->ops->failure_ls(t->views, a, NULL, false, 33, &list, &t->err));
     CHECK_INT(33, list.count);
     CHECK_INT(40, list.items[0].seq);
     CHECK_INT(8, list.items[32].seq);
-    OK(t->views->ops->failure_ls(t->views, b, true, 33, &list, &t->err));
+    OK(t->views->ops->failure_ls(t->views, b, NULL, true, 33, &list, &t->err));
     CHECK_INT(1, list.count);
     ef__failure_list_release(&list);
 }
@@ -605,6 +626,7 @@ CONTRACT_MAIN(CASE(a_view_is_read_as_it_was_written), CASE(a_view_is_changed_and
               CASE(a_generation_goes_live_when_the_head_is_at_its_cursor),
               CASE(a_head_that_cannot_be_read_leaves_nothing),
               CASE(a_failure_is_open_once_and_counts_up),
+              CASE(failures_of_a_tenant_are_listed_before_the_list_is_cut),
               CASE(a_watermark_resolves_the_failures_that_it_passes),
               CASE(a_watermark_that_was_held_resolves_the_failure_it_was_held_by),
               CASE(failures_are_listed_up_to_the_limit_and_per_generation),

@@ -58,7 +58,7 @@ static void print_failures(fixture *t, int64_t g, ef__buf *out)
 {
     ef__failure_list list = {0};
 
-    OK(t->views->ops->failure_ls(t->views, g, false, 1000, &list, &t->err));
+    OK(t->views->ops->failure_ls(t->views, g, NULL, false, 1000, &list, &t->err));
     for (size_t i = 0; i < list.count; i++) {
         const ef__failure *f = &list.items[i];
         ef__buf_printf(out, "%.*s|%.*s|%lld|%.*s|%d|%d|%lld|%lld\n", EF_STR_ARG(f->tenant),

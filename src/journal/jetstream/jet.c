@@ -85,10 +85,8 @@ PASS(run_update,
       ef_error *err),
      run, lease, token, err)
 PASS(run_cancel, (ef_journal * journal, ef_str id, ef_error *err), id, err)
-PASS(run_ls,
-     (ef_journal * journal, ef_str only, bool open_only, size_t limit, ef_run_list *out,
-      ef_error *err),
-     only, open_only, limit, out, err)
+PASS(run_ls, (ef_journal * journal, const ef__run_query *query, ef_run_list *out, ef_error *err),
+     query, out, err)
 
 static ef_status pass_nudge(ef_journal *journal, ef_error *err)
 {

@@ -513,7 +513,9 @@ static bool act_fits(const mem_act *act, const ef_act_query *query)
 {
     return act->id > query->after && act->id < query->before &&
            (!query->act.len || ef_str_equal(act->act, query->act)) &&
-           (!query->lane.len || ef_str_equal(act->lane, query->lane));
+           (!query->lane.len || ef_str_equal(act->lane, query->lane)) &&
+           (!query->tenant ||
+            (ef_str_equal(act->tenant, *query->tenant) && (act->tenant.len || act->stream.len)));
 }
 
 static ef_status list_acts(const mem_journal *m, const ef_act_query *query, ef_act_list *out,

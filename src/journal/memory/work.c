@@ -201,21 +201,22 @@ static ef_status show_run(const ef_run *run, ef__arena *arena, ef_run *out, ef_e
     return EF_OK;
 }
 
-static ef_status show_runs(const mem_journal *m, ef_str only, bool open_only, size_t limit,
-                           ef_run_list *out, ef_error *err)
+static ef_status show_runs(const mem_journal *m, const ef__run_query *query, ef_run_list *out,
+                           ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
-    ef_run *items =
-        ef__arena_zalloc(arena, (m->run_count < limit ? m->run_count : limit) + 1, sizeof *items);
+    size_t most = m->run_count < query->limit ? m->run_count : query->limit;
+    ef_run *items = ef__arena_zalloc(arena, most + 1, sizeof *items);
     ef_status st = EF_OK;
 
     if (!items)
         return ef__room_full(err);
     out->items = items;
-    for (size_t i = m->run_count; st == EF_OK && i-- > 0 && out->count < limit;) {
+    for (size_t i = m->run_count; st == EF_OK && i-- > 0 && out->count < most;) {
         const ef_run *run = &m->runs[i].run;
-        if ((open_only && !ef__run_is_open(run->state)) ||
-            (only.len && !ef_str_equal(run->id, only)))
+        if ((query->open_only && !ef__run_is_open(run->state)) ||
+            (query->id.len && !ef_str_equal(run->id, query->id)) ||
+            (query->tenant && !ef_run_is_of(run, *query->tenant)))
             continue;
         st = show_run(run, arena, &items[out->count], err);
         out->count++;
@@ -279,7 +280,7 @@ static ef_status request(mem_journal *m, const ef_run *run, ef_run_list *out, ef
     }
     if ((st = add_run(m, run, err)) != EF_OK)
         return st;
-    return show_runs(m, run->id, false, 1, out, err);
+    return show_runs(m, &(ef__run_query){.id = run->id, .limit = 1}, out, err);
 }
 
 ef_status ef__mem_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out,
@@ -385,11 +386,11 @@ ef_status ef__mem_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
     return st;
 }
 
-ef_status ef__mem_run_ls(ef_journal *journal, ef_str only, bool open_only, size_t limit,
-                         ef_run_list *out, ef_error *err)
+ef_status ef__mem_run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
+                         ef_error *err)
 {
     mem_journal *m = ef__mem_lock(journal);
-    ef_status st = show_runs(m, only, open_only, limit, out, err);
+    ef_status st = show_runs(m, query, out, err);
 
     ef__mem_unlock(m);
     return st;

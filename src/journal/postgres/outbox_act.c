@@ -287,6 +287,8 @@ ef_status pg_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list 
     ef__pg_add_str(&params, query->act);
     ef__pg_add_str(&params, query->lane);
     ef__pg_add_int(&params, (int64_t)query->limit);
+    ef__pg_add_bool(&params, query->tenant == NULL);
+    ef__pg_add_str(&params, query->tenant ? *query->tenant : EF_STR(""));
     st = ef__pg_read(pg_store_of(journal)->pool, PJ_ACT_NEWEST, &params, &result, err);
     if (st == EF_OK && !(items = pg_items(arena, PQntuples(result), sizeof *items)))
         st = ef__room_full(err);

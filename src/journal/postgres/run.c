@@ -58,18 +58,25 @@ static ef_status list_runs(const PGresult *result, ef_run_list *out, ef_error *e
     return EF_OK;
 }
 
-ef_status pg_run_ls(ef_journal *journal, ef_str only, bool open_only, size_t limit,
-                    ef_run_list *out, ef_error *err)
+ef_status pg_run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
+                    ef_error *err)
 {
-    int which = only.len ? PJ_RUN_GET : open_only ? PJ_RUN_NEWEST_OPEN : PJ_RUN_NEWEST;
+    int which = query->id.len      ? PJ_RUN_GET
+                : query->tenant    ? PJ_RUN_NEWEST_TENANT
+                : query->open_only ? PJ_RUN_NEWEST_OPEN
+                                   : PJ_RUN_NEWEST;
     ef__pg_params params = {0};
     PGresult *result = NULL;
     ef_status st;
 
-    if (only.len)
-        ef__pg_add_str(&params, only);
+    if (query->id.len)
+        ef__pg_add_str(&params, query->id);
     else
-        ef__pg_add_int(&params, (int64_t)limit);
+        ef__pg_add_int(&params, (int64_t)query->limit);
+    if (which == PJ_RUN_NEWEST_TENANT) {
+        ef__pg_add_str(&params, *query->tenant);
+        ef__pg_add_bool(&params, query->open_only);
+    }
     st = ef__pg_read(pg_store_of(journal)->pool, which, &params, &result, err);
     if (st == EF_OK)
         st = list_runs(result, out, err);

@@ -64,3 +64,15 @@ SELECT id, mode, projection, tenant, state, requested, started, finished, first,
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
        total, last_position, error, reason, requester, detail, cancel
   FROM everfold.run WHERE state < 2 ORDER BY number DESC LIMIT $1;
+
+-- name: run_newest_tenant
+-- Those of one tenant. What is of all tenants is kept under the tenant '': every mode but a replay
+-- (0), and a replay whose detail says so.
+-- binds: 1 limit, 2 tenant, 3 open only
+SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
+       total, last_position, error, reason, requester, detail, cancel
+  FROM everfold.run
+ WHERE tenant = $2 AND (NOT $3 OR state < 2)
+   AND (tenant <> '' OR (mode = 0 AND CASE WHEN detail = '' THEN true
+        ELSE coalesce((detail::pg_catalog.jsonb ->> 'all_tenants')::boolean, false) = false END))
+ ORDER BY number DESC LIMIT $1;

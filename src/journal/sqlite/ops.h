@@ -75,7 +75,7 @@ ef_status sq_run_request(ef_journal *journal, const ef_run *run, ef_run_list *ou
 ef_status sq_run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
                         int64_t token, ef_error *err);
 ef_status sq_run_cancel(ef_journal *journal, ef_str id, ef_error *err);
-ef_status sq_run_ls(ef_journal *journal, ef_str only, bool open_only, size_t limit,
-                    ef_run_list *out, ef_error *err);
+ef_status sq_run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
+                    ef_error *err);
 
 #endif

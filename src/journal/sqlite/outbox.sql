@@ -332,10 +332,12 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 UPDATE outbox_act SET rows = rows + ?2 WHERE id = ?1;
 
 -- name: act_newest
--- binds: 1 after, 2 before, 3 act or '', 4 lane or '', 5 limit
+-- An entry about all tenants is kept under the tenant '' without a stream.
+-- binds: 1 after, 2 before, 3 act or '', 4 lane or '', 5 limit, 6 of all tenants, 7 tenant
 SELECT id, at, act, who, reason, lane, tenant, stream, seq, rows
   FROM outbox_act
  WHERE id > ?1 AND id < ?2 AND (?3 = '' OR act = ?3) AND (?4 = '' OR lane = ?4)
+   AND (?6 OR (tenant = ?7 AND (tenant <> '' OR stream <> '')))
  ORDER BY id DESC LIMIT ?5;
 
 -- name: skip_insert

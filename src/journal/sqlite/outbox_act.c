@@ -297,6 +297,8 @@ static ef_status list_acts(ef__sq_conn *conn, const ef_act_query *query, ef_act_
     ef__sq_bind_str(stmt, 3, query->act);
     ef__sq_bind_str(stmt, 4, query->lane);
     sqlite3_bind_int64(stmt, 5, (int64_t)query->limit);
+    sqlite3_bind_int(stmt, 6, query->tenant == NULL);
+    ef__sq_bind_str(stmt, 7, query->tenant ? *query->tenant : EF_STR(""));
     while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
         items = sq_list_grow(arena, items, out->count, sizeof *items);
         if (!items || !act_from_row(stmt, arena, &items[out->count])) {

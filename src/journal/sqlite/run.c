@@ -67,22 +67,27 @@ static ef_status list_rows(ef__sq_conn *conn, sqlite3_stmt *stmt, size_t limit, 
     return st;
 }
 
-static ef_status list(ef__sq_conn *conn, ef_str only, bool open_only, size_t limit,
-                      ef_run_list *out, ef_error *err)
+static ef_status list(ef__sq_conn *conn, const ef__run_query *query, ef_run_list *out,
+                      ef_error *err)
 {
     sqlite3_stmt *stmt;
-    int which = only.len ? SQ_RUN_GET : open_only ? SQ_RUN_NEWEST_OPEN : SQ_RUN_NEWEST;
+    int which = query->id.len      ? SQ_RUN_GET
+                : query->tenant    ? SQ_RUN_NEWEST_TENANT
+                : query->open_only ? SQ_RUN_NEWEST_OPEN
+                                   : SQ_RUN_NEWEST;
     ef_status st = ef__sq_stmt(conn, which, &stmt, err);
 
     if (st != EF_OK)
         return st;
-    if (only.len)
-        ef__sq_bind_str(stmt, 1, only);
-    return list_rows(conn, stmt, limit, out, err);
+    if (query->id.len || query->tenant)
+        ef__sq_bind_str(stmt, 1, query->id.len ? query->id : *query->tenant);
+    if (which == SQ_RUN_NEWEST_TENANT)
+        sqlite3_bind_int(stmt, 2, query->open_only);
+    return list_rows(conn, stmt, query->limit, out, err);
 }
 
-ef_status sq_run_ls(ef_journal *journal, ef_str only, bool open_only, size_t limit,
-                    ef_run_list *out, ef_error *err)
+ef_status sq_run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
+                    ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
     sq_reader *reader;
@@ -90,7 +95,7 @@ ef_status sq_run_ls(ef_journal *journal, ef_str only, bool open_only, size_t lim
 
     if (st != EF_OK)
         return st;
-    st = list(&reader->conn, only, open_only, limit, out, err);
+    st = list(&reader->conn, query, out, err);
     sq_read_end(store, reader);
     return st;
 }
@@ -148,7 +153,8 @@ static ef_status run_request(sq_store *store, sq_job *base, ef_error *err)
 
     if (st == EF_OK)
         st = file(store, conn, job->run, err);
-    return st == EF_OK ? list(conn, job->run->id, false, 1, job->out, err) : st;
+    return st == EF_OK ? list(conn, &(ef__run_query){.id = job->run->id, .limit = 1}, job->out, err)
+                       : st;
 }
 
 ef_status sq_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err)

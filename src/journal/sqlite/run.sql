@@ -55,3 +55,15 @@ SELECT id, mode, projection, tenant, state, requested, started, finished, first,
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
        total, last_position, error, reason, requester, detail, cancel
   FROM run INDEXED BY run_open_once WHERE state < 2 ORDER BY number DESC;
+
+-- name: run_newest_tenant
+-- Those of one tenant. What is of all tenants is kept under the tenant '': every mode but a replay
+-- (0), and a replay whose detail says so. The limit is the caller's: it stops stepping.
+-- binds: 1 tenant, 2 open only
+SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
+       total, last_position, error, reason, requester, detail, cancel
+  FROM run
+ WHERE tenant = ?1 AND (?2 = 0 OR state < 2)
+   AND (tenant <> '' OR (mode = 0 AND (detail = '' OR (json_valid(detail)
+        AND coalesce(json_extract(detail, '$.all_tenants'), 0) = 0))))
+ ORDER BY number DESC;

@@ -29,7 +29,7 @@ const PAGES = { "": overview, projections, projection, outbox, row, crew, events
 const MENU = [["", "Overview"], ["projections", "Projections"], ["outbox", "Outbox"], ["crew", "Workers"],
   ["events", "Streams"], ["views", "Views"], ["publishers", "Publishers"], ["runs", "Runs"], ["gaps", "Gaps"], ["tokens", "Tokens"],
   ["audit", "Audit"]];
-const FOR_ALL = new Set(["publishers"]); // not for a token of one tenant
+const FOR_ALL = new Set(["publishers", "crew"]); // not for a token of one tenant
 const BELONGS = { projection: "projections", row: "outbox", stream: "events", event: "events", view: "views" };
 const EVERY_MS = 5000, WAIT_MAX_MS = 30000;
 

@@ -228,8 +228,8 @@ static ef_status read_failure(vl_txn *txn, int64_t generation, int64_t id, ef__a
                : ef__room_full(err);
 }
 
-static ef_status list_failures(vl_txn *txn, int64_t generation, bool open_only, size_t limit,
-                               ef__failure_list *out, ef_error *err)
+static ef_status list_failures(vl_txn *txn, int64_t generation, const ef_str *tenant,
+                               bool open_only, size_t limit, ef__failure_list *out, ef_error *err)
 {
     vl_kind kind = open_only ? VL_FAILURE_OPEN : VL_FAILURE;
     vl_key prefix = vl_key_number(kind, generation), end = vl_key_number(kind, generation + 1);
@@ -249,15 +249,15 @@ static ef_status list_failures(vl_txn *txn, int64_t generation, bool open_only, 
         if (st != EF_OK)
             break;
         out->items = items;
-        out->count++;
+        out->count += !tenant || ef_str_equal(items[out->count].tenant, *tenant);
         st = vl_walk_on(&walk, true, err);
     }
     vl_walk_close(&walk);
     return st;
 }
 
-ef_status vl_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
-                        ef__failure_list *out, ef_error *err)
+ef_status vl_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
+                        size_t limit, ef__failure_list *out, ef_error *err)
 {
     vl_txn txn;
     ef_status st = ef__room_ready(&out->room, err);
@@ -268,7 +268,7 @@ ef_status vl_failure_ls(ef_views *views, int64_t generation, bool open_only, siz
         st = vl_begin(views, &txn, err);
     if (st != EF_OK)
         return st;
-    st = list_failures(&txn, generation, open_only, limit, out, err);
+    st = list_failures(&txn, generation, tenant, open_only, limit, out, err);
     vl_read_end(&txn);
     return st;
 }

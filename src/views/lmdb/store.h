@@ -72,8 +72,8 @@ ef_status vl_views_write(vl_part *part, ef_error *err);
 
 /* failure.c: open those of the change, then resolve what its watermarks pass. */
 ef_status vl_failures_write(vl_part *part, ef_error *err);
-ef_status vl_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
-                        ef__failure_list *out, ef_error *err);
+ef_status vl_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
+                        size_t limit, ef__failure_list *out, ef_error *err);
 
 /* cursor.c. The generation's own cursor has been moved. */
 ef_status vl_cursors_write(vl_part *part, ef_error *err);

@@ -92,8 +92,8 @@ ef_status mem_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tena
                                 ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
 ef_status mem_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
                                ef__tenant_cursor_list *out, ef_error *err);
-ef_status mem_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
-                         ef__failure_list *out, ef_error *err);
+ef_status mem_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
+                         size_t limit, ef__failure_list *out, ef_error *err);
 ef_status mem_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err);
 
 #endif

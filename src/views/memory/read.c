@@ -266,8 +266,8 @@ static bool copy_failure(const ef__failure *from, ef__arena *arena, ef__failure 
            out->message.ptr;
 }
 
-static ef_status list_failures(const mem_generation *g, bool open_only, size_t limit,
-                               ef__failure_list *out, ef_error *err)
+static ef_status list_failures(const mem_generation *g, const ef_str *tenant, bool open_only,
+                               size_t limit, ef__failure_list *out, ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     ef__failure *items = ef__arena_zalloc(arena, g->failures.count + 1, sizeof *items);
@@ -277,7 +277,7 @@ static ef_status list_failures(const mem_generation *g, bool open_only, size_t l
     out->items = items;
     for (size_t i = g->failures.count; i > 0 && out->count < limit; i--) {
         const ef__failure *f = g->failures.items[i - 1];
-        if (open_only && !f->open)
+        if ((open_only && !f->open) || (tenant && !ef_str_equal(f->tenant, *tenant)))
             continue;
         if (!copy_failure(f, arena, &items[out->count]))
             return ef__room_full(err);
@@ -286,8 +286,8 @@ static ef_status list_failures(const mem_generation *g, bool open_only, size_t l
     return EF_OK;
 }
 
-ef_status mem_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
-                         ef__failure_list *out, ef_error *err)
+ef_status mem_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
+                         size_t limit, ef__failure_list *out, ef_error *err)
 {
     mem_store *store = (mem_store *)views;
     const mem_generation *g;
@@ -300,7 +300,7 @@ ef_status mem_failure_ls(ef_views *views, int64_t generation, bool open_only, si
     pthread_mutex_lock(&store->lock);
     g = mem_generation_find(store, generation);
     if (g)
-        st = list_failures(g, open_only, limit, out, err);
+        st = list_failures(g, tenant, open_only, limit, out, err);
     pthread_mutex_unlock(&store->lock);
     return st;
 }

@@ -275,8 +275,8 @@ static bool read_failure(const PGresult *rows, int row, ef__arena *arena, ef__fa
     return f->tenant.ptr && f->stream.ptr && f->event_id.ptr && f->code.ptr && f->message.ptr;
 }
 
-ef_status vp_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
-                        ef__failure_list *out, ef_error *err)
+ef_status vp_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
+                        size_t limit, ef__failure_list *out, ef_error *err)
 {
     ef__pg_params params = {0};
     PGresult *rows = NULL;
@@ -289,6 +289,8 @@ ef_status vp_failure_ls(ef_views *views, int64_t generation, bool open_only, siz
         return st;
     ef__pg_add_int(&params, generation);
     ef__pg_add_int(&params, limit > INT32_MAX ? INT32_MAX : (int64_t)limit);
+    ef__pg_add_bool(&params, tenant == NULL);
+    ef__pg_add_str(&params, tenant ? *tenant : EF_STR(""));
     st = ef__pg_read(vp_store_of(views)->pool,
                      open_only ? VP_FAILURE_NEWEST_OPEN : VP_FAILURE_NEWEST, &params, &rows, err);
     if (st == EF_OK) {

@@ -89,16 +89,18 @@ UPDATE everfold_views.failure f SET open = false, resolved = $6
    AND f.seq >= w.first AND f.seq < w.next AND f.open;
 
 -- name: failure_newest
--- binds: 1 generation, 2 limit
+-- binds: 1 generation, 2 limit, 3 of all tenants, 4 tenant
 SELECT id, generation, tenant, stream, seq, position, event_id, code, message, attempts, open,
        recorded, resolved
-  FROM everfold_views.failure WHERE generation = $1 ORDER BY id DESC LIMIT $2;
+  FROM everfold_views.failure WHERE generation = $1 AND ($3 OR tenant = $4)
+ ORDER BY id DESC LIMIT $2;
 
 -- name: failure_newest_open
--- binds: 1 generation, 2 limit
+-- binds: 1 generation, 2 limit, 3 of all tenants, 4 tenant
 SELECT id, generation, tenant, stream, seq, position, event_id, code, message, attempts, open,
        recorded, resolved
-  FROM everfold_views.failure WHERE generation = $1 AND open ORDER BY id DESC LIMIT $2;
+  FROM everfold_views.failure WHERE generation = $1 AND open AND ($3 OR tenant = $4)
+ ORDER BY id DESC LIMIT $2;
 
 -- name: failure_cut
 -- binds: 1 generation, 2 limit

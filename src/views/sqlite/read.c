@@ -236,8 +236,8 @@ static ef_status read_failures(ef__sq_conn *conn, sqlite3_stmt *stmt, ef__failur
     return st;
 }
 
-ef_status vq_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
-                        ef__failure_list *out, ef_error *err)
+ef_status vq_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
+                        size_t limit, ef__failure_list *out, ef_error *err)
 {
     vq_store *store = vq_store_of(views);
     vq_reader *reader;
@@ -255,6 +255,8 @@ ef_status vq_failure_ls(ef_views *views, int64_t generation, bool open_only, siz
     if (st == EF_OK) {
         sqlite3_bind_int64(stmt, 1, generation);
         sqlite3_bind_int64(stmt, 2, limit > INT32_MAX ? INT32_MAX : (int64_t)limit);
+        sqlite3_bind_int(stmt, 3, tenant == NULL);
+        ef__sq_bind_str(stmt, 4, tenant ? *tenant : EF_STR(""));
         st = read_failures(conn, stmt, out, err);
     }
     vq_read_end(store, reader);

@@ -150,8 +150,8 @@ ef_status vq_watermark_scan(ef_views *views, int64_t generation,
                             bool (*each)(void *context, ef_str tenant, ef_str stream,
                                          const ef__watermark *watermark),
                             void *context, ef_error *err);
-ef_status vq_failure_ls(ef_views *views, int64_t generation, bool open_only, size_t limit,
-                        ef__failure_list *out, ef_error *err);
+ef_status vq_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
+                        size_t limit, ef__failure_list *out, ef_error *err);
 ef_status vq_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err);
 ef_status vq_view_scan(ef_views *views, const ef__view_scan *scan,
                        bool (*each)(void *context, ef_str key, const ef__view *view), void *context,

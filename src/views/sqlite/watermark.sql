@@ -63,16 +63,18 @@ UPDATE failure SET open = 0, resolved = ?6
  WHERE generation = ?1 AND tenant = ?2 AND stream = ?3 AND seq >= ?4 AND seq < ?5 AND open = 1;
 
 -- name: failure_newest
--- binds: 1 generation, 2 limit
+-- binds: 1 generation, 2 limit, 3 of all tenants, 4 tenant
 SELECT id, generation, tenant, stream, seq, position, event_id, code, message, attempts, open,
        recorded, resolved
-  FROM failure WHERE generation = ?1 ORDER BY id DESC LIMIT ?2;
+  FROM failure WHERE generation = ?1 AND (?3 OR tenant = ?4)
+ ORDER BY id DESC LIMIT ?2;
 
 -- name: failure_newest_open
--- binds: 1 generation, 2 limit
+-- binds: 1 generation, 2 limit, 3 of all tenants, 4 tenant
 SELECT id, generation, tenant, stream, seq, position, event_id, code, message, attempts, open,
        recorded, resolved
-  FROM failure WHERE generation = ?1 AND open = 1 ORDER BY id DESC LIMIT ?2;
+  FROM failure WHERE generation = ?1 AND open = 1 AND (?3 OR tenant = ?4)
+ ORDER BY id DESC LIMIT ?2;
 
 -- name: failure_cut
 -- binds: 1 generation, 2 limit
