@@ -9,6 +9,8 @@
 #include "commands.h"
 #include "front.h"
 
+#include "../shape/disk.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -18,7 +20,6 @@
 
 #define TAIL_EVENTS 1000                     /* what a check without --deep looks at */
 #define FREE_WARN_BYTES (INT64_C(512) << 20) /* some hours of appending at a usual pace */
-#define FREE_FAIL_BYTES (INT64_C(32) << 20)  /* not even the log has room any more */
 #define WAL_WARN_BYTES (INT64_C(256) << 20)  /* checkpoints do not keep up, or a reader sits */
 #define CLOCK_EARLIEST_US INT64_C(1704067200000000) /* 2024: before Everfold was written */
 #define WAL_RESET_FIXED 3051003                     /* SQLite 3.51.3 */
@@ -206,17 +207,26 @@ static void check_library(diagnosis *d, const ef_store_facts *facts)
         doctor_report(d, OK, "durability", NULL, "%s", facts->durability);
 }
 
-static void check_sizes(diagnosis *d, const ef_store_facts *facts)
+static void check_disk(diagnosis *d, const ef__disk *disk)
 {
+    const char *words = ef__disk_is_full(disk) ? "the disk is full: " : "";
+    verdict v = ef__disk_is_low(disk) ? FAIL : disk->free_bytes < FREE_WARN_BYTES ? WARN : OK;
     char size[32];
 
-    if (facts->free_bytes >= 0) {
-        verdict v = facts->free_bytes < FREE_FAIL_BYTES   ? FAIL
-                    : facts->free_bytes < FREE_WARN_BYTES ? WARN
-                                                          : OK;
-        cli_bytes_format(facts->free_bytes, size);
-        doctor_report(d, v, "disk", "make room on that file system", "%s free", size);
-    }
+    if (disk->free_bytes < 0)
+        return;
+    cli_bytes_format(disk->free_bytes, size);
+    doctor_report(d, v, "disk", "make room on that file system; work then goes on by itself",
+                  "%s%s free%s%s", words, size, disk->path[0] ? " at " : "", disk->path);
+}
+
+static void check_sizes(diagnosis *d, const ef_store_facts *facts)
+{
+    ef__disk disk = d->c->client ? (ef__disk){.free_bytes = facts->free_bytes}
+                                 : ef__disk_of(d->c->journal_url, d->c->views_url);
+    char size[32];
+
+    check_disk(d, &disk);
     if (facts->wal_bytes >= 0) {
         cli_bytes_format(facts->wal_bytes, size);
         doctor_report(d, facts->wal_bytes > WAL_WARN_BYTES ? WARN : OK, "log",

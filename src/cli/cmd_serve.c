@@ -191,6 +191,7 @@ static ef_status start_server(serving *s, ef_error *err)
                               .publish_retry_ms = ef__settings_int(set, "retry.publish.base"),
                               .publish_attempts = ef__settings_int(set, "retry.publish.attempts"),
                               .url = c->journal_shown,
+                              .views_url = c->views_shown,
                               .threads_max = ef__settings_int(set, "server.threads"),
                               .connections_max = ef__settings_int(set, "server.connections"),
                               .body_bytes_max = ef__settings_int(set, "server.body"),

@@ -32,9 +32,14 @@ static void write_projection(cli *c, const ef_projection *p, bool first)
     cli_escape(&c->out, p->name);
     ef__buf_printf(&c->out,
                    " version %d  %.*s  lag %" PRId64 " event%s  failures %s%" PRId64
-                   "%s  unaccounted %" PRId64 "\n",
+                   "%s  unaccounted %" PRId64,
                    (int)p->version, EF_STR_ARG(p->state), p->lag_events, cli_plural(p->lag_events),
                    colour, p->failures, colour[0] ? cli_colour(c, CLI_PLAIN) : "", p->unaccounted);
+    if (p->blocked_events > 0)
+        ef__buf_printf(&c->out, "  blocked %" PRId64 " event%s of %" PRId64 " %s%s",
+                       p->blocked_events, cli_plural(p->blocked_events), p->blocked_streams,
+                       p->by_log ? "tenant" : "stream", cli_plural(p->blocked_streams));
+    ef__buf_add_char(&c->out, '\n');
 }
 
 /* Only those that are behind: the others are what the line above says. */
@@ -116,7 +121,12 @@ static void write_publishers(cli *c)
 static void write_text(cli *c, const cli_overview *o)
 {
     ef__buf *out = &c->out;
-    char time[EF_TIME_TEXT_MAX] = "never";
+    char time[EF_TIME_TEXT_MAX] = "never", health[EF__HEALTH_TEXT];
+
+    (void)cli_overview_health(o, health);
+    ef__buf_add_text(out, "health      ");
+    cli_escape(out, ef_str_from(health));
+    ef__buf_add_char(out, '\n');
 
     if (o->head.recorded_us != 0)
         ef_time_format(o->head.recorded_us, time);
@@ -154,6 +164,7 @@ static void write_text(cli *c, const cli_overview *o)
 static void write_json(cli *c, const cli_overview *o)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
+    char health[EF__HEALTH_TEXT];
 
     ef__json_open(&w, '{');
     ef__overview_write(&w, &(ef__overview){.mode = o->mode,
@@ -173,6 +184,7 @@ static void write_json(cli *c, const cli_overview *o)
                                            .views_error = &o->views_error});
     ef__json_key(&w, "views_url");
     ef__json_str(&w, ef_str_from(c->views_shown));
+    ef__health_write(&w, cli_overview_health(o, health), health);
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
 }

@@ -147,6 +147,27 @@ static ef_status read_journal(cli *c, bool all, cli_overview *o, ef_error *err)
     return st;
 }
 
+/* Through a server, the room of its journal is what it reports. */
+static ef__disk read_disk(const cli *c, const ef_store_facts *facts)
+{
+    return c->client ? (ef__disk){.free_bytes = facts->free_bytes}
+                     : ef__disk_of(c->journal_url, c->views_url);
+}
+
+ef__health cli_overview_health(const cli_overview *o, char out[EF__HEALTH_TEXT])
+{
+    ef__health_facts facts = {.outbox = &o->outbox,
+                              .projections = &o->projections,
+                              .workers_live = o->workers_live,
+                              .shadow_only = strcmp(o->mode, "shadow_only") == 0,
+                              .unaccounted = o->unaccounted,
+                              .views_unreadable = o->views_error.status != EF_OK,
+                              .disk = o->disk,
+                              .publisher_down = ef_str_from(o->publisher_down)};
+
+    return ef__health_of(&facts, out);
+}
+
 ef_status cli_overview_read(cli *c, bool all, cli_overview *o, ef_error *err)
 {
     const ef_clock *clock = ef_clock_system();
@@ -160,6 +181,7 @@ ef_status cli_overview_read(cli *c, bool all, cli_overview *o, ef_error *err)
     }
     read_projections(c, o);
     ef__health_publisher_down(c->client ? NULL : c->engine, o->publisher_down);
+    o->disk = read_disk(c, &o->facts);
     o->read_us = clock->wall_us(clock->context);
     o->workers_idle = ef__workers_in_state(&o->workers, EF_WORKER_IDLE);
     o->workers_live = o->workers_idle + ef__workers_in_state(&o->workers, EF_WORKER_WORKING);

@@ -47,7 +47,8 @@ typedef struct cli_overview {
     int64_t unaccounted;                  /* of all of them */
     ef_error views_error;                 /* the view store cannot be read: all else is told */
     char publisher_down[EF__HEALTH_NAME]; /* of this process; "": none */
-    cli_troubles troubles;                /* what projections could not digest */
+    ef__disk disk;
+    cli_troubles troubles; /* what projections could not digest */
 
     ef_partition_list partitions; /* these only when all was asked for */
     cli_lane *lanes;
@@ -59,6 +60,9 @@ typedef struct cli_overview {
  * journal is open; the views are opened, read-only, unless they are. */
 ef_status cli_overview_read(cli *c, bool all, cli_overview *out, ef_error *err);
 void cli_overview_release(cli_overview *overview);
+
+/* How it is, as the monitor says it. */
+ef__health cli_overview_health(const cli_overview *overview, char out[EF__HEALTH_TEXT]);
 
 /* Milliseconds from then until now: never below 0, -1 when `then_us` is 0. */
 int64_t cli_age_ms(int64_t now_us, int64_t then_us);

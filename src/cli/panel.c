@@ -245,13 +245,22 @@ static void add_bad_cell(cli_grid *grid, int64_t number)
                     number ? CLI_MARK_PLAIN : "");
 }
 
+static bool any_blocked(const ef_projection_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].blocked_events > 0)
+            return true;
+    return false;
+}
+
 static void add_projections(const cli_panel_facts *f, cli_section *section, size_t width)
 {
-    static const char *const heads[] = {"PROJECTION", "STATE",    "LAG",        "SECONDS",
-                                        "VIEWS",      "FAILURES", "UNACCOUNTED"};
-    static const char *const brief[] = {"PROJECTION", "STATE", "LAG",  "SECS",
-                                        "VIEWS",      "FAIL",  "UNACC"};
-    cli_grid grid = CLI_GRID_INIT(width < SHORT_HEADS ? brief : heads, 7, 0x7C);
+    static const char *const heads[] = {"PROJECTION", "STATE",    "LAG",         "SECONDS",
+                                        "VIEWS",      "FAILURES", "UNACCOUNTED", "BLOCKED"};
+    static const char *const brief[] = {"PROJECTION", "STATE", "LAG",   "SECS",
+                                        "VIEWS",      "FAIL",  "UNACC", "BLOCK"};
+    bool blocked = any_blocked(&f->overview->projections); /* a column only where it is needed */
+    cli_grid grid = CLI_GRID_INIT(width < SHORT_HEADS ? brief : heads, blocked ? 8 : 7, 0xFC);
     const cli_overview *o = f->overview;
 
     for (size_t i = 0; i < o->projections.count; i++) {
@@ -267,6 +276,8 @@ static void add_projections(const cli_panel_facts *f, cli_section *section, size
         cli_grid_printf(&grid, "%" PRId64, p->views);
         add_bad_cell(&grid, p->failures);
         cli_grid_printf(&grid, "%" PRId64, p->unaccounted);
+        if (blocked)
+            add_bad_cell(&grid, p->blocked_events);
     }
     cli_grid_end(&grid, section, width);
     if (o->views_error.status != EF_OK) {
@@ -497,16 +508,8 @@ static void draw_title(const cli_panel_facts *f, const cli_panel_view *v, ef__bu
 static size_t draw_health(const cli_panel_facts *f, const cli_panel_view *v, ef__buf *out)
 {
     static const char *const marks[] = {CLI_MARK_PLAIN, CLI_MARK_YELLOW, CLI_MARK_RED};
-    const cli_overview *o = f->overview;
-    ef__health_facts facts = {.outbox = &o->outbox,
-                              .projections = &o->projections,
-                              .workers_live = o->workers_live,
-                              .shadow_only = strcmp(f->mode, "shadow_only") == 0,
-                              .unaccounted = o->unaccounted,
-                              .views_unreadable = o->views_error.status != EF_OK,
-                              .publisher_down = ef_str_from(o->publisher_down)};
     char text[EF__HEALTH_TEXT];
-    ef__health health = ef__health_of(&facts, text);
+    ef__health health = cli_overview_health(f->overview, text);
     ef__buf sentence = EF__BUF_INIT(CLI_OUT_MAX);
     cli_section lines = CLI_SECTION_INIT;
     size_t count;

@@ -25,6 +25,8 @@ ef_status cli_metrics_start(cli *c, ef_supervisor *supervisor, char tokens[PATH_
                               .tokens = tokens,
                               .hosts = cli_setting_text(c, "server.hosts"),
                               .mode = cli_mode_name(c->mode),
+                              .url = c->journal_shown,
+                              .views_url = c->views_shown,
                               .threads_max = THREADS,
                               .connections_max = CONNECTIONS,
                               .probes_only = true,

@@ -18,7 +18,6 @@
 #define LOOKS_MAX 5
 #define LOOK_AGAIN_NS (20 * 1000000)
 #define STALLED_US (30 * 1000000ll)
-#define FREE_BYTES_MIN (64ll << 20)
 
 static ef_status livez(ef__request *r, ef_error *err)
 {
@@ -124,23 +123,34 @@ static void check_views(const ef__server *server, check *out, check *integrity)
     check_integrity(server, st, st == EF_OK ? unaccounted : 0, integrity);
 }
 
+/* A quota refuses writes too, though the file system has room. */
+ef__disk ef__server_disk(const ef__server *server)
+{
+    ef__disk disk = ef__disk_of(server->options.url, server->options.views_url);
+    ef_post posts[POSTS_MAX];
+    size_t count = read_posts(server, posts);
+
+    for (size_t i = 0; i < count; i++)
+        disk.refused = disk.refused || (posts[i].state == EF_POST_RETRYING &&
+                                        posts[i].last_error.status == EF_FULL);
+    return disk;
+}
+
 static void check_disk(const ef__server *server, check *out)
 {
-    ef_error err = EF_ERROR_INIT;
-    ef_store_facts facts = {0};
+    ef__disk disk = ef__server_disk(server);
 
     out->name = "disk";
-    out->ok = ef_journal_facts(server->options.journal, &facts, &err) == EF_OK;
-    if (!out->ok) {
-        (void)snprintf(out->detail, sizeof(out->detail), "%s", ef_status_words(err.status));
-        return;
-    }
-    out->ok = facts.free_bytes < 0 || facts.free_bytes >= FREE_BYTES_MIN;
-    if (facts.free_bytes < 0)
-        (void)snprintf(out->detail, sizeof(out->detail), "not known for this store");
+    out->ok = !ef__disk_is_low(&disk);
+    if (disk.free_bytes < 0)
+        (void)snprintf(out->detail, sizeof(out->detail), "%s",
+                       out->ok ? "not known for this store" : ef_status_words(EF_FULL));
     else
-        (void)snprintf(out->detail, sizeof(out->detail), "%" PRId64 " bytes free",
-                       facts.free_bytes);
+        (void)snprintf(out->detail, sizeof(out->detail), "%s%" PRId64 " bytes free%s",
+                       ef__disk_is_full(&disk) ? "the disk is full: "
+                       : out->ok               ? ""
+                                               : "the disk is almost full: ",
+                       disk.free_bytes, out->ok ? "" : "; make room on it");
 }
 
 static void check_posts(const ef__server *server, check *out)

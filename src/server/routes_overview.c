@@ -33,6 +33,7 @@ typedef struct overview {
     int64_t unaccounted;  /* of all of them */
     ef_error views_error; /* the view store cannot be read: all else is told */
     char publisher_down[EF__HEALTH_NAME];
+    ef__disk disk;
 } overview;
 
 /* --- reading ------------------------------------------------------------------------------------
@@ -89,6 +90,7 @@ static ef_status read_overview(const ef__server *server, overview *o, ef_error *
         return st;
     read_projections(server->options.engine, o);
     ef__health_publisher_down(server->options.engine, o->publisher_down);
+    o->disk = ef__server_disk(server);
     o->shadow_only = strcmp(server->options.mode, "shadow_only") == 0;
     o->read_us = ef__server_now(server);
     o->workers_idle = ef__workers_in_state(&o->workers, EF_WORKER_IDLE);
@@ -109,12 +111,6 @@ static void release_overview(overview *o)
 /* --- writing ------------------------------------------------------------------------------------
  */
 
-static void add_text(ef__json_writer *w, const char *key, const char *text)
-{
-    ef__json_key(w, key);
-    ef__json_str(w, ef_str_from(text));
-}
-
 static void write_health(ef__json_writer *w, const overview *o)
 {
     char text[EF__HEALTH_TEXT];
@@ -124,15 +120,12 @@ static void write_health(ef__json_writer *w, const overview *o)
                                           .workers_live = o->workers_live,
                                           .shadow_only = o->shadow_only,
                                           .unaccounted = o->unaccounted,
+                                          .disk = o->disk,
                                           .views_unreadable = o->views_error.status != EF_OK,
                                           .publisher_down = ef_str_from(o->publisher_down)},
                       text);
 
-    ef__json_key(w, "health");
-    ef__json_open(w, '{');
-    add_text(w, "state", ef__health_word(health));
-    add_text(w, "sentence", text);
-    ef__json_close(w, '}');
+    ef__health_write(w, health, text);
 }
 
 static void write_overview(ef__json_writer *w, const overview *o, const char *url, const char *mode)

@@ -27,6 +27,7 @@ typedef struct ef__server_options {
     const char *hosts;       /* comma list of names it is called by, besides its own address */
     const char *mode;        /* the word for status */
     const char *url;         /* of the journal, without a password, for status */
+    const char *views_url;   /* of the views, to watch the room that they have; may be NULL */
     int64_t threads_max;     /* of the pool; 64 */
     int64_t connections_max; /* 4,096 */
     int64_t body_bytes_max;  /* of a request; 16 MiB */

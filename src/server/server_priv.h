@@ -8,6 +8,7 @@
 #include "server.h"
 
 #include "../base/logger.h"
+#include "../shape/disk.h"
 
 #include <everfold/view.h>
 
@@ -54,8 +55,9 @@ struct ef__server {
     bool stopping; /* atomic */
 };
 
-int64_t ef__server_now(const ef__server *server);  /* wall */
-int64_t ef__server_mono(const ef__server *server); /* for durations */
+int64_t ef__server_now(const ef__server *server);   /* wall */
+int64_t ef__server_mono(const ef__server *server);  /* for durations */
+ef__disk ef__server_disk(const ef__server *server); /* the room of the stores */
 
 /* --- http.c, loop.c: the only ones that know the HTTP library
  * ---------------------------------------- */

@@ -50,38 +50,123 @@ static bool is_lost(const ef__health_facts *o)
            !last_one(o);
 }
 
-static void say_dead(const ef_outbox_summary *o, char out[EF__HEALTH_TEXT])
-{
-    char behind[EF__HEALTH_TEXT / 2] = "";
+/* --- what is blocked ----------------------------------------------------------------------------
+ */
 
-    if (o->blocked > 0)
-        (void)snprintf(behind, sizeof(behind), "; %" PRId64 " wait%s behind", o->blocked,
-                       o->blocked == 1 ? "s" : "");
-    (void)snprintf(out, EF__HEALTH_TEXT,
-                   "%" PRId64 " event%s could not be digested and need%s you%s.", o->dead,
-                   plural(o->dead), o->dead == 1 ? "s" : "", behind);
+typedef struct blocked {
+    int64_t events, streams, tenants;
+} blocked;
+
+static blocked count_blocked(const ef__health_facts *o)
+{
+    blocked sum = {0, 0, 0};
+
+    for (size_t i = 0; i < o->projections->count; i++) {
+        const ef_projection *p = &o->projections->items[i];
+        sum.events += p->routed ? p->blocked_events : 0;
+        *(p->by_log ? &sum.tenants : &sum.streams) += p->routed ? p->blocked_streams : 0;
+    }
+    return sum;
+}
+
+/* "; 5 events of 2 streams are blocked", or "". */
+static void format_blocked(const ef__health_facts *o, char *out, size_t size)
+{
+    blocked b = count_blocked(o);
+    char streams[40] = "", tenants[40] = "";
+
+    if (b.streams > 0)
+        (void)snprintf(streams, sizeof streams, " of %" PRId64 " stream%s", b.streams,
+                       plural(b.streams));
+    if (b.tenants > 0)
+        (void)snprintf(tenants, sizeof tenants, "%s %" PRId64 " tenant%s",
+                       b.streams > 0 ? " and" : " of", b.tenants, plural(b.tenants));
+    if (b.events == 0) /* of a publisher, if any */
+        b.events = o->outbox->blocked;
+    out[0] = '\0';
+    if (b.events > 0)
+        (void)snprintf(out, size, "; %" PRId64 " event%s%s%s %s blocked", b.events,
+                       plural(b.events), streams, tenants, b.events == 1 ? "is" : "are");
+}
+
+static bool has_scope(const ef_projection *p, const char *state)
+{
+    for (size_t i = 0; i < p->scope_count; i++)
+        if (!p->scopes[i].any_tenant && ef_str_equal(p->scopes[i].state, ef_str_from(state)))
+            return true;
+    return false;
+}
+
+/* A log-ordered projection of which a tenant is in `state`; there are no outbox rows of those. */
+static const ef_projection *with_tenant(const ef__health_facts *o, const char *state)
+{
+    for (size_t i = 0; i < o->projections->count; i++)
+        if (o->projections->items[i].routed && has_scope(&o->projections->items[i], state))
+            return &o->projections->items[i];
+    return NULL;
+}
+
+/* --- the sentence -------------------------------------------------------------------------------
+ */
+
+static void say_disk(const ef__disk *disk, char out[EF__HEALTH_TEXT])
+{
+    char room[32] = "";
+
+    if (disk->free_bytes >= 0)
+        (void)snprintf(room, sizeof room, ", %" PRId64 " MiB free", disk->free_bytes >> 20);
+    (void)snprintf(out, EF__HEALTH_TEXT, "The disk is %s: %s%s. %s",
+                   ef__disk_is_full(disk) ? "full" : "almost full",
+                   disk->path[0] ? disk->path : "the journal's", room,
+                   "Make room on it; work then goes on by itself.");
+}
+
+static void say_rows(int64_t count, const char *one, const char *many, const ef__health_facts *o,
+                     char out[EF__HEALTH_TEXT])
+{
+    char behind[160];
+
+    format_blocked(o, behind, sizeof behind);
+    (void)snprintf(out, EF__HEALTH_TEXT, "%" PRId64 " %s%s.", count, count == 1 ? one : many,
+                   behind);
+}
+
+static void say_tenant(const ef_projection *p, const char *what, const ef__health_facts *o,
+                       char out[EF__HEALTH_TEXT])
+{
+    char behind[160];
+
+    format_blocked(o, behind, sizeof behind);
+    (void)snprintf(out, EF__HEALTH_TEXT, "Projection %.*s fails for a tenant and %s%s.",
+                   EF_STR_ARG(p->name), what, behind);
 }
 
 /* What no worker heals. */
 static bool is_trouble(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
 {
-    const ef_projection *failed = in_state(o, "failed");
+    const ef_projection *failed = in_state(o, "failed"), *stopped = with_tenant(o, "failed");
     int64_t waiting = o->outbox->pending + o->outbox->processing;
 
-    if (o->views_unreadable)
+    if (ef__disk_is_low(&o->disk))
+        say_disk(&o->disk, out);
+    else if (o->views_unreadable)
         (void)snprintf(out, EF__HEALTH_TEXT, "The views cannot be read; see: everfold doctor.");
     else if (is_lost(o))
         (void)snprintf(out, EF__HEALTH_TEXT,
                        "%" PRId64 " event%s neither done nor waiting: this must be 0.",
                        o->unaccounted, o->unaccounted == 1 ? " is" : "s are");
     else if (o->outbox->dead > 0)
-        say_dead(o->outbox, out);
+        say_rows(o->outbox->dead, "event is dead and needs an operator",
+                 "events are dead and need an operator", o, out);
     else if (failed)
         (void)snprintf(out, EF__HEALTH_TEXT, "Projection %.*s has failed and is not fed.",
                        EF_STR_ARG(failed->name));
+    else if (stopped)
+        say_tenant(stopped, "needs an operator", o, out);
     else if (o->workers_live == 0 && waiting > 0 && !o->shadow_only)
-        (void)snprintf(out, EF__HEALTH_TEXT, "Nobody works, and %" PRId64 " event%s wait%s.",
-                       waiting, plural(waiting), waiting == 1 ? "s" : "");
+        (void)snprintf(out, EF__HEALTH_TEXT,
+                       "No worker is running, and %" PRId64 " event%s wait%s.", waiting,
+                       plural(waiting), waiting == 1 ? "s" : "");
     else
         return false;
     return true;
@@ -89,15 +174,17 @@ static bool is_trouble(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
 
 static bool is_behind(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
 {
-    const ef_projection *last = last_one(o), *paused = in_state(o, "paused");
+    const ef_projection *last = last_one(o), *paused = in_state(o, "paused"),
+                        *retries = with_tenant(o, "retrying");
 
     if (o->publisher_down.len > 0)
         (void)snprintf(out, EF__HEALTH_TEXT, "Publisher %.*s cannot deliver, and tries again.",
                        EF_STR_ARG(o->publisher_down));
     else if (o->outbox->failed > 0)
-        (void)snprintf(out, EF__HEALTH_TEXT, "%" PRId64 " event%s failed and %s tried again.",
-                       o->outbox->failed, plural(o->outbox->failed),
-                       o->outbox->failed == 1 ? "is" : "are");
+        say_rows(o->outbox->failed, "event failed and is tried again",
+                 "events failed and are tried again", o, out);
+    else if (retries)
+        say_tenant(retries, "tries again", o, out);
     else if (paused)
         (void)snprintf(out, EF__HEALTH_TEXT, "Projection %.*s is paused.",
                        EF_STR_ARG(paused->name));

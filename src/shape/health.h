@@ -5,7 +5,7 @@
 #ifndef EF_SHAPE_HEALTH_H
 #define EF_SHAPE_HEALTH_H
 
-#include <everfold/everfold.h>
+#include "disk.h"
 
 typedef enum ef__health {
     EF__HEALTH_WELL,   /* all is done, or on its way */
@@ -21,10 +21,11 @@ typedef struct ef__health_facts {
     int64_t unaccounted; /* of all projections */
     bool views_unreadable;
     ef_str publisher_down; /* its sink is not at hand, as far as this process knows; "": none */
-    bool shadow_only;      /* appends fold, and rows stay queued until a worker is turned on */
+    ef__disk disk;
+    bool shadow_only; /* appends fold, and rows stay queued until a worker is turned on */
 } ef__health_facts;
 
-#define EF__HEALTH_TEXT 240
+#define EF__HEALTH_TEXT 1024
 #define EF__HEALTH_NAME 256
 
 const char *ef__health_word(ef__health health); /* "well" */

@@ -90,6 +90,15 @@ size_t ef__workers_in_state(const ef_worker_list *workers, ef_worker_state state
     return count;
 }
 
+void ef__health_write(ef__json_writer *w, ef__health health, const char *sentence)
+{
+    ef__json_key(w, "health");
+    ef__json_open(w, '{');
+    add_text(w, "state", ef__health_word(health));
+    add_text(w, "sentence", sentence);
+    ef__json_close(w, '}');
+}
+
 void ef__overview_write(ef__json_writer *w, const ef__overview *o)
 {
     add_text(w, "version", ef_version());

@@ -5,6 +5,7 @@
 #define EF_SHAPE_OVERVIEW_H
 
 #include "../base/json.h"
+#include "health.h"
 
 #include <everfold/everfold.h>
 
@@ -26,5 +27,7 @@ size_t ef__workers_in_state(const ef_worker_list *workers, ef_worker_state state
 
 /* The members of an object that the caller opens and closes, and may add to. */
 void ef__overview_write(ef__json_writer *w, const ef__overview *overview);
+/* "health":{"state","sentence"} */
+void ef__health_write(ef__json_writer *w, ef__health health, const char *sentence);
 
 #endif

@@ -21,7 +21,7 @@ class Status(Case):
         self.append("b")
         answer = self.ok("status", "-o", "json").json()
         self.assertEqual(["version", "mode", "journal", "outbox", "partitions", "workers", "runs",
-                          "projections", "unaccounted", "views_error", "views_url"], list(answer))
+                          "projections", "unaccounted", "views_error", "views_url", "health"], list(answer))
         self.assertEqual(["url", "id", "backend", "version", "schema", "durability", "position",
                           "recorded_at", "events", "streams", "store_bytes", "wal_bytes",
                           "free_bytes"], list(answer["journal"]))

@@ -56,7 +56,16 @@ class ABlockedTenant(Journey):
         self.ef("projection", "wait", "totals", "--tenant", "u", "--timeout", "100s")
         self.ef("projection", "wait", "totals", "--timeout", "100s")
 
+    def assert_status_shows_what_is_blocked(self):
+        health = self.ef("status", "-o", "json").json()["health"]
+        self.assertIn(health["state"], ("behind", "trouble"))
+        self.assertRegex(health["sentence"], rf"^Projection totals fails for a tenant and (tries again|needs an operator); "
+                                             rf"{EVENTS // 2} events of 1 tenant are blocked\.$")
+        self.assertIn(f"lag 0 events  failures 1  unaccounted 0  blocked {EVENTS // 2} events of 1 tenant\n",
+                      self.ef("status").out)
+
     def test_diff_and_wait_name_what_blocks(self):
+        self.assert_status_shows_what_is_blocked()
         self.assert_diff_is_blocked()
         self.assert_wait_is_blocked()
         self.assertEqual(0, self.end(self.worker))

@@ -1,6 +1,8 @@
 """What an operator sees: doctor, status, /readyz and the health sentence name what is wrong and what to do."""
+import subprocess
+
 import kit
-from kit import CUSTOMERS_FOLD, Journey, orders
+from kit import CUSTOMERS_FOLD, Journey, customer_totals, orders, wait_until
 
 
 class Health(Journey):
@@ -33,6 +35,54 @@ class APausedProjection(Health):
         self.assert_doctor_names_it()
         self.ef("projection", "resume", "customers")
         self.assertNotIn("paused", str(self.checks()))
+
+
+class AFullDisk(Health):
+    """The views are on a file system of 4 MiB that is made larger later."""
+    EVENTS = 60_000
+
+    def mount_small(self):
+        small = self.dir / "small"
+        small.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(small)], capture_output=True).returncode:
+            self.skipTest("tmpfs cannot be mounted")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(small)])
+        self.stores = {"EVERFOLD_VIEWS": f"sqlite:{small}/views.db"}
+        return small
+
+    def health(self):
+        return self.http("GET", "/v1/overview").json()["health"]
+
+    def assert_everything_names_it(self, path):
+        sentence = rf"^The disk is full: {path}/views.db, [0-3] MiB free. Make room on it; work then goes on by itself.$"
+        found = self.health()
+        self.assertEqual("trouble", found["state"])
+        self.assertRegex(found["sentence"], sentence)
+        # Another process sees the room that is left, not that a write was refused.
+        sentence = sentence.replace("is full", "is (almost )?full")
+        found = self.ef("status", "-o", "json").json()["health"]
+        self.assertEqual("trouble", found["state"])
+        self.assertRegex(found["sentence"], sentence)
+        self.assertRegex(self.ef("status").out.splitlines()[0].removeprefix("health      "), sentence)
+        disk = self.checks(code=6)["disk"][0]
+        self.assertEqual(("fail", True), (disk["state"], f"{path}/views.db" in disk["detail"]))
+        ready = self.http("GET", "/readyz?verbose")
+        self.assertEqual(503, ready.status)
+        self.assertRegex(ready.body.decode(), r"\[-\] disk: the disk is full: \d+ bytes free; make room on it\n")
+        self.assertNotIn(str(path), ready.body.decode())  # open to everybody
+
+    def test_every_report_names_the_disk_and_work_goes_on_by_itself(self):
+        small = self.mount_small()
+        events = list(orders(self.EVENTS, customers=20_000))
+        self.ef("init")
+        self.deploy(CUSTOMERS_FOLD)
+        self.import_events(events)
+        self.serve()
+        wait_until(lambda: "is full:" in self.health()["sentence"], "the disk is full")
+        self.assert_everything_names_it(small)
+        subprocess.run(["mount", "-o", "remount,size=400m", str(small)], check=True)
+        wait_until(lambda: self.health()["sentence"].startswith("All is well"), "the rest is applied")
+        self.assertEqual(customer_totals(events), self.customer_views())
 
 
 if __name__ == "__main__":

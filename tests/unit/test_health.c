@@ -20,11 +20,12 @@ typedef struct facts {
     bool views_unreadable;
     const char *publisher_down;
     bool shadow_only;
+    ef__disk disk;
 } facts;
 
 static facts calm(void)
 {
-    return (facts){.workers_live = 1, .publisher_down = ""};
+    return (facts){.workers_live = 1, .publisher_down = "", .disk = {.free_bytes = -1}};
 }
 
 static void check_says(ef__health health, const char *words, const facts *o)
@@ -32,9 +33,14 @@ static void check_says(ef__health health, const char *words, const facts *o)
     char text[EF__HEALTH_TEXT];
 
     CHECK_INT(health,
-              ef__health_of(&(ef__health_facts){&o->outbox, &o->projections, o->workers_live,
-                                                o->unaccounted, o->views_unreadable,
-                                                ef_str_from(o->publisher_down), o->shadow_only},
+              ef__health_of(&(ef__health_facts){.outbox = &o->outbox,
+                                                .projections = &o->projections,
+                                                .workers_live = o->workers_live,
+                                                .unaccounted = o->unaccounted,
+                                                .views_unreadable = o->views_unreadable,
+                                                .publisher_down = ef_str_from(o->publisher_down),
+                                                .disk = o->disk,
+                                                .shadow_only = o->shadow_only},
                             text));
     CHECK_TEXT(words, text);
 }
@@ -69,16 +75,16 @@ TEST(what_needs_somebody_is_trouble)
 
     o.outbox.pending = 3;
     o.workers_live = 0;
-    check_says(EF__HEALTH_TROUBLE, "Nobody works, and 3 events wait.", &o);
+    check_says(EF__HEALTH_TROUBLE, "No worker is running, and 3 events wait.", &o);
     o.shadow_only = true; /* rows stay queued by design */
     check_says(EF__HEALTH_WELL, "All is well; no projection is deployed yet.", &o);
     o = calm();
     o.projections = (ef_projection_list){.items = failed, .count = 1};
     check_says(EF__HEALTH_TROUBLE, "Projection bad has failed and is not fed.", &o);
     o.outbox.dead = 1;
-    check_says(EF__HEALTH_TROUBLE, "1 event could not be digested and needs you.", &o);
+    check_says(EF__HEALTH_TROUBLE, "1 event is dead and needs an operator.", &o);
     o.outbox.blocked = 2;
-    check_says(EF__HEALTH_TROUBLE, "1 event could not be digested and needs you; 2 wait behind.",
+    check_says(EF__HEALTH_TROUBLE, "1 event is dead and needs an operator; 2 events are blocked.",
                &o);
     o.unaccounted = 4;
     check_says(EF__HEALTH_TROUBLE, "4 events are neither done nor waiting: this must be 0.", &o);
@@ -99,6 +105,72 @@ TEST(what_does_not_add_up_while_events_are_folded_is_not_told)
     check_says(EF__HEALTH_BEHIND, "Catching up: slow is 1 event behind, by 2 s.", &o);
 }
 
-TEST_MAIN(TEST_CASE(all_is_well), TEST_CASE(what_may_heal_by_itself_is_behind),
-          TEST_CASE(what_needs_somebody_is_trouble),
+TEST(blocked_events_are_apart_from_the_lag)
+{
+    static const ef_scope tenants[] = {{.any_tenant = true, .state = {"live", 4}},
+                                       {.tenant = {"t", 1}, .state = {"failed", 6}}};
+    static const ef_scope retries[] = {{.tenant = {"t", 1}, .state = {"retrying", 8}}};
+    ef_projection p[] = {{.name = {"a", 1},
+                          .routed = true,
+                          .state = {"live", 4},
+                          .lag_events = 9,
+                          .blocked_events = 5,
+                          .blocked_streams = 2},
+                         {.name = {"b", 1}, .routed = true, .state = {"live", 4}, .by_log = true},
+                         {.name = {"b", 1}, .state = {"live", 4}, .blocked_events = 100}};
+    facts o = calm();
+
+    o.projections = (ef_projection_list){.items = p, .count = 3};
+    o.outbox.failed = 1;
+    check_says(EF__HEALTH_BEHIND,
+               "1 event failed and is tried again; 5 events of 2 streams are blocked.", &o);
+    o.outbox.dead = 2;
+    p[1].blocked_events = p[1].blocked_streams = 1;
+    check_says(EF__HEALTH_TROUBLE,
+               "2 events are dead and need an operator; 6 events of 2 streams and 1 tenant are "
+               "blocked.",
+               &o);
+    o = calm();
+    p[0] = p[1];
+    p[0].scopes = retries;
+    p[0].scope_count = 1;
+    o.projections = (ef_projection_list){.items = p, .count = 1};
+    check_says(EF__HEALTH_BEHIND,
+               "Projection b fails for a tenant and tries again; 1 event of 1 tenant is blocked.",
+               &o);
+    p[0].scopes = tenants;
+    p[0].scope_count = 2;
+    check_says(
+        EF__HEALTH_TROUBLE,
+        "Projection b fails for a tenant and needs an operator; 1 event of 1 tenant is blocked.",
+        &o);
+}
+
+TEST(a_full_disk_is_named_before_what_follows_from_it)
+{
+    facts o = calm();
+
+    o.projections = (ef_projection_list){.items = behind, .count = 2};
+    o.disk = (ef__disk){.path = "/data/views.db", .free_bytes = EF__DISK_FREE_MIN};
+    check_says(EF__HEALTH_BEHIND, "Catching up: slow is 1 event behind, by 2 s.", &o);
+    o.disk.free_bytes--;
+    check_says(EF__HEALTH_TROUBLE,
+               "The disk is almost full: /data/views.db, 63 MiB free. Make room on it; work then "
+               "goes on by itself.",
+               &o);
+    o.disk.free_bytes = 0;
+    check_says(
+        EF__HEALTH_TROUBLE,
+        "The disk is full: /data/views.db, 0 MiB free. Make room on it; work then goes on by "
+        "itself.",
+        &o);
+    o.disk = (ef__disk){.free_bytes = -1, .refused = true};
+    check_says(EF__HEALTH_TROUBLE,
+               "The disk is full: the journal's. Make room on it; work then goes on by itself.",
+               &o);
+}
+
+TEST_MAIN(TEST_CASE(blocked_events_are_apart_from_the_lag),
+          TEST_CASE(a_full_disk_is_named_before_what_follows_from_it), TEST_CASE(all_is_well),
+          TEST_CASE(what_may_heal_by_itself_is_behind), TEST_CASE(what_needs_somebody_is_trouble),
           TEST_CASE(what_does_not_add_up_while_events_are_folded_is_not_told))

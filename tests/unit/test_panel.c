@@ -111,6 +111,7 @@ static void set_scene(scene *s, bool works)
                                         .partitions = 16},
                               .outbox = {.pending = 101, .dead = 44},
                               .oldest_ms = 9000,
+                              .disk = {.free_bytes = -1},
                               .workers = {.items = workers, .count = 2},
                               .workers_live = 1,
                               .projections = {.items = projections, .count = 2},
@@ -271,7 +272,8 @@ TEST(a_narrow_terminal_has_the_whole_sentence_and_the_heads_of_all_lists)
     scene s;
 
     set_scene(&s, false);
-    check_says(draw(&s, 40, 60, CLI_PANEL_ALL), "\nyou.\n");
+    s.overview.outbox.blocked = 3;
+    check_says(draw(&s, 40, 60, CLI_PANEL_ALL), "\n3 events are blocked.\n");
     check_says(s.out.ptr, "LANE    PEND  PROC  FAIL  DEAD  BLOCK");
     check_says(s.out.ptr, "WORKER  PID  STATE     BEAT       UP  P");
     check_says(draw(&s, 40, 60, CLI_PANEL_HELP), "\n             moves; at rest it is 0, or\n");

@@ -30,7 +30,7 @@ class Poison(Page):
 
     def test_a_poison_event_is_seen_opened_fixed_and_gone(self):
         b = self.b
-        b.wait_words("1 event could not be digested and needs you; 1 waits behind.")
+        b.wait_words("1 event is dead and needs an operator; 2 events of 1 stream are blocked.")
         b.press("Outbox")
         b.press("Dead")
         b.press("p-1 · 1")

@@ -150,7 +150,7 @@ class Much(Page):
         self.assertLess(after - before, 64)
 
     def test_many_dead_rows_are_paged(self):
-        self.b.wait_words(f"{self.DEAD} events could not be digested")
+        self.b.wait_words(f"{self.DEAD} events are dead")
         self.b.go("outbox?status=dead")
         self.b.wait("document.querySelectorAll('main tbody tr').length === 50")
         self.b.requests.clear()

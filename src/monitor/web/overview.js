@@ -46,10 +46,25 @@ function worst(projections) {
   return { lag, age, name };
 }
 
+// What does not go on by itself, in the generations that queries read: the first of each name. Rows of publishers are
+// in the outbox only.
+function blockedWork(status) {
+  const sum = { events: 0, streams: 0, age: 0 }, seen = new Set();
+  for (const p of status.projections) {
+    if (seen.has(p.name)) continue;
+    seen.add(p.name);
+    sum.events += num(p.blocked_events);
+    sum.streams += num(p.blocked_streams);
+    sum.age = Math.max(sum.age, p.blocked_seconds);
+  }
+  return sum.events > 0 ? sum : { events: num(status.outbox.blocked), streams: 0, age: status.outbox.blocked_seconds ?? 0 };
+}
+
 function cards(status, samples, minutes) {
   const hour = minutes.filter((m) => m.ms >= Date.now() - HOUR_MS);
   const { lag, age, name } = worst(status.projections);
   const o = status.outbox;
+  const blocked = blockedWork(status);
   const tip = (points) => points.length > 0 ? points[points.length - 1][1] : 0;
   const held = new Map(); // of several generations of a projection, the one that holds back most
   for (const p of status.projections) held.set(p.name, Math.max(held.get(p.name) ?? 0, num(p.quarantined)));
@@ -65,10 +80,10 @@ function cards(status, samples, minutes) {
       { to: href("outbox", { status: "failed" }), tone: num(o.failed) > 0 ? "warn" : "" }),
     card("Dead", count(o.dead), dead ? "need you" : "nothing needs you",
       { to: href("outbox", { status: "dead" }), tone: dead ? "bad" : "" }),
-    card("Blocked", count(o.blocked), o.blocked_seconds === null ? "nothing waits behind a dead one"
-      : `for up to ${seconds(o.blocked_seconds)}`, { to: href("outbox", { status: "blocked" }),
-      tone: num(o.blocked) > 0 ? "warn" : "" }),
-    card("Quarantined", plural(quarantined, "stream"), "held back by themselves", { to: "#/projections",
+    card("Blocked", plural(blocked.events, "event"), blocked.events === 0 ? "no stream is blocked"
+      : `${blocked.streams > 0 ? `of ${plural(blocked.streams, "stream")}, ` : ""}for up to ${seconds(blocked.age)}`,
+    { to: href("outbox", { status: "blocked" }), tone: blocked.events > 0 ? "warn" : "" }),
+    card("Quarantined", plural(quarantined, "stream"), "behind a dead event", { to: "#/projections",
       tone: quarantined > 0 ? "warn" : "" }),
     card("Workers", count(status.workers.live), num(status.workers.known) > num(status.workers.live)
       ? `${count(num(status.workers.known) - num(status.workers.live))} silent`
@@ -109,6 +124,7 @@ export function projectionTable(items) {
     { name: "Version", cell: (p) => [notQueried(p, items) && [badge("not queried", "calm"), " "], `v${p.version} · g${p.generation}`], kind: "number" },
     { name: "Lag", cell: (p) => count(p.lag_events), kind: "number" },
     { name: "Behind", cell: (p) => seconds(p.lag_seconds), kind: "number" },
+    { name: "Blocked", cell: (p) => num(p.blocked_events) > 0 ? h("b", { class: "bad" }, count(p.blocked_events)) : "0", kind: "number" },
     { name: "Views", cell: (p) => count(p.views), kind: "number" },
     { name: "Failures", cell: (p) => num(p.failures) > 0 ? h("b", { class: "bad" }, count(p.failures)) : "0", kind: "number" },
     { name: "Unaccounted", cell: (p) => num(p.unaccounted) !== 0 && num(p.lag_events) === 0 ? h("b", { class: "bad" }, count(p.unaccounted)) : count(p.unaccounted), kind: "number" },
