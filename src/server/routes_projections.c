@@ -150,17 +150,17 @@ static ef_status deploy(ef__request *r, ef_error *err)
         reason = ef__request_text(r, "reason");
         st = ef__request_no_more(r, err);
     }
-    if (st == EF_OK)
-        st = ef__request_program(r, text, err);
     if (st != EF_OK)
         return st;
-    st = ef_projection_deploy_by(r->server->options.engine,
-                                 &(ef_deploy){.file_name = "program",
-                                              .text = text,
-                                              .in_place = in_place,
-                                              .who = ef_str_from(r->who.name),
-                                              .reason = reason},
-                                 &deployed, &report, err);
+    st = ef__request_program(r, text, err);
+    if (st == EF_OK)
+        st = ef_projection_deploy_by(r->server->options.engine,
+                                     &(ef_deploy){.file_name = "program",
+                                                  .text = text,
+                                                  .in_place = in_place,
+                                                  .who = ef_str_from(r->who.name),
+                                                  .reason = reason},
+                                     &deployed, &report, err);
     ef_projection_list_release(&deployed);
     ef_text_release(&report);
     if (st == EF_BAD_INPUT)

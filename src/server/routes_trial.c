@@ -122,19 +122,19 @@ static ef_status try_draft(ef__request *r, ef_error *err)
 
     if (st == EF_OK)
         st = ef__request_no_more(r, err);
-    if (st == EF_OK)
-        st = ef__request_program(r, text, err);
     if (st != EF_OK)
         return st;
+    st = ef__request_program(r, text, err);
     ef__json_open(&w, '{');
     ef__json_key(&w, "rows");
     ef__json_open(&w, '[');
-    st = ef_projection_try_draft(r->server->options.engine,
-                                 &(ef_draft){.file_name = "program",
-                                             .text = text,
-                                             .tenant = r->any_tenant ? NULL : &r->tenant,
-                                             .limit = (size_t)limit},
-                                 write_row, &w, &counts, NULL, err);
+    if (st == EF_OK)
+        st = ef_projection_try_draft(r->server->options.engine,
+                                     &(ef_draft){.file_name = "program",
+                                                 .text = text,
+                                                 .tenant = r->any_tenant ? NULL : &r->tenant,
+                                                 .limit = (size_t)limit},
+                                     write_row, &w, &counts, NULL, err);
     ef__json_close(&w, ']');
     ef__shape_members(&w, &ef__shape_drafted, &counts);
     ef__json_close(&w, '}');

@@ -157,9 +157,10 @@ static ef_status proxy_facts(ef_journal *journal, ef_store_facts *out, ef_error 
 /* --- the outbox --------------------------------------------------------------------------------
  */
 
-static ef_status proxy_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err)
+static ef_status proxy_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
+                                ef_error *err)
 {
-    PASS_ON(lane_set, true, lane, err);
+    PASS_ON(lane_set, true, lane, expected, err);
 }
 
 static ef_status proxy_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
