@@ -457,10 +457,10 @@ static ef_status proxy_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
     PASS_ON(run_cancel, true, id, err);
 }
 
-static ef_status proxy_run_ls(ef_journal *journal, ef_str only, bool open_only, size_t limit,
-                              ef_run_list *out, ef_error *err)
+static ef_status proxy_run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
+                              ef_error *err)
 {
-    PASS_ON(run_ls, false, only, open_only, limit, out, err);
+    PASS_ON(run_ls, false, query, out, err);
 }
 
 const ef__journal_ops proxy_journal_ops = {
