@@ -7,9 +7,9 @@
  *     headers ─► body ─► running (here, or elsewhere) ─► answered
  *        └─ refused: answered at once, and the connection closed behind it
  *
- * The library accepts two things that others behind a proxy read differently, so they are refused
- * here: both a length and chunks, and two lengths. Slow ones are closed by the reaper: a connection
- * has to bring a whole request, and to take its answer, in request_ms, however steadily it drips.
+ * Requests that a proxy may read differently are refused (framing.c). Slow ones are closed by the
+ * reaper: a connection has to bring a whole request, and to take its answer, in request_ms, however
+ * steadily it drips.
  */
 #include "cloudevent.h"
 #include "http_priv.h"
@@ -33,9 +33,11 @@ typedef struct peer {
 
 typedef struct exchange {
     phase phase;
-    bool refused;   /* the answer is ready although the body was not read */
+    bool closes; /* the connection ends behind the answer: the body was not read, or is in chunks */
     bool too_large; /* the body; what comes of it is dropped */
-    bool counted;   /* in flight */
+    bool bad_frame; /* a line in front of the body or of a chunk does not end in CR LF */
+    ef__framing framing;
+    bool counted; /* in flight */
     peer *peer;
     struct exchange *next; /* of those that are kept for the next request */
     ef__request request;   /* last, for its own last things are left as they are (exchange_take) */
@@ -149,67 +151,6 @@ static void *reaper(void *cls)
     return NULL;
 }
 
-/* --- headers ------------------------------------------------------------------------------------
- */
-
-typedef struct framing {
-    int lengths, chunks, hosts;
-    uint64_t header_bits;
-    bool other_coding; /* than chunked: what the library makes of it is not what a proxy would */
-} framing;
-
-static bool is_header(const char *key, size_t length, ef_str name)
-{
-    return length == name.len && strncasecmp(key, name.ptr, length) == 0;
-}
-
-static enum MHD_Result look_at_header(void *cls, enum MHD_ValueKind kind, const char *key,
-                                      size_t length, const char *value, size_t value_length)
-{
-    framing *f = cls;
-
-    (void)kind;
-    (void)value_length;
-    f->header_bits |= ef__header_bit(key, length);
-    f->lengths += is_header(key, length, EF_STR("Content-Length"));
-    if (is_header(key, length, EF_STR("Transfer-Encoding"))) {
-        f->chunks++;
-        f->other_coding = f->other_coding || !value || strcasecmp(value, "chunked") != 0;
-    }
-    f->hosts += is_header(key, length, EF_STR("Host"));
-    return MHD_YES;
-}
-
-/* The one walk over the headers; ef__request_header is of use from here on. */
-static framing walk_headers(ef__request *r)
-{
-    framing f = {0};
-
-    (void)MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, look_at_header, &f);
-    r->header_bits = f.header_bits;
-    return f;
-}
-
-static ef_status check_framing(ef__request *r, const framing *f, ef_error *err)
-{
-    int64_t length = 0;
-    ef_str text = ef__request_header(r, "Content-Length");
-
-    if (f->lengths + f->chunks > 1 || f->other_coding || f->hosts > 1)
-        return ef_fail(err, EF_BAD_INPUT,
-                       "the length of the request is told twice: one Content-Length, or chunks");
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.ptr[i] < '0' || text.ptr[i] > '9' || length > INT64_MAX / 10 - 10)
-            return ef_fail(err, EF_BAD_INPUT, "Content-Length is '%.*s'", EF_STR_ARG(text));
-        length = length * 10 + (text.ptr[i] - '0');
-    }
-    if (length > r->server->options.body_bytes_max)
-        return ef_fail_numbers(err, EF_TOO_LARGE, length, r->server->options.body_bytes_max,
-                               "the body has %lld bytes, at most %lld are taken", (long long)length,
-                               (long long)r->server->options.body_bytes_max);
-    return EF_OK;
-}
-
 /* --- answers ------------------------------------------------------------------------------------
  */
 
@@ -280,7 +221,7 @@ static enum MHD_Result send_answer(exchange *x)
     if (!response)
         return MHD_NO;
     r->follower = NULL; /* the response's from here on */
-    add_headers(response, r, x->refused);
+    add_headers(response, r, x->closes);
     ef__meter_request(r);
     log_access(r);
     ef__trace_request(r);
@@ -357,15 +298,15 @@ static void *on_target(void *cls, const char *uri, struct MHD_Connection *connec
     return x;
 }
 
-static enum MHD_Result begin(exchange *x, const char *method)
+static enum MHD_Result begin(exchange *x, const char *method, const char *version)
 {
     ef__request *r = &x->request;
-    framing f = walk_headers(r);
 
+    /* One that is refused already keeps its error. */
+    (void)ef__framing_check(r, version, &x->framing, r->error.status == EF_OK ? &r->error : NULL);
     r->method = ef_str_from(method);
     r->from_loopback = ef__peer_is_local(r);
-    if (r->error.status == EF_OK)
-        (void)check_framing(r, &f, &r->error);
+    x->closes = x->framing.chunked;
     if (r->error.status == EF_OK)
         (void)ef__dispatch_begin(r);
     if (r->error.status == EF_OK) {
@@ -374,7 +315,7 @@ static enum MHD_Result begin(exchange *x, const char *method)
     }
     /* Whatever of a body is on its way would be taken for the next request. */
     ef__dispatch_problem(r);
-    x->refused = true;
+    x->closes = true;
     x->phase = PHASE_READY;
     return send_answer(x);
 }
@@ -383,6 +324,7 @@ static enum MHD_Result take_body(exchange *x, const char *data, size_t *size)
 {
     ef__request *r = &x->request;
 
+    x->bad_frame = x->bad_frame || !ef__framing_body(&x->framing, data);
     if (!ef__buf_add(&r->body, data, *size))
         x->too_large = true;
     *size = 0;
@@ -417,6 +359,12 @@ static enum MHD_Result run(exchange *x)
     x->counted = !(r->route->flags & EF__ROUTE_STREAM);
     if (x->counted)
         __atomic_add_fetch(&r->server->counts.in_flight, 1, __ATOMIC_ACQ_REL);
+    if (x->bad_frame) {
+        x->closes = true;
+        (void)ef_fail(&r->error, EF_BAD_INPUT, "a line in front of the body does not end in CR LF");
+        ef__dispatch_problem(r);
+        return send_answer(x);
+    }
     if (x->too_large) {
         (void)ef_fail(&r->error, EF_TOO_LARGE, "the body has more than %lld bytes",
                       (long long)r->server->options.body_bytes_max);
@@ -446,11 +394,10 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, c
     (void)cls;
     (void)connection;
     (void)url;
-    (void)version;
     if (!x)
         return MHD_NO; /* memory ran out in on_target */
     if (x->phase == PHASE_HEADERS)
-        return begin(x, method);
+        return begin(x, method, version);
     if (*size > 0)
         return take_body(x, data, size);
     if (x->phase == PHASE_BODY)

@@ -12,6 +12,21 @@
 #define EF__HTTP_HEAD_BYTES                                                                        \
     16384 /* of a request line and its headers; the library clears it for each */
 
+/* Where a request ends (framing.c). */
+typedef struct ef__framing {
+    bool chunked;
+    bool begun;       /* bytes of the body have come */
+    const char *body; /* in the library's buffer, where the body begins; NULL: not known */
+} ef__framing;
+
+/* Refuses a request that a proxy may read differently. Reads all headers: ef__request_header is of
+ * use from here on. */
+ef_status ef__framing_check(struct ef__request *r, const char *version, ef__framing *out,
+                            ef_error *err);
+/* Bytes of the body came. False: the empty line, or the line of the chunk in front of them, does
+ * not end in CR LF. */
+bool ef__framing_body(ef__framing *framing, const char *data);
+
 /* A socket that listens where the options say (listen.c). Fills in host, loopback and url. */
 ef_status ef__listen(ef__server *server, int *out_fd, ef_error *err);
 

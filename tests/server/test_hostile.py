@@ -76,6 +76,56 @@ class Hostile(Case):
             self.assertNotIn(b"HTTP/1.1 2", answer, lines)
         self.serves()
 
+    def smuggles(self, name, head, body=b""):
+        """The first of two requests is ambiguous: one answer, 400, and the second is never read."""
+        second = request(self.server, "GET /v1/whoami HTTP/1.1", "Connection: close")
+        with self.subTest(name):
+            answer, closed = self.send(head + body + second)
+            self.assertTrue(closed, answer)
+            self.assertEqual((b"HTTP/1.1 400", 1), (answer[:12], answer.count(b"HTTP/1.1 ")), answer)
+            self.assertNotIn(b"scopes", answer)
+
+    def test_framing_that_a_proxy_may_read_differently_is_refused_and_the_connection_closed(self):
+        post, get = "POST /v1/streams/x/events HTTP/1.1", "GET /v1/whoami HTTP/1.1"
+        event = b'{"type":"t","data":{} }'
+        for line in ("Content-Length : 23", "Content-Length\t: 23", "Transfer-Encoding : chunked",
+                     "Transfer-Encoding:\r\n chunked", "Transfer-Encoding: x\r\n\tchunked", "Transfer-Encoding:",
+                     "Content-Length: 23\x00junk", "Content-Length: 23\x00", "X-A: 2\r3",
+                     "X-A: b\r\n folded", "X-A\r\n : b", "X A: b", "X(A): b", "X-A: a\x01b", "X-A: a\x00"):
+            self.smuggles(line, request(self.server, post, line, "Content-Length: 23"), event)
+            self.smuggles("last " + line, request(self.server, post, "Content-Length: 23", line), event)
+        good = request(self.server, get)
+        for at in range(good.count(b"\r\n") - 1):  # each line end but that of the empty line
+            parts = good.split(b"\r\n")
+            bare = b"\r\n".join(parts[:at + 1]) + b"\n" + b"\r\n".join(parts[at + 1:])
+            self.smuggles(f"bare LF {at}", bare)
+        self.smuggles("all bare", good.replace(b"\r\n", b"\n"))
+        self.smuggles("blank line", request(self.server, post, "Content-Length: 23")[:-2] + b"\n", event)
+        chunked = request(self.server, post, "Transfer-Encoding: chunked")
+        self.smuggles("chunked in 1.0", chunked.replace(b"HTTP/1.1", b"HTTP/1.0"), b"17\r\n" + event + b"\r\n0\r\n\r\n")
+        self.smuggles("extension", chunked, b"17;x=y\n" + event + b"\r\n0\r\n\r\n")
+        self.smuggles("second", chunked, b"1\r\n{\r\n16;x\n" + event[1:] + b"\r\n0\r\n\r\n")
+        self.serves()
+
+    def test_a_request_in_chunks_is_the_last_of_its_connection(self):
+        chunked = request(self.server, "POST /v1/streams/chunks/events HTTP/1.1", "Transfer-Encoding: chunked")
+        second = request(self.server, "GET /v1/whoami HTTP/1.1", "Connection: close")
+        for end in (b"0\r\n\r\n", b"0;x\n\r\n"):
+            answer, closed = self.send(chunked + b'17\r\n{"type":"t","data":{} }\r\n' + end + second)
+            self.assertTrue(closed, answer)
+            self.assertEqual((b"HTTP/1.1 201", 1), (answer[:12], answer.count(b"HTTP/1.1 ")), answer)
+
+    def test_a_header_that_decides_is_given_once_and_not_empty(self):
+        for line in ("X-Tenant-Id: a", "Authorization: Bearer x", 'If-Match: "1"', "Idempotency-Key: k", "Host: localhost",
+                     "Everfold-Actor: ann"):
+            name = line.split(":")[0]
+            lines = [line] if name == "Host" else [line, line.replace(name, name.lower())]
+            self.smuggles(name, request(self.server, "GET /v1/whoami HTTP/1.1", *lines))
+        for blank in ("X-Tenant-Id:", "X-Tenant-Id:   ", "X-Tenant-Id: \t", "X-Tenant-Id: \x00acme", "X-Tenant-Id: a\x00b"):
+            self.smuggles(blank, request(self.server, "GET /v1/whoami HTTP/1.1", blank))
+        twice = request(self.server, "GET /v1/whoami HTTP/1.1", "X-Other: a", "X-Other: b", "Connection: close")
+        self.assertTrue(self.send(twice)[0].startswith(b"HTTP/1.1 200"))
+
     def test_chunks_that_are_none(self):
         post = request(self.server, "POST /v1/streams/x/events HTTP/1.1", "Transfer-Encoding: chunked",
                        "Content-Type: application/json")
