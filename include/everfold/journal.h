@@ -33,6 +33,8 @@ typedef struct ef_journal_options {
     bool read_only;    /* never write: no append, no operator's act, no repair */
     bool outbox_off;   /* append without outbox rows (mode inline_apply_only) */
     bool types_strict; /* refuse types that were not registered by ef_type_set */
+    int64_t types_max; /* types that the appends of one tenant may create, beside those that were
+                        * registered; 0: EF_TYPES_MAX */
     bool accept_head;  /* believe the store where it disagrees with its head file (see doctor) */
     int32_t partitions;    /* of a new store: 1 to 1024, default 16 */
     int64_t busy_ms;       /* how long a call may wait for the store; default 10,000 */
@@ -120,6 +122,7 @@ typedef struct ef_log_query {
     int64_t *out_reached; /* may be NULL: the position up to which this call has looked */
 } ef_log_query;
 
+#define EF_TYPES_MAX 10000
 #define EF_READ_LIMIT_MAX 10000
 
 /* Read events in the order of positions. */

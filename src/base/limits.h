@@ -4,6 +4,7 @@
 #ifndef EF_BASE_LIMITS_H
 #define EF_BASE_LIMITS_H
 
+#define EF_LIMIT_TYPES 1000000  /* of a journal: every process has all of them in memory */
 #define EF_LIMIT_NAME_BYTES 255 /* tenant, stream, type, id, lane: fits every back end's keys */
 #define EF_LIMIT_DATA_BYTES (1024 * 1024) /* an event is a fact, not a file */
 #define EF_LIMIT_META_BYTES (64 * 1024)   /* ids and trace context, with room to spare */

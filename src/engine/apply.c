@@ -460,22 +460,23 @@ static void describe_change(const work *w, ef__generation_change *out)
 /* --- the batch
  * -------------------------------------------------------------------------------------- */
 
+static int compare_type(const void *name, const void *type)
+{
+    return ef__str_compare(*(const ef_str *)name, ((const ef_type *)type)->name);
+}
+
 /* Which events are of types that are not folded. */
 static ef_status read_intents(ef_engine *e, ef__apply *apply, bool **out, ef_error *err)
 {
     ef_type_list types = {0};
-    ef_status st = ef_type_ls(e->journal, &types, err);
+    ef_status st = ef__types_not_folded(e->journal, &types, err);
 
     *out = ef__arena_zalloc(&apply->arena, apply->event_count + 1, sizeof **out);
     if (st == EF_OK && !*out)
         st = no_memory(err);
-    for (size_t i = 0; st == EF_OK && i < types.count; i++) {
-        if (types.items[i].intent == EF_INTENT_PROJECTION_AND_REPLAY)
-            continue;
-        for (size_t n = 0; n < apply->event_count; n++)
-            if (ef_str_equal(apply->events[n].event->type, types.items[i].name))
-                (*out)[n] = true;
-    }
+    for (size_t n = 0; st == EF_OK && types.count && n < apply->event_count; n++)
+        (*out)[n] = bsearch(&apply->events[n].event->type, types.items, types.count,
+                            sizeof *types.items, compare_type) != NULL;
     ef_type_list_release(&types);
     return st;
 }

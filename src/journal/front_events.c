@@ -524,13 +524,14 @@ ef_status ef_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
     return journal->ops->type_set(journal, type, err);
 }
 
-static ef_status list_types(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err)
+static ef_status list_types(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
+                            ef_error *err)
 {
     ef_status st = ef__need(out, "out", err);
 
     if (st == EF_OK)
         st = EF__LIST_READY(out, err);
-    return st == EF_OK ? journal->ops->type_ls(journal, only, out, err) : st;
+    return st == EF_OK ? journal->ops->type_ls(journal, query, out, err) : st;
 }
 
 ef_status ef_type_get(ef_journal *journal, ef_str name, ef_type_list *out, ef_error *err)
@@ -541,7 +542,7 @@ ef_status ef_type_get(ef_journal *journal, ef_str name, ef_type_list *out, ef_er
         st = ef__name_take("type", name, 1, true, err);
     if (st != EF_OK)
         return st;
-    st = list_types(journal, name, out, err);
+    st = list_types(journal, &(ef__type_query){.name = name}, out, err);
     if (st == EF_OK && out->count == 0)
         st = ef_fail(err, EF_NOT_FOUND, "there is no type \"%.*s\"", EF_STR_ARG(name));
     return st;
@@ -551,7 +552,31 @@ ef_status ef_type_ls(ef_journal *journal, ef_type_list *out, ef_error *err)
 {
     ef_status st = ef__need_journal(journal, err);
 
-    return st == EF_OK ? list_types(journal, (ef_str){0}, out, err) : st;
+    return st == EF_OK ? list_types(journal, &(ef__type_query){0}, out, err) : st;
+}
+
+ef_status ef__types_not_folded(ef_journal *journal, ef_type_list *out, ef_error *err)
+{
+    return list_types(journal, &(ef__type_query){.not_folded = true}, out, err);
+}
+
+ef_status ef__type_create_check(const ef_journal_options *options, ef_str tenant, ef_str type,
+                                int64_t created, int64_t all, ef_error *err)
+{
+    int64_t most = options->types_max ? options->types_max : EF_TYPES_MAX;
+
+    if (created >= most)
+        return ef_fail_numbers(err, EF_UNKNOWN_TYPE, created, most,
+                               "event type \"%.*s\" is not registered, and appends of tenant "
+                               "\"%.*s\" have created %" PRId64 " types, which is the limit "
+                               "(types.max): register the type, or raise the limit",
+                               EF_STR_ARG(type), EF_STR_ARG(tenant), created);
+    if (all >= EF_LIMIT_TYPES)
+        return ef_fail_numbers(err, EF_UNKNOWN_TYPE, all, EF_LIMIT_TYPES,
+                               "event type \"%.*s\" is not registered, and the journal has %" PRId64
+                               " types, which is the limit",
+                               EF_STR_ARG(type), all);
+    return EF_OK;
 }
 
 void ef_type_list_release(ef_type_list *list)

@@ -57,6 +57,12 @@ typedef struct ef__beat {
     size_t minute_count;
 } ef__beat;
 
+/* Which types are listed: all, the one of that name, those that are not folded. */
+typedef struct ef__type_query {
+    ef_str name;     /* "": any */
+    bool not_folded; /* only those with another intent than projection_and_replay */
+} ef__type_query;
+
 typedef struct ef__journal_ops ef__journal_ops;
 
 /* Every back end's struct begins with this one. */
@@ -241,7 +247,8 @@ struct ef__journal_ops {
     ef_status (*stream_ls)(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
                            size_t limit, ef_stream_list *out, ef_error *err);
     ef_status (*type_set)(ef_journal *journal, const ef_type *type, ef_error *err);
-    ef_status (*type_ls)(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err);
+    ef_status (*type_ls)(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
+                         ef_error *err);
     ef_status (*verify)(ef_journal *journal, int64_t from,
                         bool (*progress)(void *context, int64_t done, int64_t total), void *context,
                         ef_verify_result *out, ef_error *err);
@@ -328,6 +335,12 @@ struct ef__journal_ops {
                         ef_error *err);
 };
 
+/* The types that are not folded, by name. */
+ef_status ef__types_not_folded(ef_journal *journal, ef_type_list *out, ef_error *err);
+/* May an append of `tenant` create one more type, when it has created `created`, and the journal
+ * has `all`? EF_UNKNOWN_TYPE: no, so an operator has to register it. */
+ef_status ef__type_create_check(const ef_journal_options *options, ef_str tenant, ef_str type,
+                                int64_t created, int64_t all, ef_error *err);
 /* ef_lane_set if the lane is still as `expected`, which was read before; NULL: whatever it is.
  * EF_CONFLICT: it was changed meanwhile, and stays as it is. */
 ef_status ef__lane_replace(ef_journal *journal, const ef_lane *expected, const ef_lane *lane,

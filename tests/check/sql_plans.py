@@ -47,7 +47,7 @@ ALLOWED_JOURNAL = {
     "run_newest_tenant": ("SCAN run", PAGE),
     "run_newest_open": ("SCAN run USING INDEX run_open_once", "only open ones are in it: few"),
     "run_newest_open ": ("USE TEMP B-TREE", "open runs are few"),
-    "type_all": ("SCAN t", "types are few, and are read only when one has changed"),
+    "type_all": ("SCAN event_type", "they are read only when one has changed"),
     "type_aliases_to": ("SCAN a", "types are few, and this is asked only to make one an alias"),
     "lane_all": ("SCAN lane", FEW),
     "lane_in_order": ("SCAN lane", FEW),

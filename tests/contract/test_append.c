@@ -323,6 +323,44 @@ CONTRACT(strict_types_refuse_what_is_not_registered)
     append(t, "order-1", "order.placed");
 }
 
+static ef_new_event event_of_tenant(const char *tenant, const char *type)
+{
+    ef_new_event event = event_of("s", type);
+
+    event.tenant = str(tenant);
+    return event;
+}
+
+CONTRACT(appends_of_a_tenant_create_types_up_to_a_limit_that_is_its_own)
+{
+    contract *t = *state;
+    ef_type registered = {.name = str("d")};
+    ef_new_event two[] = {event_of_tenant("mallory", "a"), event_of_tenant("mallory", "b")};
+    ef_new_event over[] = {event_of_tenant("mallory", "a"), event_of_tenant("mallory", "c")};
+    ef_new_event other = event_of_tenant("victim", "c"), known = event_of_tenant("mallory", "c");
+    ef_place places[4][2];
+    ef_error why[4] = {EF_ERROR_INIT, EF_ERROR_INIT, EF_ERROR_INIT, EF_ERROR_INIT};
+    ef_append appends[] = {{two, 2, places[0], &why[0], EF_OK, false},
+                           {over, 2, places[1], &why[1], EF_OK, false},
+                           {&other, 1, places[2], &why[2], EF_OK, false}};
+
+    t->options.types_max = 2;
+    reopen(t);
+    ef_journal_append_each(t->journal, appends, 3);
+    CHECK_INT(EF_OK, appends[0].status);
+    CHECK_INT(EF_UNKNOWN_TYPE, appends[1].status);
+    CHECK_INT(EF_OK, appends[2].status);
+    CHECK_INT(3, head_of(t));
+    if (survives(t))
+        reopen(t);
+    REFUSED(EF_UNKNOWN_TYPE, try_append(t, event_of_tenant("mallory", "d"), NULL));
+    append_event(t, known); /* a type that another tenant has created can be used */
+    OK(ef_type_set(t->journal, &registered, &t->err));
+    append_event(t, event_of_tenant("mallory", "d"));
+    append_event(t, event_of_tenant("victim", "e"));
+    REFUSED(EF_UNKNOWN_TYPE, try_append(t, event_of_tenant("victim", "f"), NULL));
+}
+
 CONTRACT(appends_made_together_are_each_all_or_none)
 {
     contract *t = *state;
@@ -427,6 +465,7 @@ CONTRACT_MAIN(CASE(the_first_event_of_a_journal_is_seq_1_at_position_1),
               CASE(an_empty_journal_verifies_and_its_head_is_zero),
               CASE(what_was_appended_is_there_after_opening_again),
               CASE(strict_types_refuse_what_is_not_registered),
+              CASE(appends_of_a_tenant_create_types_up_to_a_limit_that_is_its_own),
               CASE(appends_made_together_are_each_all_or_none),
               CASE(crowds_of_several_threads_are_written_whole_and_in_order),
               CASE(facts_count_what_this_handle_has_done))

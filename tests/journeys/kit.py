@@ -254,8 +254,8 @@ class Journey(unittest.TestCase):
                 f.write(to_json(event) + "\n")
         return self.dir / name
 
-    def import_events(self, events, *options, name="events.ndjson"):
-        return self.ef("event", "import", self.write_events(name, events), "--quiet", *options)
+    def import_events(self, events, *options, name="events.ndjson", **more):
+        return self.ef("event", "import", self.write_events(name, events), "--quiet", *options, **more)
 
     def deploy(self, text, *options, name="program.fold"):
         return self.ef("projection", "deploy", self.write(name, text), *options)

@@ -1,7 +1,8 @@
 """Event types: what a pattern does, and that no type is called like one."""
 import json
+import time
 
-from kit import EVENTS, Journey, orders
+from kit import EVENTS, Journey, on_stores, orders
 
 
 class Types(Journey):
@@ -51,3 +52,36 @@ class Types(Journey):
             self.assertNotIn("views.db", out)
             self.assertIn(self.server_url, out)
         self.assertEqual(self.server_url, self.ef("--server", self.server_url, "status", "-o", "json").json()["views_url"])
+
+
+class ManyTypes(Journey):
+    def test_a_journal_with_100_000_types_opens_at_once(self):
+        self.ef("init")
+        self.import_events([{"stream": f"s-{n % 100}", "type": f"t{n:06d}", "id": f"{n}", "data": {}} for n in range(EVENTS)],
+                           "--tenant", "mallory", env={"EVERFOLD_TYPES_MAX": str(EVENTS)})
+        started = time.monotonic()
+        for _ in range(3):
+            self.ef("event", "append", "order-1", "--type", "placed", "--data", "{}", "--tenant", "victim")
+        self.assertEqual(3, len(self.ef("event", "ls", "order-1", "--tenant", "victim", "-o", "json").json()))
+        # 4 opens took more than 100 s of CPU when types were searched one by one.
+        self.assertLess(time.monotonic() - started, 20)
+
+
+@on_stores("sqlite", "postgres")
+class TypeLimit(Journey):
+    def test_a_tenant_that_has_created_too_many_types_harms_no_other(self):
+        self.ef("init")
+        self.serve(env={"EVERFOLD_TYPES_MAX": "100"})
+
+        def append(tenant, kind):
+            return self.http("POST", "/v1/streams/s/events", {"type": kind, "data": {}}, {"X-Tenant-Id": tenant})
+        answers = [append("mallory", f"bad-{n}") for n in range(103)]
+        self.assertEqual([201] * 100 + [422] * 3, [answer.status for answer in answers])
+        problem = answers[-1].json()
+        self.assertEqual("unknown_type", problem["code"])
+        self.assertIn('"bad-102"', problem["detail"])
+        self.assertIn("types.max", problem["detail"])
+        self.assertEqual(201, append("victim", "good").status)
+        self.assertEqual(201, append("mallory", "bad-5").status)
+        self.assertEqual(200, self.http("PUT", "/v1/types/bad-102", {"publish": False}).status)
+        self.assertEqual(201, append("mallory", "bad-102").status)

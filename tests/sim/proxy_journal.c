@@ -132,9 +132,10 @@ static ef_status proxy_type_set(ef_journal *journal, const ef_type *type, ef_err
     PASS_ON(type_set, true, type, err);
 }
 
-static ef_status proxy_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err)
+static ef_status proxy_type_ls(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
+                               ef_error *err)
 {
-    PASS_ON(type_ls, false, only, out, err);
+    PASS_ON(type_ls, false, query, out, err);
 }
 
 static ef_status proxy_verify(ef_journal *journal, int64_t from,

@@ -21,7 +21,8 @@
     }
 
 PASS(type_set, (ef_journal * journal, const ef_type *type, ef_error *err), type, err)
-PASS(type_ls, (ef_journal * journal, ef_str only, ef_type_list *out, ef_error *err), only, out, err)
+PASS(type_ls, (ef_journal * journal, const ef__type_query *query, ef_type_list *out, ef_error *err),
+     query, out, err)
 PASS(lane_ls, (ef_journal * journal, ef_lane_list *out, ef_error *err), out, err)
 PASS(lane_drop, (ef_journal * journal, ef_str lane, bool discard, int64_t *out_rows, ef_error *err),
      lane, discard, out_rows, err)

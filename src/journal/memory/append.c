@@ -86,12 +86,25 @@ ef_str ef__mem_type_canonical(const mem_journal *m, ef_str name)
 
 /* --- types ------------------------------------------------------------------------------------ */
 
-static ef_status add_type(mem_journal *m, ef_str name, mem_type **out, ef_error *err)
+static ef_status create_check(const mem_journal *m, ef_str tenant, ef_str type, ef_error *err)
 {
-    mem_type type = {.intent = EF_INTENT_PROJECTION_AND_REPLAY};
+    int64_t created = 0;
+
+    for (size_t i = 0; i < m->type_count; i++)
+        created += !m->types[i].registered && ef_str_equal(m->types[i].tenant, tenant);
+    return ef__type_create_check(&m->base.options, tenant, type, created, (int64_t)m->type_count,
+                                 err);
+}
+
+/* `tenant` is the one whose append creates it; NULL: it is registered. */
+static ef_status add_type(mem_journal *m, ef_str name, const ef_str *tenant, mem_type **out,
+                          ef_error *err)
+{
+    mem_type type = {.intent = EF_INTENT_PROJECTION_AND_REPLAY, .registered = !tenant};
 
     if (!ef__mem_grow((void **)&m->types, &m->type_cap, m->type_count, sizeof *m->types) ||
-        !ef__mem_text_set(&type.name, name))
+        !ef__mem_text_set(&type.name, name) ||
+        !ef__mem_text_set(&type.tenant, tenant ? *tenant : (ef_str){0}))
         return ef__mem_no_memory(err);
     m->types[m->type_count] = type;
     *out = &m->types[m->type_count++];
@@ -124,11 +137,11 @@ static ef_status set_type(mem_journal *m, const ef_type *type, ef_error *err)
             return st;
         /* The canonical type is there from now on too, so that it can be listed and set. */
         if (!ef__mem_type_find(m, type->alias_of) &&
-            (st = add_type(m, type->alias_of, &row, err)) != EF_OK)
+            (st = add_type(m, type->alias_of, NULL, &row, err)) != EF_OK)
             return st;
     }
     row = ef__mem_type_find(m, type->name);
-    if (!row && (st = add_type(m, type->name, &row, err)) != EF_OK)
+    if (!row && (st = add_type(m, type->name, NULL, &row, err)) != EF_OK)
         return st;
     if (!ef__mem_text_set(&alias, type->alias_of))
         return ef__mem_no_memory(err);
@@ -265,7 +278,10 @@ static ef_status append_new(mem_journal *m, const ef__arrival *arrival, int64_t 
     if (!type && m->base.options.types_strict)
         return ef_fail(err, EF_UNKNOWN_TYPE, "type \"%.*s\" is not registered",
                        EF_STR_ARG(given->type));
-    if (!type && (st = add_type(m, given->type, &type, err)) != EF_OK)
+    if (!type && !arrival->sealed &&
+        (st = create_check(m, given->tenant, given->type, err)) != EF_OK)
+        return st;
+    if (!type && (st = add_type(m, given->type, &given->tenant, &type, err)) != EF_OK)
         return st;
     if (!(fresh = event_make(given)))
         return ef__mem_no_memory(err);
@@ -340,8 +356,10 @@ static void undo_to(mem_journal *m, const mem_before *before)
                              (int64_t)--m->stream_count);
         free(event);
     }
-    while (m->type_count > before->types)
+    while (m->type_count > before->types) {
         ef__mem_text_free(&m->types[--m->type_count].name);
+        ef__mem_text_free(&m->types[m->type_count].tenant);
+    }
 }
 
 static bool reserve(mem_journal *m, size_t count)

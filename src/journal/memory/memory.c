@@ -95,6 +95,7 @@ static void memory_close(ef_journal *journal)
     for (size_t i = 0; i < m->type_count; i++) {
         ef__mem_text_free(&m->types[i].name);
         ef__mem_text_free(&m->types[i].alias_of);
+        ef__mem_text_free(&m->types[i].tenant);
     }
     free(m->events);
     free(m->streams);

@@ -69,6 +69,8 @@ typedef struct mem_type {
     ef_str name, alias_of; /* owned */
     ef_intent intent;
     bool publish;
+    bool registered; /* else an append of `tenant` has created it */
+    ef_str tenant;   /* owned */
 } mem_type;
 
 /* A lane's rows in one partition: positions, rising, from `first` on. */
@@ -229,7 +231,8 @@ ef_status ef__mem_stream_head(ef_journal *journal, ef_str tenant, ef_str stream,
                               int64_t *out_position, ef_error *err);
 ef_status ef__mem_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
                             size_t limit, ef_stream_list *out, ef_error *err);
-ef_status ef__mem_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err);
+ef_status ef__mem_type_ls(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
+                          ef_error *err);
 
 ef_status ef__mem_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
                            ef_error *err);

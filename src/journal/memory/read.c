@@ -226,7 +226,8 @@ static int compare_types(const void *a, const void *b)
     return ef__mem_compare(((const ef_type *)a)->name, ((const ef_type *)b)->name);
 }
 
-static ef_status list_types(const mem_journal *m, ef_str only, ef_type_list *out, ef_error *err)
+static ef_status list_types(const mem_journal *m, const ef__type_query *query, ef_type_list *out,
+                            ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     ef_type *items = ef__arena_zalloc(arena, m->type_count + 1, sizeof *items);
@@ -235,7 +236,8 @@ static ef_status list_types(const mem_journal *m, ef_str only, ef_type_list *out
         return ef__room_full(err);
     for (size_t i = 0; i < m->type_count; i++) {
         const mem_type *type = &m->types[i];
-        if (only.len && !ef_str_equal(type->name, only))
+        if ((query->name.len && !ef_str_equal(type->name, query->name)) ||
+            (query->not_folded && type->intent == EF_INTENT_PROJECTION_AND_REPLAY))
             continue;
         items[out->count] = (ef_type){.name = ef__arena_copy(arena, type->name),
                                       .intent = type->intent,
@@ -250,10 +252,11 @@ static ef_status list_types(const mem_journal *m, ef_str only, ef_type_list *out
     return EF_OK;
 }
 
-ef_status ef__mem_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err)
+ef_status ef__mem_type_ls(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
+                          ef_error *err)
 {
     mem_journal *m = ef__mem_lock(journal);
-    ef_status st = list_types(m, only, out, err);
+    ef_status st = list_types(m, query, out, err);
 
     ef__mem_unlock(m);
     return st;

@@ -79,6 +79,31 @@ static ef_status decide_known(group *g, item *it, const known *k, ef_error *err)
     return EF_OK;
 }
 
+/* Types of appends that are refused count until the group ends: that refuses too much only of a
+ * tenant that is close to its limit. */
+static ef_status check_new_type(group *g, const ef__arrival *arrival, ef_error *err)
+{
+    const ef_new_event *event = &arrival->event;
+    bool is_new;
+    int64_t *created;
+    ef_status st;
+
+    if (g->store->base.options.types_strict)
+        return ef_fail(err, EF_UNKNOWN_TYPE, "type \"%.*s\" is not registered",
+                       EF_STR_ARG(event->type));
+    if (arrival->sealed || ef__pair_map_find(&g->types_wanted, event->tenant, event->type))
+        return EF_OK;
+    created = ef__pair_map_at(&g->types_created, event->tenant, (ef_str){0}, &is_new);
+    if (!created)
+        return ef__room_full(err);
+    st = ef__type_create_check(&g->store->base.options, event->tenant, event->type, *created,
+                               g->types_all + (int64_t)g->types_wanted.count, err);
+    if (st == EF_OK && !ef__pair_map_at(&g->types_wanted, event->tenant, event->type, &is_new))
+        st = ef__room_full(err);
+    *created += st == EF_OK;
+    return st;
+}
+
 static ef_status decide_item(group *g, item *it, ef_error *err)
 {
     const ef_new_event *event = &it->arrival->event;
@@ -95,9 +120,8 @@ static ef_status decide_item(group *g, item *it, ef_error *err)
     st = ef__seq_check(event, h->seq, err);
     if (st != EF_OK)
         return st;
-    if (!g->types_known[it->type] && g->store->base.options.types_strict)
-        return ef_fail(err, EF_UNKNOWN_TYPE, "type \"%.*s\" is not registered",
-                       EF_STR_ARG(event->type));
+    if (!g->types_known[it->type] && (st = check_new_type(g, it->arrival, err)) != EF_OK)
+        return st;
     it->accepted = (int32_t)g->accepted_count;
     g->accepted[g->accepted_count++] = (accepted){.item = it, .stream = h->id, .seq = ++h->seq};
     if (k)
@@ -134,6 +158,7 @@ static void decide(group *g)
     for (size_t i = 0; i < g->accepted_count; i++) {
         const item *it = g->accepted[i].item;
         g->types_new[it->type] = !g->types_known[it->type];
+        g->type_tenants[it->type] = it->arrival->event.tenant;
     }
 }
 
@@ -256,7 +281,7 @@ static ef_status send_events(group *g, ef__pg_conn *conn, ef_error *err)
 
 static ef_status write_accepted(group *g, ef__pg_conn *conn, ef_error *err)
 {
-    ef_status st = pg_group_send_types(g, conn, PJ_TYPE_INSERT, g->types_new, err);
+    ef_status st = pg_group_send_new_types(g, conn, err);
 
     if (st == EF_OK)
         st = send_ids(g, conn, err);
@@ -423,6 +448,8 @@ static bool lead_group(pg_store *store, pg_append *jobs, size_t event_count, int
                .event_count = event_count,
                .may_guess = true,
                .arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES),
+               .types_wanted = EF__PAIR_MAP_INIT(bool, EF_LIMIT_BATCH_BYTES),
+               .types_created = EF__PAIR_MAP_INIT(int64_t, EF_LIMIT_BATCH_BYTES),
                .scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES)};
     ef_error err = EF_ERROR_INIT;
     ef_status st;
@@ -437,6 +464,8 @@ static bool lead_group(pg_store *store, pg_append *jobs, size_t event_count, int
     answer(&g, st, &err);
     PQclear(g.stored);
     ef__arena_release(&g.arena);
+    ef__pair_map_release(&g.types_wanted);
+    ef__pair_map_release(&g.types_created);
     ef__buf_release(&g.scratch);
     return st == EF_OK || !g.patience.held;
 }

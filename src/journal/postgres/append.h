@@ -59,6 +59,10 @@ typedef struct group {
     head *heads;
     known *knowns;
     bool *types_known, *types_new;
+    ef_str *type_tenants;       /* of new types: whose append creates it */
+    ef__pair_map types_wanted;  /* a tenant and a name: new types that its appends have */
+    ef__pair_map types_created; /* a tenant and "": how many it has created, with those */
+    int64_t types_all;          /* in the journal, if any is new */
     accepted *accepted;
     size_t accepted_count;
     PGresult *stored; /* what `knowns` point into */
@@ -75,6 +79,8 @@ typedef struct group {
 ef_status pg_group_collect(group *g, ef_error *err);
 /* The first trip: streams are advanced and locked, ids and types looked up. */
 ef_status pg_group_look(group *g, ef__pg_conn *conn, ef_error *err);
+/* Send the new types that were accepted; nothing when there is none. */
+ef_status pg_group_send_new_types(const group *g, ef__pg_conn *conn, ef_error *err);
 /* Send a statement with the names of the types, or of `only` some; nothing when there is none. */
 ef_status pg_group_send_types(const group *g, ef__pg_conn *conn, int which, const bool *only,
                               ef_error *err);

@@ -114,7 +114,11 @@ ef_status pg_group_collect(group *g, ef_error *err)
     g->knowns = ef__arena_zalloc(&g->arena, g->id_count + 1, sizeof *g->knowns);
     g->types_known = ef__arena_zalloc(&g->arena, g->type_count + 1, sizeof *g->types_known);
     g->types_new = ef__arena_zalloc(&g->arena, g->type_count + 1, sizeof *g->types_new);
-    if (st == EF_OK && (!g->heads || !g->knowns || !g->types_known || !g->types_new))
+    g->type_tenants = ef__arena_zalloc(&g->arena, g->type_count + 1, sizeof *g->type_tenants);
+    ef__pair_map_reset(&g->types_wanted);
+    ef__pair_map_reset(&g->types_created);
+    if (st == EF_OK &&
+        (!g->heads || !g->knowns || !g->types_known || !g->types_new || !g->type_tenants))
         st = ef__room_full(err);
     for (size_t i = 0; st == EF_OK && i < g->id_count; i++)
         g->knowns[i].accepted = -1;
@@ -166,6 +170,28 @@ static ef_status send_id_find(const group *g, ef__pg_conn *conn, ef_error *err)
     st = ef__pg_send(conn, PJ_ID_FIND, &params, err);
     ef__pg_array_release(&tenants);
     ef__pg_array_release(&ids);
+    return st;
+}
+
+ef_status pg_group_send_new_types(const group *g, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array names, tenants;
+    ef_status st = EF_OK;
+
+    ef__pg_array_init(&names, EF__PG_TEXT);
+    ef__pg_array_init(&tenants, EF__PG_TEXT);
+    for (size_t i = 0; i < g->type_count; i++)
+        if (g->types_new[i]) {
+            ef__pg_array_str(&names, g->types[i].b);
+            ef__pg_array_str(&tenants, g->type_tenants[i]);
+        }
+    ef__pg_add_array(&params, &names);
+    ef__pg_add_array(&params, &tenants);
+    if (names.count)
+        st = ef__pg_send(conn, PJ_TYPE_INSERT, &params, err);
+    ef__pg_array_release(&names);
+    ef__pg_array_release(&tenants);
     return st;
 }
 
@@ -313,6 +339,43 @@ static ef_status take_sequencer(group *g, ef__pg_conn *conn, ef_error *err)
                         : ef__pg_take(conn, NULL, err);
 }
 
+static ef_status take_counts(group *g, const PGresult *result, ef_error *err)
+{
+    for (int i = 0; i < PQntuples(result); i++) {
+        bool is_new;
+        int64_t *created = &g->types_all;
+        if (!ef__pg_null(result, i, 0))
+            created =
+                ef__pair_map_at(&g->types_created, ef__pg_str(result, i, 0), (ef_str){0}, &is_new);
+        if (!created)
+            return ef__room_full(err);
+        *created = ef__pg_int(result, i, 1);
+    }
+    return EF_OK;
+}
+
+/* How many types the tenants of new types have created. A new type is rare: a trip of its own. */
+static ef_status count_types(group *g, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array tenants;
+    PGresult *result = NULL;
+    ef_status st = EF_OK;
+
+    ef__pg_array_init(&tenants, EF__PG_TEXT);
+    for (size_t i = 0; i < g->event_count; i++)
+        if (!g->types_known[g->items[i].type])
+            ef__pg_array_str(&tenants, g->items[i].arrival->event.tenant);
+    ef__pg_add_array(&params, &tenants);
+    if (tenants.count)
+        st = ef__pg_query(conn, PJ_TYPE_COUNTS, &params, &result, err);
+    if (st == EF_OK && result)
+        st = take_counts(g, result, err);
+    PQclear(result);
+    ef__pg_array_release(&tenants);
+    return st;
+}
+
 ef_status pg_group_look(group *g, ef__pg_conn *conn, ef_error *err)
 {
     size_t there = 0;
@@ -327,6 +390,8 @@ ef_status pg_group_look(group *g, ef__pg_conn *conn, ef_error *err)
         st = take_ids(g, conn, &there, err);
     else if (st == EF_OK)
         st = take_sequencer(g, conn, err);
+    if (st == EF_OK)
+        st = count_types(g, conn, err);
     if (st == EF_OK && there)
         st = load_known(g, conn, &missing, err);
     if (st == EF_OK && missing) { /* an application's, committed and waiting for its position */

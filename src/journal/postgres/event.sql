@@ -224,10 +224,16 @@ SELECT f.position, f.tenant, f.name, e.seq, e.position
 -- binds: 1 names
 SELECT name FROM everfold.event_type WHERE name = ANY ($1);
 
+-- name: type_counts
+-- How many types the appends of these tenants have created, and behind them how many types there are.
+-- binds: 1 tenants
+SELECT t.tenant, count(*) FROM everfold.event_type t WHERE t.tenant = ANY ($1) GROUP BY t.tenant
+ UNION ALL SELECT NULL, count(*) FROM everfold.event_type;
+
 -- name: type_insert
--- binds: 1 names
-INSERT INTO everfold.event_type(name)
-SELECT u.name FROM unnest($1) AS u(name)
+-- binds: 1 names, 2 tenants whose appends create them, or null
+INSERT INTO everfold.event_type(name, tenant)
+SELECT u.name, u.tenant FROM unnest($1, $2) AS u(name, tenant)
  WHERE NOT EXISTS (SELECT FROM everfold.event_type t WHERE t.name = u.name)
  ORDER BY u.name
     ON CONFLICT DO NOTHING;
@@ -253,6 +259,12 @@ UPDATE everfold.event_type SET intent = $2::integer, publish = $3,
 SELECT t.name, t.intent, t.publish, coalesce(a.name, '')
   FROM everfold.event_type t LEFT JOIN everfold.event_type a ON a.id = t.alias_of
  WHERE $1 = '' OR t.name = $1 ORDER BY t.name;
+
+-- name: type_not_folded
+-- Those with another intent than to be folded, by an index of their own: every batch asks for them.
+SELECT t.name, t.intent, t.publish, coalesce(a.name, '')
+  FROM everfold.event_type t LEFT JOIN everfold.event_type a ON a.id = t.alias_of
+ WHERE t.intent <> 0 ORDER BY t.name;
 
 -- name: event_verify
 -- The log in order, with what hangs on an event: the one before it in its stream, and its id where

@@ -19,9 +19,10 @@
 #include "../../core/placement.h"
 
 #define ARRIVALS_AT_ONCE 1000
-#define ARRIVAL_BYTES_ENOUGH (16 << 20) /* of a piece; the last event may be larger than the rest  \
-                                         */
-#define PIECES_OF_SEQUENCER 8           /* in a transaction that does nothing else */
+#define ARRIVAL_BYTES_ENOUGH                                                                       \
+    (16 << 20)                /* of a piece; the last event may be larger than the rest            \
+                               */
+#define PIECES_OF_SEQUENCER 8 /* in a transaction that does nothing else */
 #define PIECES_BESIDE_WORK 2
 #define BACKLOG_TRIES 4 /* how often arrivals may come faster than they get positions */
 
@@ -144,7 +145,8 @@ static ef_event arrival_event(const PGresult *result, int row)
 }
 
 /* The number of a row's type, from 1; its name is added when it is new. Types come in runs. */
-static int32_t number_type(const PGresult *result, int row, int32_t *numbers, ef__pg_array *names)
+static int32_t number_type(const PGresult *result, int row, int32_t *numbers, ef__pg_array *names,
+                           ef__pg_array *tenants)
 {
     ef_str name = ef__pg_str(result, row, 2);
 
@@ -152,6 +154,7 @@ static int32_t number_type(const PGresult *result, int row, int32_t *numbers, ef
         if (ef_str_equal(ef__pg_str(result, i, 2), name))
             return numbers[row] = numbers[i];
     ef__pg_array_str(names, name);
+    ef__pg_array_str(tenants, ef__pg_str(result, row, 9));
     return numbers[row] = names->count;
 }
 
@@ -159,19 +162,22 @@ static ef_status add_arrivals(ef__pg_conn *conn, const PGresult *result, pg_end 
 {
     int32_t numbers[ARRIVALS_AT_ONCE];
     ef__pg_params params = {0};
+    ef__pg_array tenants;
     pg_rows rows;
     ef_status st = EF_OK;
 
     pg_rows_init(&rows);
+    ef__pg_array_init(&tenants, EF__PG_TEXT);
     for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
         ef_event event = arrival_event(result, i);
         st = pg_rows_add(&rows, end, ef__pg_int(result, i, 0),
-                         number_type(result, i, numbers, &rows.types), &event, false,
+                         number_type(result, i, numbers, &rows.types, &tenants), &event, false,
                          ef__pg_bool(result, i, 8), err);
     }
     /* An application's transaction makes no types: it would keep them locked for as long as it is
      * open. */
     ef__pg_add_array(&params, &rows.types);
+    ef__pg_add_array(&params, &tenants);
     if (st == EF_OK)
         st = ef__pg_send(conn, PJ_TYPE_INSERT, &params, err);
     if (st == EF_OK)
@@ -180,6 +186,7 @@ static ef_status add_arrivals(ef__pg_conn *conn, const PGresult *result, pg_end 
         st = ef__pg_send(conn, PJ_NOTIFY, NULL, err);
     if (st == EF_OK)
         st = ef__pg_take_all(conn, err);
+    ef__pg_array_release(&tenants);
     pg_rows_release(&rows);
     return st;
 }

@@ -208,7 +208,8 @@ ef_status pg_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int6
 ef_status pg_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
                        size_t limit, ef_stream_list *out, ef_error *err);
 ef_status pg_type_set(ef_journal *journal, const ef_type *type, ef_error *err);
-ef_status pg_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err);
+ef_status pg_type_ls(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
+                     ef_error *err);
 ef_status pg_verify(ef_journal *journal, int64_t from,
                     bool (*progress)(void *context, int64_t done, int64_t total), void *context,
                     ef_verify_result *out, ef_error *err);

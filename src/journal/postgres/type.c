@@ -26,16 +26,22 @@ static ef_status check_alias(ef__pg_conn *conn, const ef_type *type, ef_error *e
 static ef_status make_names(ef__pg_conn *conn, const ef_type *type, ef_error *err)
 {
     ef__pg_params params = {0};
-    ef__pg_array names;
+    ef__pg_array names, tenants;
     ef_status st;
 
     ef__pg_array_init(&names, EF__PG_TEXT);
+    ef__pg_array_init(&tenants, EF__PG_TEXT);
     ef__pg_array_str(&names, type->name);
-    if (type->alias_of.len) /* the canonical type is there from now on too */
+    ef__pg_array_null(&tenants);
+    if (type->alias_of.len) { /* the canonical type is there from now on too */
         ef__pg_array_str(&names, type->alias_of);
+        ef__pg_array_null(&tenants);
+    }
     ef__pg_add_array(&params, &names);
+    ef__pg_add_array(&params, &tenants);
     st = ef__pg_send(conn, PJ_TYPE_INSERT, &params, err);
     ef__pg_array_release(&names);
+    ef__pg_array_release(&tenants);
     return st;
 }
 
@@ -61,7 +67,8 @@ ef_status pg_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
     return pg_write_again(pg_store_of(journal), set_work, (void *)type, err);
 }
 
-ef_status pg_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err)
+ef_status pg_type_ls(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
+                     ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     ef__pg_params params = {0};
@@ -69,8 +76,9 @@ ef_status pg_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_err
     ef_type *items = NULL;
     ef_status st;
 
-    ef__pg_add_str(&params, only);
-    st = pg_read(pg_store_of(journal), PJ_TYPE_ALL, &params, &result, err);
+    ef__pg_add_str(&params, query->name);
+    st = query->not_folded ? pg_read(pg_store_of(journal), PJ_TYPE_NOT_FOLDED, NULL, &result, err)
+                           : pg_read(pg_store_of(journal), PJ_TYPE_ALL, &params, &result, err);
     if (st == EF_OK && !(items = pg_items(arena, PQntuples(result), sizeof *items)))
         st = ef__room_full(err);
     for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {

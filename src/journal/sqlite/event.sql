@@ -122,12 +122,11 @@ INSERT INTO stream_head(stream, seq, position, ladder) VALUES (?1, ?2, ?3, ?4)
                                        ladder = excluded.ladder;
 
 -- name: type_all
-SELECT t.id, t.name, t.intent, t.publish, a.name
-  FROM event_type t LEFT JOIN event_type a ON a.id = t.alias_of ORDER BY t.name;
+SELECT id, name, intent, publish, alias_of, tenant FROM event_type ORDER BY id;
 
 -- name: type_insert
--- binds: 1 name, 2 intent, 3 publish
-INSERT INTO event_type(name, intent, publish) VALUES (?1, ?2, ?3);
+-- binds: 1 name, 2 intent, 3 publish, 4 tenant whose append creates it, or null
+INSERT INTO event_type(name, intent, publish, tenant) VALUES (?1, ?2, ?3, ?4);
 
 -- name: type_update
 -- binds: 1 name, 2 intent, 3 publish, 4 alias_of

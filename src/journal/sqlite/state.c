@@ -9,7 +9,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define NAMES_BYTES_MAX (64u << 20)
+/* The names of EF_LIMIT_TYPES types, of 255 bytes each; and what finds them. */
+#define NAMES_BYTES_MAX (512u << 20)
 
 static ef_status no_memory(ef_error *err)
 {
@@ -19,6 +20,8 @@ static ef_status no_memory(ef_error *err)
 void sq_state_init(sq_state *state)
 {
     *state = (sq_state){.names = EF__ARENA_INIT(NAMES_BYTES_MAX),
+                        .type_names = EF__PAIR_MAP_INIT(int32_t, NAMES_BYTES_MAX),
+                        .type_tenants = EF__PAIR_MAP_INIT(int64_t, NAMES_BYTES_MAX),
                         .type_memo = -1,
                         .streams_max = SQ_STREAMS_CACHED};
 }
@@ -42,6 +45,8 @@ void sq_state_release(sq_state *state)
     free(state->id_buckets);
     free(state->stream_buckets);
     free(state->types);
+    ef__pair_map_release(&state->type_names);
+    ef__pair_map_release(&state->type_tenants);
     free(state->lanes);
     sq_filter_release(&state->filter);
     ef__arena_release(&state->names);
@@ -147,77 +152,7 @@ void sq_state_settled(sq_state *state, int64_t from)
     drop_frozen(state);
 }
 
-/* --- types and lanes ---------------------------------------------------------------------------
- */
-
-const sq_type *sq_state_type_by_id(const sq_state *state, int64_t id)
-{
-    for (size_t i = 0; i < state->type_count; i++)
-        if (state->types[i].id == id)
-            return &state->types[i];
-    return NULL;
-}
-
-const sq_type *sq_state_type(sq_state *state, ef_str name)
-{
-    if (state->type_memo >= 0 && ef_str_equal(state->types[state->type_memo].name, name))
-        return &state->types[state->type_memo];
-    for (size_t i = 0; i < state->type_count; i++) {
-        if (ef_str_equal(state->types[i].name, name)) {
-            state->type_memo = (int32_t)i;
-            return &state->types[i];
-        }
-    }
-    return NULL;
-}
-
-ef_status sq_state_type_add(sq_state *state, int64_t id, ef_str name, ef_error *err)
-{
-    ef_str kept = ef__arena_copy(&state->names, name);
-
-    if (!kept.ptr)
-        return no_memory(err);
-    if (state->type_count == state->type_cap) {
-        size_t cap = state->type_cap ? state->type_cap * 2 : 32;
-        void *types = realloc(state->types, cap * sizeof *state->types);
-        if (!types)
-            return no_memory(err);
-        state->types = types;
-        state->type_cap = cap;
-    }
-    state->types[state->type_count] =
-        (sq_type){.id = id, .canonical = (int32_t)state->type_count, .name = kept};
-    state->type_count++;
-    return EF_OK;
-}
-
-static ef_status load_types(sq_state *state, ef__sq_conn *conn, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_TYPE_ALL, &stmt, err);
-
-    state->type_count = 0;
-    state->type_memo = -1;
-    while (st == EF_OK && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        st = sq_state_type_add(state, sqlite3_column_int64(stmt, 0), ef__sq_column_str(stmt, 1),
-                               err);
-        if (st != EF_OK)
-            break;
-        state->types[state->type_count - 1].intent = (ef_intent)sqlite3_column_int(stmt, 2);
-        state->types[state->type_count - 1].publish = sqlite3_column_int(stmt, 3);
-    }
-    /* Once more for the aliases, now that every name has its place. */
-    while (st == EF_OK && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        const sq_type *alias = sq_state_type(state, ef__sq_column_str(stmt, 1));
-        const sq_type *canonical = sq_state_type(state, ef__sq_column_str(stmt, 4));
-        if (alias && canonical)
-            state->types[alias - state->types].canonical = (int32_t)(canonical - state->types);
-    }
-    if (st != EF_OK)
-        sqlite3_reset(stmt);
-    return st;
-}
+/* --- lanes ------------------------------------------------------------------------------------ */
 
 static ef_status load_lanes(sq_state *state, ef__sq_conn *conn, ef_error *err)
 {
@@ -340,7 +275,7 @@ static ef_status adopt_progress(sq_state *state, const sq_progress *now)
     return EF_OK;
 }
 
-/* Types and lanes are few and change rarely: read all of them when any has changed. */
+/* Types and lanes change rarely: all of them are read when any has changed. */
 static ef_status reload_names(sq_state *state, ef__sq_conn *conn, ef_error *err)
 {
     ef_status st;
@@ -349,7 +284,7 @@ static ef_status reload_names(sq_state *state, ef__sq_conn *conn, ef_error *err)
         state->progress.lanes_version == state->lanes_loaded)
         return EF_OK;
     ef__arena_reset(&state->names);
-    st = load_types(state, conn, err);
+    st = sq_state_load_types(state, conn, err);
     if (st == EF_OK)
         st = load_lanes(state, conn, err);
     state->types_loaded = st == EF_OK ? state->progress.types_version : 0;

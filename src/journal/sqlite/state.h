@@ -23,6 +23,8 @@
 
 #include "../journal.h"
 
+#include "../../base/pair_map.h"
+
 #define SQ_TAIL_EVENTS 8192      /* settling begins when the tail is this long */
 #define SQ_STREAMS_CACHED 131072 /* streams kept in memory: about 16 MB */
 
@@ -70,6 +72,7 @@ typedef struct sq_type {
     ef_intent intent;
     bool publish;
     int32_t canonical; /* index of the type it is an alias of, or of itself */
+    int64_t alias_of;  /* id of that type, as it was loaded; 0: it is no alias */
     ef_str name;
 } sq_type;
 
@@ -114,8 +117,11 @@ typedef struct sq_state {
     sq_filter filter;   /* ids of all settled events, when it has been filled */
     int64_t id_lookups; /* in the runs, since the state was loaded */
 
-    ef__arena names; /* of types and lanes */
-    sq_type *types;
+    ef__arena names;           /* of types and lanes */
+    sq_type *types;            /* in the order of their ids */
+    ef__pair_map type_names;   /* "" and a name: the index of the type */
+    ef__pair_map type_tenants; /* a tenant and "": how many types its appends have created */
+    size_t types_not_folded;   /* whose intent is not projection_and_replay */
     size_t type_count, type_cap;
     int32_t type_memo;
     sq_lane *lanes;
@@ -181,9 +187,16 @@ static inline int64_t sq_head_position(const sq_head *head)
     return head->count ? head->rungs[head->count - 1] : 0;
 }
 
+/* --- types (state_type.c) --------------------------------------------------------------------- */
+
 /* A type by name: NULL when it is not known. */
 const sq_type *sq_state_type(sq_state *state, ef_str name);
 const sq_type *sq_state_type_by_id(const sq_state *state, int64_t id);
-ef_status sq_state_type_add(sq_state *state, int64_t id, ef_str name, ef_error *err);
+/* Adds a type with an id above all others. `tenant` is the one whose append creates it, or NULL. */
+ef_status sq_state_type_add(sq_state *state, int64_t id, ef_str name, const ef_str *tenant,
+                            ef_error *err);
+/* How many types the appends of a tenant have created. */
+int64_t sq_state_types_of(const sq_state *state, ef_str tenant);
+ef_status sq_state_load_types(sq_state *state, ef__sq_conn *conn, ef_error *err);
 
 #endif

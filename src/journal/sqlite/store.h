@@ -93,6 +93,8 @@ typedef struct sq_txn {
     int64_t stream_last;
     sq_progress progress;
     bool types_changed;
+    ef__pair_map types_new;     /* a tenant and a name: types that its appends would create */
+    ef__pair_map types_created; /* a tenant and "": how many these are, refused appends and all */
 } sq_txn;
 
 /* Writing: a connection, the picture, the open transaction. Shared by sq_store and ef_sqlite. */

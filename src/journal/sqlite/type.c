@@ -17,6 +17,7 @@ static ef_status add_type(ef__sq_conn *conn, ef_str name, ef_error *err)
     ef__sq_bind_str(stmt, 1, name);
     sqlite3_bind_int(stmt, 2, EF_INTENT_PROJECTION_AND_REPLAY);
     sqlite3_bind_int(stmt, 3, 0);
+    sqlite3_bind_null(stmt, 4);
     return ef__sq_done(conn, stmt, err);
 }
 
@@ -105,36 +106,48 @@ static int by_name(const void *a, const void *b)
     return order ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
 }
 
-ef_status sq_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err)
+/* Adds the types that are asked for. Under the state lock. */
+static ef_status list_types(sq_state *state, const ef__type_query *query, ef_type_list *out,
+                            ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    const sq_type *only = query->name.len ? sq_state_type(state, query->name) : NULL;
+    size_t first = only ? (size_t)(only - state->types) : 0;
+    size_t end = only ? first + 1 : query->name.len ? 0 : state->type_count;
+    size_t most = query->not_folded ? state->types_not_folded : end - first;
+    ef_type *items = ef__arena_zalloc(arena, most + 1, sizeof *items);
+
+    out->items = items;
+    for (size_t i = first; items && i < end && out->count < most; i++) {
+        const sq_type *t = &state->types[i], *canonical = &state->types[t->canonical];
+        if (query->not_folded && t->intent == EF_INTENT_PROJECTION_AND_REPLAY)
+            continue;
+        items[out->count] = (ef_type){
+            .name = ef__arena_copy(arena, t->name),
+            .intent = t->intent,
+            .publish = t->publish,
+            .alias_of = canonical == t ? (ef_str){"", 0} : ef__arena_copy(arena, canonical->name)};
+        if (!items[out->count].name.ptr || !items[out->count].alias_of.ptr)
+            return ef__room_full(err);
+        out->count++;
+    }
+    return items ? EF_OK : ef__room_full(err);
+}
+
+ef_status sq_type_ls(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
+                     ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
     sq_reader *reader;
-    ef_type *items;
     ef_status st = sq_read_begin(store, &reader, err);
 
     if (st != EF_OK)
         return st;
     pthread_mutex_lock(&store->state_lock);
-    items = ef__arena_zalloc(&out->room->arena, store->state.type_count + 1, sizeof *items);
-    out->items = items;
-    for (size_t i = 0; items && i < store->state.type_count; i++) {
-        const sq_type *t = &store->state.types[i];
-        const sq_type *canonical = &store->state.types[t->canonical];
-        if (only.len && !ef_str_equal(only, t->name))
-            continue;
-        items[out->count++] = (ef_type){
-            .name = ef__arena_copy(&out->room->arena, t->name),
-            .intent = t->intent,
-            .publish = t->publish,
-            .alias_of = canonical == t ? (ef_str){"", 0}
-                                       : ef__arena_copy(&out->room->arena, canonical->name)};
-    }
+    st = list_types(&store->state, query, out, err);
     pthread_mutex_unlock(&store->state_lock);
     sq_read_end(store, reader);
-    for (size_t i = 0; i < out->count; i++)
-        if (!items[i].name.ptr || !items[i].alias_of.ptr)
-            return ef__room_full(err);
-    if (items)
-        qsort(items, out->count, sizeof *items, by_name);
-    return items ? EF_OK : ef__room_full(err);
+    if (st == EF_OK)
+        qsort((ef_type *)out->items, out->count, sizeof *out->items, by_name);
+    return st;
 }

@@ -7,6 +7,7 @@
 #include "store.h"
 
 ef_status sq_type_set(ef_journal *journal, const ef_type *type, ef_error *err);
-ef_status sq_type_ls(ef_journal *journal, ef_str only, ef_type_list *out, ef_error *err);
+ef_status sq_type_ls(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
+                     ef_error *err);
 
 #endif

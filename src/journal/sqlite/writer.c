@@ -18,6 +18,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#define NEW_TYPES_BYTES (512u << 20) /* of one transaction; EF_LIMIT_TYPES at the most */
+
 static ef_status no_memory(ef_error *err)
 {
     return ef_fail(err, EF_NO_MEMORY, "memory ran out while appending");
@@ -29,7 +31,9 @@ void sq_writer_init(sq_writer *w, sq_state *state, const ef_journal_options *opt
                      .options = options,
                      .scratch = EF__BUF_INIT(EF_LIMIT_DATA_BYTES + EF_LIMIT_META_BYTES + 65536),
                      .guard = {.fd = -1},
-                     .head = {.fd = -1}};
+                     .head = {.fd = -1},
+                     .txn = {.types_new = EF__PAIR_MAP_INIT(bool, NEW_TYPES_BYTES),
+                             .types_created = EF__PAIR_MAP_INIT(int64_t, NEW_TYPES_BYTES)}};
 }
 
 void sq_writer_release(sq_writer *w)
@@ -37,6 +41,8 @@ void sq_writer_release(sq_writer *w)
     free(w->txn.planned);
     free(w->txn.buckets);
     free(w->txn.queued);
+    ef__pair_map_release(&w->txn.types_new);
+    ef__pair_map_release(&w->txn.types_created);
     ef__buf_release(&w->scratch);
     sq_merge_release(&w->merge);
 }
@@ -80,6 +86,10 @@ static ef_status open_txn(sq_writer *w, ef_error *err)
     txn->stream_last = w->state->stream_last;
     txn->progress = w->state->progress;
     txn->types_changed = false;
+    if (txn->types_new.count) {
+        ef__pair_map_reset(&txn->types_new);
+        ef__pair_map_reset(&txn->types_created);
+    }
     return EF_OK;
 }
 
@@ -216,6 +226,34 @@ static ef_status same_as_stored(sq_writer *w, const ef__arrival *arrival, int64_
     return st;
 }
 
+/* A type that is not known. Types that a refused append would have created count until the end of
+ * the transaction: that refuses too much only of a tenant that is close to its limit. */
+static ef_status check_new_type(sq_writer *w, const ef__arrival *arrival, ef_error *err)
+{
+    const ef_new_event *e = &arrival->event;
+    sq_txn *txn = &w->txn;
+    bool is_new, ignored;
+    int64_t *created;
+    ef_status st;
+
+    if (w->options->types_strict)
+        return ef_fail(err, EF_UNKNOWN_TYPE,
+                       "event type \"%.*s\" is not registered; run: everfold type set %.*s",
+                       EF_STR_ARG(e->type), EF_STR_ARG(e->type));
+    if (arrival->sealed || ef__pair_map_find(&txn->types_new, e->tenant, e->type))
+        return EF_OK;
+    created = ef__pair_map_at(&txn->types_created, e->tenant, (ef_str){0}, &ignored);
+    if (!created)
+        return no_memory(err);
+    st = ef__type_create_check(w->options, e->tenant, e->type,
+                               sq_state_types_of(w->state, e->tenant) + *created,
+                               (int64_t)(w->state->type_count + txn->types_new.count), err);
+    if (st == EF_OK && !ef__pair_map_at(&txn->types_new, e->tenant, e->type, &is_new))
+        st = no_memory(err);
+    *created += st == EF_OK;
+    return st;
+}
+
 /* Plan one event. *out_new says whether it has to be written. */
 static ef_status plan(sq_writer *w, const ef__arrival *arrival, ef_place *out, bool *out_new,
                       ef_error *err)
@@ -237,10 +275,8 @@ static ef_status plan(sq_writer *w, const ef__arrival *arrival, ef_place *out, b
         if (position)
             return same_as_stored(w, arrival, position, out, err);
     }
-    if (w->options->types_strict && !sq_state_type(w->state, e->type))
-        return ef_fail(err, EF_UNKNOWN_TYPE,
-                       "event type \"%.*s\" is not registered; run: everfold type set %.*s",
-                       EF_STR_ARG(e->type), EF_STR_ARG(e->type));
+    if (!sq_state_type(w->state, e->type) && (st = check_new_type(w, arrival, err)) != EF_OK)
+        return st;
     st = sq_state_stream(w->state, &w->conn, e->tenant, e->stream, &stream, err);
     if (st == EF_OK)
         st = ef__seq_check(e, stream->head.seq, err);

@@ -39,8 +39,10 @@ static ef_status write_stream(sq_writer *w, sq_stream *stream, ef_error *err)
     return st;
 }
 
-static ef_status type_id(sq_writer *w, ef_str name, const sq_type **out, ef_error *err)
+static ef_status type_id(sq_writer *w, const ef_new_event *event, const sq_type **out,
+                         ef_error *err)
 {
+    ef_str name = event->type;
     sqlite3_stmt *stmt;
     ef_status st;
 
@@ -53,9 +55,11 @@ static ef_status type_id(sq_writer *w, ef_str name, const sq_type **out, ef_erro
     ef__sq_bind_str(stmt, 1, name);
     sqlite3_bind_int(stmt, 2, EF_INTENT_PROJECTION_AND_REPLAY);
     sqlite3_bind_int(stmt, 3, 0);
+    ef__sq_bind_str(stmt, 4, event->tenant);
     st = ef__sq_done(&w->conn, stmt, err);
     if (st == EF_OK)
-        st = sq_state_type_add(w->state, sqlite3_last_insert_rowid(w->conn.db), name, err);
+        st = sq_state_type_add(w->state, sqlite3_last_insert_rowid(w->conn.db), name,
+                               &event->tenant, err);
     w->txn.types_changed = true;
     *out = st == EF_OK ? sq_state_type(w->state, name) : NULL;
     return st;
@@ -186,7 +190,7 @@ static ef_status put_event(sq_writer *w, const sq_planned *p, sqlite3_stmt *stmt
     if (!p->stream->id)
         st = write_stream(w, p->stream, err);
     if (st == EF_OK)
-        st = type_id(w, p->arrival->event.type, &type, err);
+        st = type_id(w, &p->arrival->event, &type, err);
     if (st != EF_OK)
         return st;
     /* Planning counted the seqs; the ladder is climbed here, where the order of rows is fixed. */
