@@ -89,6 +89,12 @@ static const char *sign_of(ef__expr_kind kind)
     return signs[kind - EF__EXPR_ADD];
 }
 
+/* Is it meant to be a text? Then what does not go with it is the mistake. */
+static bool is_text(const ef__expr *expr)
+{
+    return expr->kind == EF__EXPR_TEXT || expr->kind == EF__EXPR_ADD;
+}
+
 ef_status ef__eval_math(ef__eval *ev, const ef__expr *expr, const ef__expr *left_expr,
                         const ef__expr *right_expr, ef__expr_kind kind, ef__value a, ef__value b,
                         ef__value *out)
@@ -106,7 +112,8 @@ ef_status ef__eval_math(ef__eval *ev, const ef__expr *expr, const ef__expr *left
     }
     if (kind == EF__EXPR_ADD && a.kind == EF__VALUE_STRING && b.kind == EF__VALUE_STRING)
         return join_texts(ev, expr, a, b, out);
-    if (kind == EF__EXPR_ADD && a.kind == EF__VALUE_STRING && !ef__value_is_number(b))
+    if (kind == EF__EXPR_ADD && a.kind == EF__VALUE_STRING &&
+        (!ef__value_is_number(b) || (left_expr && is_text(left_expr))))
         return ef__eval_mistake(ev, right_expr, b, out, "+ needs a text behind a text");
     if (!ef__value_is_number(a))
         return ef__eval_mistake(ev, left_expr ? left_expr : expr, a, out, "%s needs a number",

@@ -89,6 +89,7 @@ typedef struct jet_watch {
 
 typedef struct jet_counts {
     _Atomic int64_t redelivered, unreadable, connects, holes, appended;
+    _Atomic int64_t unreadable_at; /* the last position that was counted */
 } jet_counts;
 
 typedef struct jet_store {

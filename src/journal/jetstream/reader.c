@@ -159,6 +159,18 @@ static bool is_status(natsMsg *msg, const char **out)
     return !natsMsg_GetReply(msg) && natsMsgHeader_Get(msg, "Status", out) == NATS_OK && *out;
 }
 
+/* Each message once: it is read by every generation, and again when it is retried. */
+static void count_unreadable(jet_counts *counts, int64_t position)
+{
+    int64_t last = atomic_load(&counts->unreadable_at);
+
+    while (position > last)
+        if (atomic_compare_exchange_weak(&counts->unreadable_at, &last, position)) {
+            atomic_fetch_add(&counts->unreadable, 1);
+            return;
+        }
+}
+
 static ef_status take_event(fetch *f, natsMsg *msg, const jet_place *place, ef_error *err)
 {
     jet_reader *r = f->reader;
@@ -168,7 +180,7 @@ static ef_status take_event(fetch *f, natsMsg *msg, const jet_place *place, ef_e
     if (st != EF_OK)
         return st;
     if (event->type.len == 0)
-        atomic_fetch_add(&f->store->counts.unreadable, 1);
+        count_unreadable(&f->store->counts, place->position);
     atomic_fetch_add(&f->store->counts.holes, place->position - r->read - 1);
     f->count++;
     r->read = place->position;
