@@ -1,4 +1,6 @@
 """Reads of one's own writes beside events that fail: only the streams that failed are affected."""
+import threading
+
 import kit
 from kit import Journey, on_stores, wait_until
 
@@ -104,3 +106,36 @@ class ReadsBesideFailures(Journey):
 
 if __name__ == "__main__":
     kit.unittest.main()
+
+
+@on_stores("sqlite", "lmdb", "postgres")
+class ManyReaders(Journey):
+    READERS, TURNS = 24, 20
+
+    def test_every_reader_sees_its_own_write_and_waits_for_no_other_stream(self):
+        """The worker is another process; one stream is blocked meanwhile."""
+        self.ef("init")
+        self.deploy(V1)
+        self.serve("--workers", "0")
+        self.start("work")
+        self.http("POST", "/v1/streams/bad/events", {"type": "paid", "data": {"amount": "a text"}})
+        wrong = []
+
+        def read_own_writes(name):
+            total = 0
+            for turn in range(self.TURNS):
+                answer = self.http("POST", f"/v1/streams/{name}/events", {"type": "paid", "data": {"amount": turn}})
+                total += turn
+                token = answer.json()["token"]
+                view = self.http("GET", f"/v1/views/totals/{name}?at_least={token}&wait=30s")
+                if view.status != 200 or view.json()["data"]["total"] != total:
+                    wrong.append((name, turn, str(view)))
+                    return
+        readers = [threading.Thread(target=read_own_writes, args=(f"r{n}",)) for n in range(self.READERS)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join(kit.TIME_LIMIT_S)
+        self.assertEqual([], wrong)
+        self.assertEqual({f"r{n}": sum(range(self.TURNS)) for n in range(self.READERS)},
+                         {view: data["total"] for view, data in self.views("totals").items()})
