@@ -185,7 +185,8 @@ enum { PREPARE = 0x4000, SYNC = -1, TEXT = -2, SILENT = -3 };
 
 static bool has_room(const ef__pg_conn *conn)
 {
-    return conn->sent + 3 <= EF__PG_SENT_MAX; /* a preparation, the statement and a mark */
+    /* a search path, a preparation, the statement and a mark */
+    return conn->sent + 4 <= EF__PG_SENT_MAX;
 }
 
 static ef_status count_sent(ef__pg_conn *conn, int ok, int what, ef_error *err)
@@ -233,10 +234,26 @@ static ef_status send_text(ef__pg_conn *conn, const char *sql, const ef__pg_para
                       what, err);
 }
 
+/* Resolved before the search path is set, so every name in it has its schema. */
+#define SET_PATH "pg_catalog.set_config('search_path', '" EF__PG_SEARCH_PATH "', true)"
+
+ef_status ef__pg_send_path(ef__pg_conn *conn, ef_error *err)
+{
+    return conn->own_session ? EF_OK : send_text(conn, "SELECT " SET_PATH, &NO_PARAMS, SILENT, err);
+}
+
+/* Where no transaction is open, what is sent up to the next mark is one. */
+static ef_status begin_sending(ef__pg_conn *conn, ef_error *err)
+{
+    return conn->in_transaction || conn->unsynced ? EF_OK : ef__pg_send_path(conn, err);
+}
+
 ef_status ef__pg_send_text(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
                            ef_error *err)
 {
-    return send_text(conn, sql, params ? params : &NO_PARAMS, TEXT, err);
+    ef_status st = begin_sending(conn, err);
+
+    return st == EF_OK ? send_text(conn, sql, params ? params : &NO_PARAMS, TEXT, err) : st;
 }
 
 ef_status ef__pg_send_silent(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
@@ -248,11 +265,11 @@ ef_status ef__pg_send_silent(ef__pg_conn *conn, const char *sql, const ef__pg_pa
 /* An answer that was given survives a crash even where the server is set to synchronous_commit=off.
  */
 #define SETTINGS                                                                                   \
-    "SELECT set_config('lock_timeout', $1, true),"                                                 \
-    " set_config('idle_in_transaction_session_timeout', $2, true),"                                \
-    " CASE WHEN $3 THEN set_config('synchronous_commit', 'off', true)"                             \
-    "      WHEN current_setting('synchronous_commit') = 'off'"                                     \
-    "      THEN set_config('synchronous_commit', 'on', true) END"
+    "SELECT " SET_PATH ", pg_catalog.set_config('lock_timeout', $1, true),"                        \
+    " pg_catalog.set_config('idle_in_transaction_session_timeout', $2, true),"                     \
+    " CASE WHEN $3 THEN pg_catalog.set_config('synchronous_commit', 'off', true)"                  \
+    "      WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'off'"     \
+    "      THEN pg_catalog.set_config('synchronous_commit', 'on', true) END"
 #define SETTINGS_NAME "everfold_settings"
 
 ef_status ef__pg_prepare_settings(ef__pg_conn *conn, ef_error *err)
@@ -272,8 +289,10 @@ ef_status ef__pg_send_settings(ef__pg_conn *conn, const ef__pg_params *params, e
 
 ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err)
 {
-    ef_status st = EF_OK;
+    ef_status st = begin_sending(conn, err);
 
+    if (st != EF_OK)
+        return st;
     if (!params)
         params = &NO_PARAMS;
     if (!conn->prepared || params->failed || !has_room(conn))

@@ -19,6 +19,13 @@
 #include "target.h"
 #include "value.h"
 
+/*
+ * Functions and operators are looked up in pg_catalog only, and names of ours carry their schema:
+ * what other roles create in `public`, or in a schema named as we are, is never called with our
+ * rights.
+ */
+#define EF__PG_SEARCH_PATH "pg_catalog, pg_temp"
+
 /* The statements of a back end; static, shared by its connections. */
 typedef struct ef__pg_texts {
     const char *const *sql;
@@ -48,6 +55,9 @@ typedef struct ef__pg_conn {
     int sent;
     bool unsynced; /* … and the server was not asked to answer the last of it */
     bool in_transaction;
+    /* The server's session is ours alone, and its search path is set. Otherwise (a pooler) every
+     * transaction sets it. */
+    bool own_session;
     /* Statements of another back end that works on this connection too (ef__pg_as). */
     const ef__pg_texts *guest_texts;
     unsigned char *guest_prepared;
@@ -63,6 +73,9 @@ void ef__pg_close(ef__pg_conn *conn); /* also one that is zeroed, or closed alre
 /* Send statement `which`; `params` NULL means none. Its result has to be taken: EF_MISUSE when too
  * many were not. */
 ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err);
+/* Set the search path of a transaction that was begun by a statement, unless the session has it.
+ * Its result is not taken. */
+ef_status ef__pg_send_path(ef__pg_conn *conn, ef_error *err);
 /* Let the server begin with what was sent so far, which otherwise waits for the next take. */
 ef_status ef__pg_flush(ef__pg_conn *conn, ef_error *err);
 /* The result of the oldest statement that was sent. `out` NULL: only whether it succeeded; else the

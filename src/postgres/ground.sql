@@ -1,7 +1,8 @@
 -- What every part of the schema stands on, the journal and the views, in one database or in two: run before
 -- a part is migrated, again and again, so it makes what is not there and leaves what is. A change of it comes with a
--- migration of every part.
-SELECT pg_advisory_xact_lock(hashtextextended('everfold migration', 0));
+-- migration of every part. Functions that an owner calls set their search path: with the caller's, a role that may
+-- create functions in a schema of that path could run them with the rights of the owner.
+SELECT pg_advisory_xact_lock(hashtextextended('everfold migration', 0::bigint));
 CREATE SCHEMA IF NOT EXISTS everfold;
 CREATE TABLE IF NOT EXISTS everfold.migration(
     part text COLLATE "C" NOT NULL,
@@ -19,12 +20,12 @@ CREATE TABLE IF NOT EXISTS everfold.tenant_role(
 );
 
 CREATE OR REPLACE FUNCTION everfold.bind_tenant(role name, tenant text) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT quote_ident($1)::regrole; -- one that is unknown is an error
     INSERT INTO everfold.tenant_role(role, tenant) VALUES ($1, $2) ON CONFLICT DO NOTHING
 $$;
 CREATE OR REPLACE FUNCTION everfold.unbind_tenant(role name, tenant text) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     DELETE FROM everfold.tenant_role t WHERE t.role = $1 AND t.tenant = $2
 $$;
 
@@ -39,7 +40,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         ARRAY(SELECT s FROM current_setting('everfold.tenant', true) AS s WHERE s <> ''))
 $$;
 
-CREATE OR REPLACE FUNCTION everfold.tenants_together() RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION everfold.tenants_together() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     one record;
 BEGIN
@@ -55,7 +57,7 @@ END $$;
 -- Put the wall up: of what is a tenant's, a role sees its tenants' rows. `everyone` sees and writes them all, as the
 -- owner does: the role of the workers. The views that people read ask for the rights of who reads.
 CREATE OR REPLACE FUNCTION everfold.tenants_apart(everyone name DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     one record;
 BEGIN
@@ -89,7 +91,8 @@ BEGIN
 END $$;
 
 -- Where the wall is up, put it up anew: behind every migration, for what that has made.
-CREATE OR REPLACE FUNCTION everfold.tenants_still_apart() RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION everfold.tenants_still_apart() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     wall record;
 BEGIN

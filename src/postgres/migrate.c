@@ -102,6 +102,7 @@ ef_status ef__pg_migrate(ef__pg_pool *pool, const char *part, const char *const 
 
 bool ef__pg_migration_text(const char *part, const char *const *migrations, int count, ef__buf *out)
 {
+    (void)ef__buf_add_text(out, "SET search_path = " EF__PG_SEARCH_PATH ";\n");
     (void)ef__buf_add_text(out, GROUND);
     for (int i = 0; i < count; i++) {
         (void)ef__buf_printf(out, "\n-- %s, migration %d\n", part, i + 1);
@@ -110,5 +111,6 @@ bool ef__pg_migration_text(const char *part, const char *const *migrations, int 
             out, "INSERT INTO everfold.migration(part, number) VALUES ('%s', %d);\n", part, i + 1);
     }
     (void)ef__buf_add_text(out, BEHIND);
+    (void)ef__buf_add_text(out, "RESET search_path;\n");
     return !out->failed;
 }

@@ -114,9 +114,22 @@ static void unreserve(ef__pg_pool *pool)
  * choose what is only good for small ones. Where a pooler stands between, sessions are not ours
  * to set, and statements are planned each time they are run.
  */
-static const char PLANS[] = "SET enable_seqscan = off; SET enable_bitmapscan = off;"
+static const char PLANS[] = "SET search_path = " EF__PG_SEARCH_PATH ";"
+                            " SET enable_seqscan = off; SET enable_bitmapscan = off;"
                             " SET enable_hashjoin = off; SET enable_mergejoin = off;"
                             " SET jit = off; SET plan_cache_mode = force_generic_plan";
+
+/* A pooler answers for another process than the one that runs statements. */
+static ef_status check_session(ef__pg_conn *conn, ef_error *err)
+{
+    PGresult *result = NULL;
+    ef_status st =
+        ef__pg_query_text(conn, "SELECT pg_catalog.pg_backend_pid()", NULL, &result, err);
+
+    conn->own_session = st == EF_OK && ef__pg_int(result, 0, 0) == PQbackendPID(conn->pg);
+    PQclear(result);
+    return st;
+}
 
 static ef_status make(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
 {
@@ -129,6 +142,8 @@ static ef_status make(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
     st = ef__pg_connect(conn, &pool->target, pool->options.texts, err);
     if (st == EF_OK && conn->prepared)
         st = ef__pg_exec(conn, PLANS, err);
+    if (st == EF_OK && conn->prepared)
+        st = check_session(conn, err);
     if (st == EF_OK && conn->prepared)
         st = ef__pg_prepare_settings(conn, err);
     if (st == EF_OK && pool->options.greet)
@@ -196,8 +211,10 @@ void ef__pg_pool_put(ef__pg_pool *pool, ef__pg_conn *conn)
     keep = conn->fault != EF__PG_LOST && PQstatus(conn->pg) == CONNECTION_OK;
     if (keep && ef__pg_take_all(conn, NULL) != EF_OK)
         keep = conn->fault != EF__PG_LOST;
-    if (keep && (conn->in_transaction || PQtransactionStatus(conn->pg) != PQTRANS_IDLE))
+    if (keep && (conn->in_transaction || PQtransactionStatus(conn->pg) != PQTRANS_IDLE)) {
+        conn->in_transaction = true;
         keep = ef__pg_query_text(conn, "ROLLBACK", NULL, NULL, NULL) == EF_OK;
+    }
     conn->in_transaction = false;
     conn->fault = EF__PG_SOUND;
     if (!keep)

@@ -39,7 +39,7 @@ static ef_status begin(ef__pg_pool *pool, ef__pg_conn *conn, ef__pg_how how, int
         return st;
     conn->in_transaction = true;
     if (!writes(how))
-        return EF_OK;
+        return ef__pg_send_path(conn, err);
     (void)snprintf(lock, sizeof lock, "%lld", (long long)lock_ms);
     (void)snprintf(idle, sizeof idle, "%lld", (long long)(busy_ms < 5000 ? busy_ms : 5000));
     ef__pg_add_str(&params, ef_str_from(lock));

@@ -70,6 +70,7 @@ PARAMETERS = {  # where they cannot be seen from the statement
     'event_insert': {2: 'bigint[]', 3: 'text[]', 8: 'bytea'}, 'id_insert': {3: 'bigint[]'},
     'outbox_insert': {2: 'bigint[]', 3: 'text[]'}, 'sequencer_lock_if': {1: 'text[]'},
     'exception_revise': {1: 'text[]', 2: 'bigint[]', 3: 'bigint', 4: 'bigint'},
+    'exception_from_queue': {1: 'text[]', 3: 'bigint'},
     'skip_insert': {1: 'text[]', 4: 'text', 5: 'text', 6: 'bigint'},
     'stream_set': {1: 'bigint[]'}, 'stream_move': {1: 'bigint[]'},
     'outbox_take': {2: 'bigint[]'}, 'outbox_take_bounded': {2: 'bigint[]'},
@@ -81,6 +82,7 @@ def settings(source):
     """What a connection is told, as the source has it."""
     text = open(os.path.join(source, 'src/postgres/pool.c'), encoding='utf-8').read()
     found = re.search(r'PLANS\[\] =(.*?);\n', text, re.S).group(1)
+    found = found.replace('EF__PG_SEARCH_PATH', '"pg_catalog, pg_temp"')
     return ''.join(re.findall(r'"([^"]*)"', found)) + ';'
 
 

@@ -17,7 +17,7 @@ static const char *const SQL[] = {
     "SELECT 1 / $1",
     "SELECT pg_backend_pid()",
     "SELECT pg_terminate_backend($1::integer)",
-    "SELECT count(*) FROM everfold_test"};
+    "SELECT count(*) FROM public.everfold_test"};
 static const char *const NAMES[] = {"one_row", "echo", "sum", "divide", "pid", "kill", "count"};
 static const ef__pg_texts TEXTS = {SQL, NAMES, 7};
 
@@ -185,7 +185,8 @@ static ef_status insert_work(void *context, ef__pg_conn *conn, ef_error *e)
 {
     tries *t = context;
     PGresult *result;
-    ef_status st = ef__pg_query_text(conn, "INSERT INTO everfold_test VALUES (1)", NULL, NULL, e);
+    ef_status st =
+        ef__pg_query_text(conn, "INSERT INTO public.everfold_test VALUES (1)", NULL, NULL, e);
 
     t->count++;
     if (st == EF_OK && t->kill && t->count == 1) {
@@ -224,7 +225,7 @@ TEST(a_transaction_is_tried_again_and_done_once)
     tries lost = {.pool = pool, .kill = true};
     tries again = {.pool = pool, .again = true};
 
-    exec(pool, "CREATE TABLE everfold_test(a integer)");
+    exec(pool, "CREATE TABLE public.everfold_test(a integer)");
     CHECK_STATUS(EF_OK, ef__pg_transaction(pool, EF__PG_WRITE, insert_work, &lost, &err), &err);
     CHECK_INT(2, lost.count);
     CHECK_INT(1, rows(pool));
@@ -233,7 +234,7 @@ TEST(a_transaction_is_tried_again_and_done_once)
     CHECK_INT(2, rows(pool));
     CHECK_STATUS(EF_BUSY, ef__pg_transaction(pool, EF__PG_READ, insert_work, &again, &err), &err);
     CHECK_INT(2, rows(pool));
-    exec(pool, "DROP TABLE everfold_test");
+    exec(pool, "DROP TABLE public.everfold_test");
     ef__pg_pool_close(pool);
 }
 
@@ -241,22 +242,22 @@ TEST(a_transaction_is_tried_again_and_done_once)
  */
 static ef_status fatal_work(void *context, ef__pg_conn *conn, ef_error *e)
 {
-    return ef__pg_query_text(conn, "INSERT INTO everfold_test VALUES (1)", NULL, NULL, e);
+    return ef__pg_query_text(conn, "INSERT INTO public.everfold_test VALUES (1)", NULL, NULL, e);
 }
 
 TEST(a_connection_that_is_lost_in_the_commit_is_unsure)
 {
     ef__pg_pool *pool = open_pool("", 1000);
 
-    exec(pool, "CREATE TABLE everfold_test(a integer);"
-               "CREATE FUNCTION everfold_test_end() RETURNS trigger LANGUAGE plpgsql AS "
+    exec(pool, "CREATE TABLE public.everfold_test(a integer);"
+               "CREATE FUNCTION public.everfold_test_end() RETURNS trigger LANGUAGE plpgsql AS "
                "'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(1);"
                " RETURN NULL; END';"
-               "CREATE CONSTRAINT TRIGGER end_it AFTER INSERT ON everfold_test DEFERRABLE "
-               "INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION everfold_test_end()");
+               "CREATE CONSTRAINT TRIGGER end_it AFTER INSERT ON public.everfold_test DEFERRABLE "
+               "INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.everfold_test_end()");
     CHECK_STATUS(EF_UNSURE, ef__pg_transaction(pool, EF__PG_WRITE, fatal_work, NULL, &err), &err);
     CHECK_INT(0, rows(pool));
-    exec(pool, "DROP TABLE everfold_test; DROP FUNCTION everfold_test_end()");
+    exec(pool, "DROP TABLE public.everfold_test; DROP FUNCTION public.everfold_test_end()");
     ef__pg_pool_close(pool);
 }
 

@@ -38,10 +38,10 @@ QUICK = {'EVERFOLD_WORKER_LEASE_TTL': '2s', 'EVERFOLD_STORE_BUSY': '3s'}
 # Ends the back end that moves a mark, the first time that one is moved. Numbers of a sequence are not
 # given back when a transaction is rolled back.
 KILL_ONCE = '''
-CREATE SEQUENCE moves;
+CREATE SEQUENCE public.moves;
 CREATE FUNCTION kill_once() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF NEW.position <> OLD.position AND nextval('moves') = 1 THEN
+    IF NEW.position <> OLD.position AND nextval('public.moves') = 1 THEN
         PERFORM pg_terminate_backend(pg_backend_pid());
     END IF;
     RETURN NEW;
@@ -52,7 +52,7 @@ DEADLOCK_ONCE = '''
 CREATE SEQUENCE {0}_writes;
 CREATE FUNCTION {0}_deadlock() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF nextval('{0}_writes') = 1 THEN
+    IF nextval('public.{0}_writes') = 1 THEN
         RAISE EXCEPTION USING ERRCODE = '40P01', MESSAGE = 'deadlock detected';
     END IF;
     RETURN NEW;
@@ -65,7 +65,7 @@ CREATE TABLE moved(watermarks bigint);
 CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.position <> OLD.position THEN
-        INSERT INTO moved SELECT count(*) FROM everfold_views.watermark
+        INSERT INTO public.moved SELECT count(*) FROM everfold_views.watermark
          WHERE xmin = pg_current_xact_id()::xid;
     END IF;
     RETURN NEW;

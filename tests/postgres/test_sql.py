@@ -465,7 +465,7 @@ class Tenants(Case):
             "SELECT c.oid::regclass, c.relrowsecurity OR 'security_invoker=true' = ANY (c.reloptions) "
             'FROM pg_class c '
             "WHERE c.relnamespace::regnamespace::text IN ('everfold', 'everfold_views') "
-            "AND c.relkind IN ('r', 'p', 'v', 'm') AND has_table_privilege("
+            "AND c.relkind IN ('r', 'p', 'v', 'm') AND has_any_column_privilege("
             f"{literal(self.roles['acme'])}, c.oid, 'SELECT')")).rows()
         self.assertLess(5, len(readable))
         self.assertEqual({'everfold.event_type', 'everfold_views.generation'},
@@ -515,6 +515,7 @@ class Operations(Case):
         for sql in ('DELETE FROM everfold.event', 'SELECT * FROM everfold.event_id',
                     "INSERT INTO everfold.lane(name, kind, enabled, types) VALUES ('x', 1, true, '')",
                     'UPDATE everfold.state SET partitions = 1', 'SELECT * FROM everfold.arrival',
+                    'SELECT creator FROM everfold.event_type',
                     "SELECT everfold.refuse('bad_input', 'x')", 'DROP SCHEMA everfold CASCADE'):
             self.assertIn('42501', self.psql(sql, url=url).err, sql)
 
@@ -532,7 +533,10 @@ class Operations(Case):
         found = ("SELECT proowner::regrole, proacl FROM pg_proc WHERE proname IN ('append', 'append_before')")
         self.assertEqual(f'{owner}|{{{owner}=X/{owner},{app}=X/{owner},{other}=X*/{owner}}}\n',
                          self.ok(self.psql(found, url=url)).out)
-        self.ok(self.psql(append_sql('s', {'type': 'a'}), url=url.replace('postgres@', app + '@')))
+        self.ok(self.psql(append_sql('s', {'type': 'a'}), 'SELECT count(*) FROM everfold.log',
+                          url=url.replace('postgres@', app + '@')))
+        self.assertIn('42501', self.psql('SELECT creator FROM everfold.event_type',
+                                         url=url.replace('postgres@', app + '@')).err)
 
     def test_an_append_of_no_events_makes_no_stream(self):
         self.assertEqual('', self.ok(self.psql(append_sql('empty', []))).out)
@@ -620,7 +624,7 @@ class Operations(Case):
         self.ok(self.psql(
             f'ALTER DATABASE t{Case.count} SET synchronous_commit = off', 'CREATE TABLE how(setting text)',
             'CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN '
-            "INSERT INTO how VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$",
+            "INSERT INTO public.how VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$",
             'CREATE TRIGGER note AFTER INSERT ON everfold.event FOR EACH ROW EXECUTE FUNCTION note()'))
         self.ok(self.run_it('event', 'append', 's', '--type', 'a', '--data', '{}'))
         self.assertEqual('on', self.ok(self.psql('SELECT DISTINCT setting FROM how')).out.strip())

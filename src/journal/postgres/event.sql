@@ -58,14 +58,14 @@ SELECT u.tenant, u.id, $3[(u.n * 2 - 1)::integer], $3[(u.n * 2)::integer]
 -- Whoever gives positions holds this to the end of its transaction: one at a time, and who is ended
 -- by the server gives none. It is waited for longer than a stream that somebody has (append.c).
 -- binds: 1 milliseconds
-SELECT pg_advisory_xact_lock(hashtextextended('everfold sequencer', 0))
+SELECT pg_advisory_xact_lock(hashtextextended('everfold sequencer', 0::bigint))
   FROM set_config('lock_timeout', $1::bigint::text, true);
 
 -- name: sequencer_lock_if
 -- The same, if all types are known: making one may have to wait for somebody who waits for the
 -- sequencer. No row: it was not taken.
 -- binds: 1 names of types, each once, 2 milliseconds
-SELECT pg_advisory_xact_lock(hashtextextended('everfold sequencer', 0))
+SELECT pg_advisory_xact_lock(hashtextextended('everfold sequencer', 0::bigint))
   FROM set_config('lock_timeout', $2::bigint::text, true)
  WHERE cardinality($1) = (SELECT count(*) FROM everfold.event_type WHERE name = ANY ($1));
 
@@ -227,12 +227,12 @@ SELECT name FROM everfold.event_type WHERE name = ANY ($1);
 -- name: type_counts
 -- How many types the appends of these tenants have created, and behind them how many types there are.
 -- binds: 1 tenants
-SELECT t.tenant, count(*) FROM everfold.event_type t WHERE t.tenant = ANY ($1) GROUP BY t.tenant
+SELECT t.creator, count(*) FROM everfold.event_type t WHERE t.creator = ANY ($1) GROUP BY t.creator
  UNION ALL SELECT NULL, count(*) FROM everfold.event_type;
 
 -- name: type_insert
 -- binds: 1 names, 2 tenants whose appends create them, or null
-INSERT INTO everfold.event_type(name, tenant)
+INSERT INTO everfold.event_type(name, creator)
 SELECT u.name, u.tenant FROM unnest($1, $2) AS u(name, tenant)
  WHERE NOT EXISTS (SELECT FROM everfold.event_type t WHERE t.name = u.name)
  ORDER BY u.name

@@ -277,11 +277,11 @@ SELECT coalesce(min(x.due), 0)
 -- name: exception_lock
 -- Which exception of a stream is first has to be seen whole. Whoever changes exceptions wherever they
 -- are does so alone.
-SELECT pg_advisory_xact_lock(hashtextextended('everfold exceptions', 0));
+SELECT pg_advisory_xact_lock(hashtextextended('everfold exceptions', 0::bigint));
 
 -- name: exception_share
 -- A worker changes only those of partitions that it holds, beside others who hold others …
-SELECT pg_advisory_xact_lock_shared(hashtextextended('everfold exceptions', 0));
+SELECT pg_advisory_xact_lock_shared(hashtextextended('everfold exceptions', 0::bigint));
 
 -- name: exception_lock_held
 -- … and alone in those.
@@ -378,7 +378,7 @@ VALUES ($1, $2::integer, $3, $4, $5, $6, $7, everfold.clock_us($8), false);
 
 -- name: skip_lock
 -- Readers go on after the last entry that they know, so entries are committed in the order of their ids.
-SELECT pg_advisory_xact_lock(hashtextextended('everfold skips', 0));
+SELECT pg_advisory_xact_lock(hashtextextended('everfold skips', 0::bigint));
 
 -- name: skip_withdraw
 -- Entries that take back what the last one about each event says, for each version that has one.

@@ -383,6 +383,8 @@ ef_status vp_snapshot_open(ef_views *views, ef_views **out, ef_error *err)
     if (st == EF_OK) {
         s->conn->in_transaction = true;
         st = ef__pg_send(s->conn, VP_BEGIN_READ, NULL, err);
+        if (st == EF_OK)
+            st = ef__pg_send_path(s->conn, err);
     }
     if (st != EF_OK) {
         ef__pg_pool_put(s->store->pool, s->conn);

@@ -3,6 +3,7 @@
 CREATE SCHEMA everfold_views;
 CREATE FUNCTION everfold_views.grant_reader(role name) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA everfold_views TO %I', role);
@@ -11,6 +12,7 @@ BEGIN
 END $$;
 CREATE FUNCTION everfold_views.grant_worker(role name) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA everfold, everfold_views TO %I', role);
