@@ -306,6 +306,7 @@ typedef struct ef_store_facts {
     char backend[16];       /* "sqlite" */
     char version[32];       /* of the library behind it */
     char durability[160];   /* the durability line */
+    bool damaged;           /* this handle found damage: it refuses appends */
     bool power_loss_unsafe; /* the server is set so that a power cut may take what was answered */
     char journal_id[40];    /* made once, when the store is made */
     int32_t schema;         /* schema version of the store */

@@ -163,6 +163,7 @@ ef__health cli_overview_health(const cli_overview *o, char out[EF__HEALTH_TEXT])
                               .unaccounted = o->unaccounted,
                               .views_unreadable = o->views_error.status != EF_OK,
                               .disk = o->disk,
+                              .damaged = o->facts.damaged,
                               .publisher_down = ef_str_from(o->publisher_down)};
 
     return ef__health_of(&facts, out);

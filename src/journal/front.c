@@ -145,6 +145,7 @@ ef_status ef_journal_open(const ef_journal_options *options, ef_journal **out_jo
     }
     taken.url = taken.control = NULL; /* the caller's texts: they need not outlive this call */
     (*out_journal)->options = taken;
+    ef_url_show(options->url, (*out_journal)->shown, sizeof(*out_journal)->shown);
     return EF_OK;
 }
 
@@ -228,7 +229,7 @@ ef_status ef_journal_head(ef_journal *journal, ef_head *out, ef_error *err)
 
     if (st == EF_OK)
         st = ef__need(out, "out", err);
-    return st == EF_OK ? journal->ops->head(journal, out, err) : st;
+    return st == EF_OK ? ef__damage_note(journal, journal->ops->head(journal, out, err), err) : st;
 }
 
 ef_status ef_journal_verify(ef_journal *journal, int64_t from,
@@ -244,7 +245,8 @@ ef_status ef_journal_verify(ef_journal *journal, int64_t from,
     if (st != EF_OK)
         return st;
     *out = (ef_verify_result){0};
-    return journal->ops->verify(journal, from, progress, context, out, err);
+    st = journal->ops->verify(journal, from, progress, context, out, err);
+    return ef__damage_note(journal, st, err);
 }
 
 ef_status ef_journal_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
@@ -253,7 +255,11 @@ ef_status ef_journal_facts(ef_journal *journal, ef_store_facts *out, ef_error *e
 
     if (st == EF_OK)
         st = ef__need(out, "out", err);
-    return st == EF_OK ? journal->ops->facts(journal, out, err) : st;
+    if (st == EF_OK)
+        st = journal->ops->facts(journal, out, err);
+    if (st == EF_OK)
+        out->damaged = ef__damage_known(journal);
+    return st;
 }
 
 /* --- checks ----------------------------------------------------------------------------------- */

@@ -205,7 +205,10 @@ static ef_status append_arrivals(ef_journal *journal, const ef_new_event *events
         ef__arrivals_make(events, count, clock->wall_us(clock->context), arrivals, ids, err);
 
     if (st == EF_OK)
-        st = journal->ops->append(journal, arrivals, count, out_places, err);
+        st = ef__damage_refuse(journal, err);
+    if (st == EF_OK)
+        st = ef__damage_note(journal,
+                             journal->ops->append(journal, arrivals, count, out_places, err), err);
     if (st == EF_OK)
         ef__ids_give(arrivals, ids, count, out_places);
     return st;
@@ -292,8 +295,18 @@ static void let_in(ef_journal *journal, ef_append *appends, size_t count, crowd 
     }
 }
 
+static void refuse_passed(const ef_journal *journal, const crowd *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        c->passed[i].of->status = ef__damage_refuse(journal, c->passed[i].of->err);
+}
+
 static void append_passed(ef_journal *journal, const crowd *c)
 {
+    if (ef__damage_known(journal)) {
+        refuse_passed(journal, c);
+        return;
+    }
     if (journal->ops->append_each && c->count > 0)
         journal->ops->append_each(journal, c->passed, c->count);
     for (size_t i = 0; i < c->count; i++) {
@@ -301,6 +314,7 @@ static void append_passed(ef_journal *journal, const crowd *c)
         ef_append *of = c->passed[i].of;
         if (!journal->ops->append_each)
             of->status = journal->ops->append(journal, events, of->count, of->out_places, of->err);
+        (void)ef__damage_note(journal, of->status, of->err);
         if (of->status == EF_OK)
             ef__ids_give(events, c->ids + (events - c->arrivals), of->count, of->out_places);
     }
@@ -370,8 +384,8 @@ ef_status ef_journal_read_stream(ef_journal *journal, ef_str tenant, ef_str stre
         st = ef__limit_take(&limit, err);
     if (st != EF_OK)
         return st;
-    return batch_answer(
-        out, journal->ops->read_stream(journal, tenant, stream, from_seq, limit, out, err));
+    st = journal->ops->read_stream(journal, tenant, stream, from_seq, limit, out, err);
+    return batch_answer(out, ef__damage_note(journal, st, err));
 }
 
 ef_status ef_journal_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out,
@@ -401,7 +415,7 @@ ef_status ef_journal_read_log(ef_journal *journal, const ef_log_query *query, ef
         st = journal->ops->read_log(journal, &taken, out, err);
     if (st == EF_OK && query->out_reached)
         *query->out_reached = reached;
-    return batch_answer(out, st);
+    return batch_answer(out, ef__damage_note(journal, st, err));
 }
 
 ef_status ef__journal_follow(ef_journal *journal, const ef__follow *follow, ef_batch *out,
@@ -417,7 +431,7 @@ ef_status ef__journal_follow(ef_journal *journal, const ef__follow *follow, ef_b
         st = journal->ops->follow(journal, follow, out, out_reached, err);
     else if (st == EF_OK)
         st = journal->ops->read_log(journal, &query, out, err);
-    return batch_answer(out, st);
+    return batch_answer(out, ef__damage_note(journal, st, err));
 }
 
 void ef__journal_followed(ef_journal *journal, ef_str reader, int64_t upto)
@@ -445,7 +459,8 @@ ef_status ef_journal_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_b
         st = ef__name_take("id", id, 1, false, err);
     if (st != EF_OK)
         return st;
-    return batch_answer(out, journal->ops->read_id(journal, tenant, id, out, err));
+    st = journal->ops->read_id(journal, tenant, id, out, err);
+    return batch_answer(out, ef__damage_note(journal, st, err));
 }
 
 /* --- streams ---------------------------------------------------------------------------------- */
@@ -462,6 +477,7 @@ ef_status ef_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int6
         st = ef__name_take("stream", stream, 1, false, err);
     if (st == EF_OK)
         st = journal->ops->stream_head(journal, tenant, stream, &seq, &position, err);
+    (void)ef__damage_note(journal, st, err);
     if (st != EF_OK)
         return st;
     if (out_seq)

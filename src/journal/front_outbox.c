@@ -158,7 +158,7 @@ static ef_status take(ef_journal *journal, const ef__taking *take, ef_taken_batc
         st = ef__range_check("limit", (int64_t)take->limit, 0, EF_LIMIT_TAKE_ROWS, err);
     if (st != EF_OK || take->limit == 0 || take->held_count == 0)
         return st;
-    st = journal->ops->take(journal, take, out, err);
+    st = ef__damage_note(journal, journal->ops->take(journal, take, out, err), err);
     if (st != EF_OK) {
         out->items = NULL;
         out->count = 0;

@@ -30,6 +30,12 @@ ef_status ef__str_check(const char *what, ef_str text, ef_error *err);
 ef_status ef__name_take(const char *what, ef_str name, size_t min_bytes, bool no_space,
                         ef_error *err);
 
+/* damage.c. Pass `st` on; EF_DAMAGED is noted, and appends are refused from then on. */
+ef_status ef__damage_note(ef_journal *journal, ef_status st, const ef_error *err);
+bool ef__damage_known(const ef_journal *journal);
+/* EF_OK, or EF_DAMAGED with the journal, the damage and the way out. */
+ef_status ef__damage_refuse(const ef_journal *journal, ef_error *err);
+
 /* front_rows.c: does the query ask for more than back ends look at, can it be meant, what fits. */
 ef_status ef__picks_check(const ef_outbox_query *query, ef_error *err);
 bool ef__query_picks(const ef_outbox_query *query);

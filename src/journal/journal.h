@@ -66,12 +66,19 @@ typedef struct ef__type_query {
 typedef struct ef__journal_ops ef__journal_ops;
 
 /* Every back end's struct begins with this one. */
+enum { EF__JOURNAL_SHOWN_MAX = 256, EF__JOURNAL_DAMAGE_MAX = 200 };
+
 struct ef_journal {
     const ef__journal_ops *ops;
     ef_journal_options options; /* clock, log and busy_ms filled in; url is not kept */
     /* Grows whenever the store was away and may have come back with less than it had: whoever has
      * found his place in it looks again. */
     _Atomic int64_t comings;
+    char shown[EF__JOURNAL_SHOWN_MAX]; /* its URL without a password, for messages */
+    struct {
+        _Atomic int state; /* of damage.c */
+        char text[EF__JOURNAL_DAMAGE_MAX];
+    } damage; /* the first that a call found */
 };
 
 enum { EF__JOURNAL_DATABASE_MAX = 64 };

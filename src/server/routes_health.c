@@ -89,7 +89,11 @@ static void check_integrity(const ef__server *server, ef_status st, int64_t unac
 {
     ef_post posts[POSTS_MAX];
     size_t count = read_posts(server, posts);
+    ef_store_facts facts = {0};
     bool damaged = st == EF_DAMAGED;
+
+    if (ef_journal_facts(server->options.journal, &facts, NULL) == EF_OK)
+        damaged = damaged || facts.damaged;
 
     for (size_t i = 0; i < count; i++)
         damaged = damaged || posts[i].last_error.status == EF_DAMAGED;

@@ -121,6 +121,7 @@ static void write_health(ef__json_writer *w, const overview *o)
                                           .shadow_only = o->shadow_only,
                                           .unaccounted = o->unaccounted,
                                           .disk = o->disk,
+                                          .damaged = o->facts.damaged,
                                           .views_unreadable = o->views_error.status != EF_OK,
                                           .publisher_down = ef_str_from(o->publisher_down)},
                       text);

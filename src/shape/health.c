@@ -147,7 +147,10 @@ static bool is_trouble(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
     const ef_projection *failed = in_state(o, "failed"), *stopped = with_tenant(o, "failed");
     int64_t waiting = o->outbox->pending + o->outbox->processing;
 
-    if (ef__disk_is_low(&o->disk))
+    if (o->damaged)
+        (void)snprintf(out, EF__HEALTH_TEXT,
+                       "The journal is damaged and takes no events; see: everfold doctor --deep.");
+    else if (ef__disk_is_low(&o->disk))
         say_disk(&o->disk, out);
     else if (o->views_unreadable)
         (void)snprintf(out, EF__HEALTH_TEXT, "The views cannot be read; see: everfold doctor.");

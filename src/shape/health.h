@@ -22,6 +22,7 @@ typedef struct ef__health_facts {
     bool views_unreadable;
     ef_str publisher_down; /* its sink is not at hand, as far as this process knows; "": none */
     ef__disk disk;
+    bool damaged;     /* the journal: appends are refused */
     bool shadow_only; /* appends fold, and rows stay queued until a worker is turned on */
 } ef__health_facts;
 

@@ -354,6 +354,7 @@ static const ef__field facts_fields[] = {
     FIELD(ef_store_facts, "wal_bytes", COUNT, wal_bytes),
     FIELD(ef_store_facts, "free_bytes", COUNT, free_bytes),
     FIELD(ef_store_facts, "streams", COUNT, streams),
+    FIELD(ef_store_facts, "damaged", BOOL, damaged),
     END,
 };
 SHAPE(facts, ef_store_facts);

@@ -93,6 +93,47 @@ CONTRACT(an_event_whose_stream_is_gone_is_damaged)
     ef_batch_release(&batch);
 }
 
-CONTRACT_MAIN(CASE(who_follows_is_told_which_event_has_changed),
+/* Appends one event to each of two streams, as two appends at once. */
+static void append_two(contract *t, ef_append out[2])
+{
+    ef_new_event events[2] = {event_of("order-2", "placed"), event_of("order-3", "placed")};
+    ef_place places[2];
+
+    for (int i = 0; i < 2; i++)
+        out[i] =
+            (ef_append){.events = &events[i], .count = 1, .out_places = &places[i], .err = &t->err};
+    ef_journal_append_each(t->journal, out, 2);
+}
+
+CONTRACT(append_is_refused_after_damage_was_found_and_reads_go_on)
+{
+    contract *t = *state;
+    ef_batch batch = EF_BATCH_INIT;
+    ef_store_facts facts;
+    ef_append both[2];
+    ef_place place;
+
+    append(t, "order-1", "placed");
+    append(t, "order-2", "placed");
+    change(t, "data = data || ' '", 1);
+    append(t, "order-2", "placed"); /* nothing has read position 1 */
+    REFUSED(EF_DAMAGED, ef_journal_read_stream(t->journal, EF_STR(""), EF_STR("order-1"), 1, 1,
+                                               &batch, &t->err));
+    REFUSED(EF_DAMAGED, try_append(t, event_of("order-2", "placed"), &place));
+    CHECK(strstr(t->err.text, "position 1") != NULL);
+    CHECK(strstr(t->err.text, t->url) != NULL);
+    CHECK(strstr(t->err.text, "restore a backup") != NULL);
+    append_two(t, both);
+    CHECK_INT(EF_DAMAGED, both[0].status);
+    CHECK_INT(EF_DAMAGED, both[1].status);
+    OK(ef_journal_facts(t->journal, &facts, &t->err));
+    CHECK(facts.damaged);
+    OK(ef_journal_read_stream(t->journal, EF_STR(""), EF_STR("order-2"), 1, 9, &batch, &t->err));
+    CHECK_INT(2, batch.count);
+    ef_batch_release(&batch);
+}
+
+CONTRACT_MAIN(CASE(append_is_refused_after_damage_was_found_and_reads_go_on),
+              CASE(who_follows_is_told_which_event_has_changed),
               CASE(who_follows_gets_what_is_before_and_behind_an_event_that_has_changed),
               CASE(an_event_whose_stream_is_gone_is_damaged))

@@ -1,8 +1,10 @@
 """What an operator sees: doctor, status, /readyz and the health sentence name what is wrong and what to do."""
+import contextlib
+import sqlite3
 import subprocess
 
 import kit
-from kit import CUSTOMERS_FOLD, Journey, customer_totals, orders, wait_until
+from kit import CUSTOMERS_FOLD, Journey, customer_totals, on_stores, orders, wait_until
 
 
 class Health(Journey):
@@ -83,6 +85,47 @@ class AFullDisk(Health):
         subprocess.run(["mount", "-o", "remount,size=400m", str(small)], check=True)
         wait_until(lambda: self.health()["sentence"].startswith("All is well"), "the rest is applied")
         self.assertEqual(customer_totals(events), self.customer_views())
+
+
+@on_stores("sqlite", "postgres")
+class ADamagedJournal(Health):
+    """A bit of one event changes on the disk while a server runs. From the read that finds it, the server takes no more
+    events; what is not damaged can still be read, and a restored journal takes events again."""
+    BAD = 3
+
+    def change_a_byte(self):
+        if self.STORE == "postgres":
+            kit.sql(self.stores["EVERFOLD_JOURNAL"], f"""SET session_replication_role = replica;
+                UPDATE everfold.event SET data = replace(data, '1', '2') WHERE position = {self.BAD}""")
+            return
+        with contextlib.closing(sqlite3.connect(self.dir / "data" / "journal.db")) as db, db:
+            db.execute("DROP TRIGGER event_is_never_changed")
+            db.execute("UPDATE event SET data = replace(data, '1', '2') WHERE position = ?", (self.BAD,))
+
+    def append(self, number):
+        return self.http("POST", f"/v1/streams/s{number}/events", {"type": "paid", "data": {"n": 1}})
+
+    def test_it_takes_no_more_events_and_says_so(self):
+        self.ef("init")
+        for number in range(1, 7):
+            self.ef("event", "append", f"s{number}", "--type", "paid", "--data", '{"n":1}')
+        self.server = self.serve("--workers", "0")
+        self.change_a_byte()
+        self.assertEqual(201, self.append(7).status)  # not known yet
+        found = self.http("GET", f"/v1/streams/s{self.BAD}/events")
+        self.assertEqual((500, "damaged"), (found.status, found.json()["code"]))
+        for _ in range(2):
+            refused = self.append(8)
+            self.assertEqual((500, "damaged"), (refused.status, refused.json()["code"]))
+            self.assertRegex(refused.json()["detail"], rf"is damaged.*position {self.BAD}.*restore a backup")
+        self.assertEqual(404, self.http("GET", "/v1/streams/s8/events").status)
+        self.assertEqual(200, self.http("GET", "/v1/streams/s7/events").status)
+        self.assertRegex(self.http("GET", "/v1/overview").json()["health"]["sentence"], "^The journal is damaged")
+        ready = self.http("GET", "/readyz?verbose")
+        self.assertEqual(503, ready.status)
+        self.assertIn(b"[-] integrity", ready.body)
+        log = kit.pathlib.Path(self.server.log).read_text()
+        self.assertEqual(1, log.count("the journal is damaged; appends are refused"), log)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ typedef struct facts {
     int64_t unaccounted;
     bool views_unreadable;
     const char *publisher_down;
-    bool shadow_only;
+    bool shadow_only, damaged;
     ef__disk disk;
 } facts;
 
@@ -40,6 +40,7 @@ static void check_says(ef__health health, const char *words, const facts *o)
                                                 .views_unreadable = o->views_unreadable,
                                                 .publisher_down = ef_str_from(o->publisher_down),
                                                 .disk = o->disk,
+                                                .damaged = o->damaged,
                                                 .shadow_only = o->shadow_only},
                             text));
     CHECK_TEXT(words, text);
@@ -130,6 +131,9 @@ TEST(blocked_events_are_apart_from_the_lag)
                "2 events are dead and need an operator; 6 events of 2 streams and 1 tenant are "
                "blocked.",
                &o);
+    o.damaged = true;
+    check_says(EF__HEALTH_TROUBLE,
+               "The journal is damaged and takes no events; see: everfold doctor --deep.", &o);
     o = calm();
     p[0] = p[1];
     p[0].scopes = retries;
