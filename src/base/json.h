@@ -29,6 +29,7 @@ typedef struct ef__json ef__json;
 
 struct ef__json {
     ef__json_kind kind;
+    bool sorted;     /* object: the children are in the order of their keys */
     ef_str text;     /* number: as written. string: unescaped. array, object: the source bytes */
     ef__json *first; /* array, object: first child */
     ef__json *next;  /* sibling */
@@ -59,6 +60,11 @@ ef_status ef__json_parse_envelope(ef_str text, size_t max_bytes, ef__arena *aren
 
 /* The member of that name; NULL when there is none or `object` is not an object. */
 const ef__json *ef__json_get(const ef__json *object, const char *key);
+/*
+ * The first member of an object whose members are in the order of their keys (UTF-8 bytes) from now
+ * on: they are sorted in place, once. Not while another loop is on its way through them.
+ */
+const ef__json *ef__json_sorted(const ef__json *object);
 /* A JSON number that is an integer (no fraction, no exponent) in int64: 0, else -1. */
 int ef__json_int64(const ef__json *number, int64_t *out);
 

@@ -10,11 +10,10 @@
 
 #include <stdlib.h>
 
-enum { CHILDREN_IN_PLACE = 16 }; /* members of an object that are sorted without the heap */
+enum { RUNS = 32 }; /* of members that are sorted: each is twice as long as the one before */
 
 static bool write_canonical(const ef__json *value, size_t depth, ef__buf *out);
 static bool write_sorted(const ef__json *object, size_t depth, ef__buf *out);
-static int compare_members(const void *left, const void *right);
 static bool add_escape(ef__buf *out, unsigned char c);
 static void before_value(ef__json_writer *w);
 
@@ -88,6 +87,64 @@ bool ef__json_write_string(ef__buf *out, ef_str text)
     if (done < text.len)
         ef__buf_add(out, text.ptr + done, text.len - done);
     return ef__buf_add_char(out, '"');
+}
+
+static int compare_keys(ef_str a, ef_str b)
+{
+    size_t shared = a.len < b.len ? a.len : b.len;
+    int diff = shared ? memcmp(a.ptr, b.ptr, shared) : 0;
+
+    return diff ? diff : a.len < b.len ? -1 : a.len > b.len;
+}
+
+static ef__json *merge_members(ef__json *a, ef__json *b)
+{
+    ef__json *first = NULL, **end = &first;
+
+    while (a && b) {
+        ef__json **least = compare_keys(a->key, b->key) < 0 ? &a : &b;
+        *end = *least;
+        end = &(*least)->next;
+        *least = *end;
+    }
+    *end = a ? a : b;
+    return first;
+}
+
+/* Merge sort of the list: runs[i] is NULL or has 2^i members. */
+static ef__json *sort_members(ef__json *member)
+{
+    ef__json *runs[RUNS] = {NULL}, *all = NULL;
+
+    while (member) {
+        ef__json *run = member;
+        size_t i = 0;
+        member = member->next;
+        run->next = NULL;
+        for (; runs[i]; i++) {
+            run = merge_members(runs[i], run);
+            runs[i] = NULL;
+        }
+        runs[i] = run;
+    }
+    for (size_t i = 0; i < RUNS; i++)
+        all = merge_members(runs[i], all);
+    return all;
+}
+
+const ef__json *ef__json_sorted(const ef__json *object)
+{
+    ef__json *own = (ef__json *)object; /* the order of members has no meaning */
+    const ef__json *child = object->first;
+
+    if (object->sorted)
+        return object->first;
+    while (child && child->next && compare_keys(child->key, child->next->key) < 0)
+        child = child->next;
+    if (child && child->next)
+        own->first = sort_members(own->first);
+    own->sorted = true;
+    return own->first;
 }
 
 bool ef__json_canonical(const ef__json *value, ef__buf *out)
@@ -208,37 +265,16 @@ static bool write_canonical(const ef__json *value, size_t depth, ef__buf *out)
 
 static bool write_sorted(const ef__json *object, size_t depth, ef__buf *out)
 {
-    const ef__json *in_place[CHILDREN_IN_PLACE];
-    const ef__json **members = in_place;
-    bool ok = true;
-    size_t count = 0;
+    const ef__json *first = ef__json_sorted(object);
 
-    if (object->count > CHILDREN_IN_PLACE)
-        members = malloc(object->count * sizeof(*members));
-    if (!members)
-        return false;
-    for (const ef__json *child = object->first; child; child = child->next)
-        members[count++] = child;
-    qsort(members, count, sizeof(const ef__json *), compare_members);
     ef__buf_add_char(out, '{');
-    for (size_t i = 0; i < count && ok; i++) {
-        if (i > 0)
+    for (const ef__json *member = first; member; member = member->next) {
+        if (member != first)
             ef__buf_add_char(out, ',');
-        ef__json_write_string(out, members[i]->key);
+        ef__json_write_string(out, member->key);
         ef__buf_add_char(out, ':');
-        ok = write_canonical(members[i], depth + 1, out);
+        if (!write_canonical(member, depth + 1, out))
+            return false;
     }
-    if (members != in_place)
-        free(members);
-    return ef__buf_add_char(out, '}') && ok;
-}
-
-static int compare_members(const void *left, const void *right)
-{
-    ef_str a = (*(const ef__json *const *)left)->key;
-    ef_str b = (*(const ef__json *const *)right)->key;
-    size_t shared = a.len < b.len ? a.len : b.len;
-    int diff = shared ? memcmp(a.ptr, b.ptr, shared) : 0;
-
-    return diff ? diff : a.len < b.len ? -1 : a.len > b.len;
+    return ef__buf_add_char(out, '}');
 }

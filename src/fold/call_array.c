@@ -144,8 +144,9 @@ static ef_status copy_items(ef__call *c, ef__array **out)
 {
     size_t count = ef__value_count(c->args[0]);
     ef__value_walk walk = ef__value_walk_of(c->args[0]);
-    size_t compares = count * (64 - (size_t)__builtin_clzll(count | 1));
-    ef_status st = ef__eval_charge(c->ev, c->expr, compares);
+    /* Every item is compared about as often as the sort has rounds. */
+    size_t rounds = 64 - (size_t)__builtin_clzll(count | 1);
+    ef_status st = ef__eval_charge(c->ev, c->expr, (count + ef__eval_cost(c->args[0])) * rounds);
 
     if (st == EF_OK)
         st = make_array(c, 2 * count, out);
@@ -287,11 +288,17 @@ ef_status ef__call_pluck(ef__call *c, ef__value *out)
     return answer_array(c, array, out);
 }
 
-/* The members of an object, sorted by key, as an object of the arena. */
+/* The members of an object, sorted by key, as an object of the arena. Members that are there
+ * already may have to make room for each of them. */
 static ef_status copy_members(ef__call *c, ef__value object, ef__object *to)
 {
+    enum { MOVED_IN_A_STEP = 64 };
+    size_t count = ef__value_count(object);
+    ef_status st = ef__eval_charge(c->ev, c->expr, count + count * to->count / MOVED_IN_A_STEP);
+
+    if (object.home == EF__HOME_JSON && object.kind == EF__VALUE_OBJECT)
+        (void)ef__json_sorted(object.as.json);
     ef__value_walk walk = ef__value_walk_of(object);
-    ef_status st = ef__eval_charge(c->ev, c->expr, ef__value_count(object));
 
     while (st == EF_OK && ef__value_next(&walk))
         ef__object_put(to, walk.key, walk.value);

@@ -13,7 +13,8 @@ static ef_status eval_args2(ef__eval *ev, const ef__expr *expr, ef__value *a, ef
 static ef_status eval_path(ef__eval *ev, const ef__expr *expr, ef__value *out);
 static ef_status peek(ef__eval *ev, ef_str field, ef__value *out, bool *out_peeked);
 static ef_status eval_root(ef__eval *ev, const ef__expr *expr, ef__value *out);
-static ef_status eval_step(ef__eval *ev, const ef__step *step, ef__value *value);
+static ef_status eval_step(ef__eval *ev, const ef__expr *path, const ef__step *step,
+                           ef__value *value);
 static ef_status eval_array(ef__eval *ev, const ef__expr *expr, ef__value *out);
 static ef_status eval_object(ef__eval *ev, const ef__expr *expr, ef__value *out);
 static ef_status eval_lookup(ef__eval *ev, const ef__expr *expr, ef__value *out);
@@ -128,7 +129,7 @@ static ef_status eval_path(ef__eval *ev, const ef__expr *expr, ef__value *out)
     else if (st == EF_OK)
         st = eval_root(ev, expr, out);
     for (; step && st == EF_OK; step = step->next)
-        st = eval_step(ev, step, out);
+        st = eval_step(ev, expr, step, out);
     return st;
 }
 
@@ -251,10 +252,26 @@ static ef__value item_at(ef__value array, int64_t index)
     return ef__value_item(array, (size_t)(index < 0 ? index + count : index));
 }
 
-static ef_status eval_step(ef__eval *ev, const ef__step *step, ef__value *value)
+/* A tree is walked from its beginning to a member or an item; that of a small one is part of the
+ * path's own step. */
+static inline ef_status charge_walk(ef__eval *ev, const ef__expr *path, ef__value from)
 {
+    enum { WALKED_IN_A_STEP = 16 };
+
+    if (from.home != EF__HOME_JSON || from.kind < EF__VALUE_ARRAY ||
+        from.as.json->count < WALKED_IN_A_STEP)
+        return EF_OK;
+    return ef__eval_charge(ev, path, from.as.json->count / WALKED_IN_A_STEP);
+}
+
+static ef_status eval_step(ef__eval *ev, const ef__expr *path, const ef__step *step,
+                           ef__value *value)
+{
+    ef_status st = charge_walk(ev, path, *value);
     ef__value index;
 
+    if (st != EF_OK)
+        return st;
     if (step->field.ptr) {
         *value = ef__value_get(*value, step->field);
         return EF_OK;
@@ -263,7 +280,7 @@ static ef_status eval_step(ef__eval *ev, const ef__step *step, ef__value *value)
         *value = item_at(*value, step->index);
         return EF_OK;
     }
-    ef_status st = ef__eval_expr(ev, step->expr, &index);
+    st = ef__eval_expr(ev, step->expr, &index);
     if (st != EF_OK)
         return st;
     if (index.kind == EF__VALUE_STRING)

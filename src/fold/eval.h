@@ -113,10 +113,7 @@ ef_status ef__eval_charge_output(ef__eval *ev, const ef__expr *expr, size_t byte
 /* What it costs to look at all of a value. */
 static inline size_t ef__eval_cost(ef__value v)
 {
-    if (v.kind < EF__VALUE_STRING)
-        return 0;
-    size_t count = v.home == EF__HOME_JSON && v.kind == EF__VALUE_OBJECT ? v.as.json->count : 0;
-    return ef__value_weight(v) / 32 + count * count / 16;
+    return v.kind < EF__VALUE_STRING ? 0 : ef__value_weight(v) / 32;
 }
 
 /* A text of the arena. EF_NO_MEMORY, or the output budget */

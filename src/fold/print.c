@@ -174,33 +174,14 @@ static void print_member(ef__value key, ef__value value, bool first, ef__buf *ou
     print_value(value, out, status, err);
 }
 
-static int compare_members(const void *left, const void *right)
-{
-    return ef__value_compare(ef__value_string((*(const ef__json *const *)left)->key),
-                             ef__value_string((*(const ef__json *const *)right)->key));
-}
-
 static void print_tree_object(const ef__json *object, ef__buf *out, ef_status *status,
                               ef_error *err)
 {
-    const ef__json *in_place[MEMBERS_IN_PLACE];
-    const ef__json **members = in_place;
-    size_t count = 0;
+    const ef__json *first = ef__json_sorted(object);
 
-    if (object->count > MEMBERS_IN_PLACE)
-        members = malloc(object->count * sizeof(const ef__json *));
-    if (!members) {
-        *status = ef_fail(err, EF_NO_MEMORY, "no memory to sort an object's keys");
-        return;
-    }
-    for (const ef__json *child = object->first; child; child = child->next)
-        members[count++] = child;
-    qsort(members, count, sizeof(const ef__json *), compare_members);
-    for (size_t i = 0; *status == EF_OK && i < count; i++)
-        print_member(ef__value_string(members[i]->key), ef__value_from_json(members[i]), i == 0,
-                     out, status, err);
-    if (members != in_place)
-        free(members);
+    for (const ef__json *child = first; *status == EF_OK && child; child = child->next)
+        print_member(ef__value_string(child->key), ef__value_from_json(child), child == first, out,
+                     status, err);
 }
 
 static void print_object(ef__value v, ef__buf *out, ef_status *status, ef_error *err)

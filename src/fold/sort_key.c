@@ -113,38 +113,15 @@ static void add_number(ef__buf *out, ef__value v)
         add_digits(out, &n);
 }
 
-/* Members of a tree stand in the order of its text: the next key above the last one is looked for.
- * Views are stored with their keys sorted, so the search ends at once. */
-static const ef__json *next_member(const ef__json *object, const ef__json *last)
-{
-    const ef__json *best = NULL;
-    ef__value before = last ? ef__value_string(last->key) : EF__MISSING;
-
-    for (const ef__json *child = object->first; child; child = child->next) {
-        ef__value key = ef__value_string(child->key);
-        if (ef__value_compare(key, before) > 0 &&
-            (!best || ef__value_compare(key, ef__value_string(best->key)) < 0))
-            best = child;
-    }
-    return best;
-}
-
 static void add_object(ef__buf *out, ef__value v)
 {
+    if (v.home == EF__HOME_JSON)
+        (void)ef__json_sorted(v.as.json);
     ef__value_walk walk = ef__value_walk_of(v);
-    const ef__json *member = NULL;
-
     add_byte(out, TAG_OBJECT);
-    if (v.home == EF__HOME_JSON) {
-        while (!out->failed && (member = next_member(v.as.json, member)) != NULL) {
-            add_text(out, member->key);
-            add_value(out, ef__value_from_json(member));
-        }
-    } else {
-        while (!out->failed && ef__value_next(&walk)) {
-            add_text(out, ef__value_text(walk.key));
-            add_value(out, walk.value);
-        }
+    while (!out->failed && ef__value_next(&walk)) {
+        add_text(out, ef__value_text(walk.key));
+        add_value(out, walk.value);
     }
     add_byte(out, TAG_END);
 }

@@ -161,21 +161,6 @@ static ef_status store_array(ef__heap *heap, ef__value v, unsigned depth, ef__va
     return st;
 }
 
-static void insert_sorted(ef__object *object, ef__member member)
-{
-    ef_str key = ef__value_text(member.key);
-    bool found = false;
-    size_t at = object->count;
-
-    /* Members usually come sorted: look at the last before searching. */
-    if (at > 0 && ef__value_compare(object->members[at - 1].key, member.key) >= 0)
-        at = ef__object_find(object, key, &found);
-    memmove(object->members + at + 1, object->members + at,
-            (object->count - at) * sizeof(ef__member));
-    object->members[at] = member;
-    object->count++;
-}
-
 static ef_status store_member(ef__heap *heap, ef__value key, ef__value value, unsigned depth,
                               ef__member *out, ef_error *err)
 {
@@ -193,14 +178,13 @@ static ef_status store_members(ef__heap *heap, ef__value v, unsigned depth, ef__
                                ef_error *err)
 {
     ef_status st = EF_OK;
-    ef__member member;
 
     if (v.home == EF__HOME_JSON) {
-        for (const ef__json *child = v.as.json->first; st == EF_OK && child; child = child->next) {
+        const ef__json *child = ef__json_sorted(v.as.json);
+        for (; st == EF_OK && child; child = child->next) {
             st = store_member(heap, ef__value_string(child->key), ef__value_from_json(child), depth,
-                              &member, err);
-            if (st == EF_OK)
-                insert_sorted(object, member);
+                              &object->members[object->count], err);
+            object->count += st == EF_OK;
         }
         return st;
     }

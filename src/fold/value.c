@@ -219,56 +219,30 @@ static int compare_arrays(ef__value a, ef__value b)
     }
 }
 
-/* Members in the order of keys. Those of a tree stand in the order of its text: that is sorted when
- * it came from a view, else the least key above the one before is looked for. */
-typedef struct sorted_walk {
-    ef__value_walk walk;
-    bool search;
-} sorted_walk;
-
-static sorted_walk sorted_walk_of(ef__value v)
+/* Those of a tree are sorted when they are compared first. */
+static ef__value_walk sorted_walk_of(ef__value v)
 {
-    sorted_walk sorted = {ef__value_walk_of(v), false};
-
-    for (const ef__json *child = sorted.walk.json; child && child->next; child = child->next)
-        if (compare_text(child->key, child->next->key) > 0)
-            sorted.search = true;
-    return sorted;
-}
-
-static bool next_sorted(sorted_walk *sorted)
-{
-    ef__value_walk *walk = &sorted->walk;
-    const ef__json *best = NULL;
-
-    if (!sorted->search)
-        return ef__value_next(walk);
-    for (const ef__json *child = walk->of.as.json->first; child; child = child->next)
-        if ((walk->next == 0 || compare_text(child->key, ef__value_text(walk->key)) > 0) &&
-            (!best || compare_text(child->key, best->key) < 0))
-            best = child;
-    if (!best)
-        return false;
-    walk->key = ef__value_string(best->key);
-    walk->value = ef__value_from_json(best);
-    walk->next++;
-    return true;
+    if (v.home == EF__HOME_JSON)
+        (void)ef__json_sorted(v.as.json);
+    return ef__value_walk_of(v);
 }
 
 static int compare_objects(ef__value a, ef__value b)
 {
-    sorted_walk left = sorted_walk_of(a);
-    sorted_walk right = sorted_walk_of(b);
+    ef__value_walk left = sorted_walk_of(a);
+    ef__value_walk right = sorted_walk_of(b);
 
+    if (left.json && left.json == right.json)
+        return 0;
     for (;;) {
-        bool more = next_sorted(&left);
-        if (!next_sorted(&right))
+        bool more = ef__value_next(&left);
+        if (!ef__value_next(&right))
             return more;
         if (!more)
             return -1;
-        int diff = ef__value_compare(left.walk.key, right.walk.key);
+        int diff = ef__value_compare(left.key, right.key);
         if (!diff)
-            diff = ef__value_compare(left.walk.value, right.walk.value);
+            diff = ef__value_compare(left.value, right.value);
         if (diff)
             return diff;
     }

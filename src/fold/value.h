@@ -176,7 +176,7 @@ ef__value ef__value_get(ef__value object, ef_str key);
 
 /*
  * The items or members of a value one after the other, members in the order of keys (of a tree: in
- * the order of the text).
+ * any order, unless ef__json_sorted was called before).
  *     ef__value_walk walk = ef__value_walk_of(v);
  *     while (ef__value_next(&walk)) … walk.key, walk.value …
  */
