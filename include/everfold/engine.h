@@ -167,6 +167,7 @@ typedef struct ef_engine_counts {
     int64_t retries;           /* events that failed, and will be tried again */
     int64_t store_retries; /* batches given back because a store was not at hand: nothing failed */
     int64_t quarantined;   /* events that failed for the last time: their streams wait */
+    int64_t large_views;   /* views that came to half of the size that a view may have, or more */
     int64_t leases_taken, leases_released, leases_lost;
     ef_histogram tick_us;                     /* how long ticks took that had something to do */
     int64_t ticks, ticks_empty, ticks_failed; /* of workers and publishers; those that had nothing

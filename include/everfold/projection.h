@@ -221,6 +221,9 @@ typedef struct ef_projection_check_result {
     int64_t generations;   /* whole ones that were read, … */
     int64_t views;         /* … their views … */
     int64_t index_entries; /* … and the entries of their indexes */
+    int64_t large_views;   /* those of half of the size that a view may have, or more */
+    int64_t largest_bytes; /* of the largest of these, … */
+    char largest[200];     /* … its projection and id, cut to fit */
 } ef_projection_check_result;
 
 /*

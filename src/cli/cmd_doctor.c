@@ -389,6 +389,12 @@ static void check_views(diagnosis *d)
     else if (cli_stopped())
         doctor_report(d, WARN, "views", "run it again and let it end",
                       "stopped after %" PRId64 " views, which all could be read", r.views);
+    else if (r.large_views > 0)
+        doctor_report(
+            d, WARN, "views",
+            "a view may have 1 MiB; more fails: spread it over several views, or keep less",
+            "%" PRId64 " view%s 512 KiB or more; the largest has %" PRId64 " bytes: %s",
+            r.large_views, r.large_views == 1 ? " has" : "s have", r.largest_bytes, r.largest);
     else
         doctor_report(d, OK, "views", NULL,
                       "%s: all is as it was written (generations %" PRId64 ", views %" PRId64

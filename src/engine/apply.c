@@ -320,6 +320,8 @@ static ef_status open_work(work *w, ef_error *err)
 /* After the commit, or instead of one. */
 static void close_work(work *w, const ef__generation_change *change, bool committed)
 {
+    if (committed)
+        ef__large_look(w->engine, w->live->generation, change->views, change->view_count);
     ef__left_behind_release(&w->left);
     ef__match_close(w->match);
     if (!w->apply->worksets)

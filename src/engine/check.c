@@ -7,7 +7,10 @@
  */
 #include "engine_priv.h"
 
+#include "../base/utf8.h"
+
 #include <inttypes.h>
+#include <stdio.h>
 
 #define PROGRESS_EVERY 1000
 
@@ -93,6 +96,18 @@ static void end_tenant(check *c)
     c->tenant_views = 0;
 }
 
+static void note_large(check *c, const ef__view *view)
+{
+    ef_projection_check_result *r = c->result;
+
+    r->large_views++;
+    if ((int64_t)view->data.len <= r->largest_bytes)
+        return;
+    r->largest_bytes = (int64_t)view->data.len;
+    (void)snprintf(r->largest, sizeof r->largest, "%.*s %.*s", EF_STR_ARG(c->generation->name),
+                   EF_STR_ARG(ef__utf8_cut(view->id, sizeof r->largest / 2)));
+}
+
 static bool check_view(void *context, ef_str key, const ef__view *view)
 {
     check *c = context;
@@ -106,6 +121,8 @@ static bool check_view(void *context, ef_str key, const ef__view *view)
     }
     ef__view_digest(view, digest);
     ef__digest_add(c->sums, digest);
+    if (view->data.len >= EF__LARGE_VIEW_BYTES)
+        note_large(c, view);
     c->tenant_views++;
     c->views++;
     c->result->views++;

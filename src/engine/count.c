@@ -179,6 +179,7 @@ ef_status ef_engine_counted(ef_engine *e, ef_engine_counts *out, ef_error *err)
     *out = (ef_engine_counts){.retries = atomic_load(&c->retries),
                               .store_retries = atomic_load(&c->store_retries),
                               .quarantined = atomic_load(&c->quarantined),
+                              .large_views = atomic_load(&c->large_views),
                               .leases_taken = atomic_load(&c->leases[EF__TRANSFER_TAKEN]),
                               .leases_released = atomic_load(&c->leases[EF__TRANSFER_RELEASED]),
                               .leases_lost = atomic_load(&c->leases[EF__TRANSFER_LOST]),

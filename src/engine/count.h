@@ -26,7 +26,7 @@ typedef enum ef__transfer {
 
 typedef struct ef__counts {
     ef__tally batch_events, batch_us, fold_us;
-    _Atomic int64_t retries, store_retries, quarantined;
+    _Atomic int64_t retries, store_retries, quarantined, large_views;
     _Atomic int64_t leases[3]; /* by ef__transfer */
     ef__tally tick_us;
     _Atomic int64_t ticks, ticks_empty, ticks_failed;

@@ -85,6 +85,7 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
     pthread_mutex_init(&e->lock, NULL);
     ef__fresh_open(&e->fresh);
     pthread_mutex_init(&e->minutes.lock, NULL);
+    pthread_mutex_init(&e->large.lock, NULL);
     pthread_mutex_init(&e->working, NULL);
     pthread_mutex_init(&e->reading, NULL);
     pthread_mutex_init(&e->driving, NULL);
@@ -190,6 +191,7 @@ void ef__engine_abandon(ef_engine *e)
     pthread_mutex_destroy(&e->lock);
     ef__fresh_close(&e->fresh);
     pthread_mutex_destroy(&e->minutes.lock);
+    pthread_mutex_destroy(&e->large.lock);
     pthread_mutex_destroy(&e->working);
     pthread_mutex_destroy(&e->reading);
     pthread_mutex_destroy(&e->driving);

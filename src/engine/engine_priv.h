@@ -5,6 +5,7 @@
 #define EF_ENGINE_ENGINE_PRIV_H
 
 #include "count.h"
+#include "large.h"
 #include "crew.h"
 #include "function.h"
 #include "options.h"
@@ -112,6 +113,7 @@ struct ef_engine {
     _Atomic int64_t lease_ms, renew_ms; /* of scopes and runs, as the last tick had them */
     ef__counts counts;
     ef__minutes minutes;
+    ef__large large;
     pthread_mutex_t lock; /* of what follows */
     ef__compiled *compiled;
     ef__function *functions;

@@ -290,6 +290,9 @@ static ef_status write_engine(ef__buf *out, ef_engine *engine, ef_error *err)
     labelled(out, "projection_retries_total", "class", EF_STR("store"), c.store_retries);
     family(out, "quarantine_total", "counter", "Events that failed for the last time.");
     number(out, "quarantine_total", c.quarantined);
+    family(out, "large_views_total", "counter",
+           "Views that came to half of the size that a view may have, or more.");
+    number(out, "large_views_total", c.large_views);
     write_counted(out, "tick_duration_seconds", "Time a tick took that had something to do.",
                   &c.tick_us, 1000000);
     family(out, "ticks_total", "counter", "Ticks of workers and publishers.");

@@ -87,6 +87,49 @@ class AFullDisk(Health):
         self.assertEqual(customer_totals(events), self.customer_views())
 
 
+@on_stores("sqlite", "lmdb", "postgres")
+class ALargeView(Health):
+    """A view that only grows is reported at half of the size that a view may have, before its events fail."""
+    PROGRAM = """projection notes version 1
+  view "all"
+on noted
+  items push data.text
+"""
+
+    def note(self, first, last):
+        """Appends events of about a kilobyte each to streams of their own, 100 at a time."""
+        for begin in range(first, last, 100):
+            self.import_events(({"stream": f"s{n}", "type": "noted", "id": str(n), "data": {"text": "x" * 1000}}
+                                for n in range(begin, min(begin + 100, last))), name=f"notes{begin}.ndjson")
+
+    def metric(self):
+        text = self.http("GET", "/metrics").body.decode()
+        return int(next(line for line in text.splitlines() if line.startswith("everfold_large_views_total")).split()[1])
+
+    def views_check(self):
+        checks = self.run_ef("doctor", "--deep", "-o", "json").json()["checks"]
+        return next(check for check in checks if check["check"] == "views")
+
+    def test_it_is_reported_at_half_of_the_limit(self):
+        self.ef("init")
+        self.deploy(self.PROGRAM)
+        server = self.serve()
+        self.note(0, 400)
+        self.ef("projection", "wait", "notes")
+        self.assertEqual(0, self.metric())
+        self.assertEqual("ok", self.views_check()["state"])
+        self.note(400, 800)
+        self.ef("projection", "wait", "notes")
+        wait_until(lambda: self.metric() == 1, "the view is counted")
+        found = self.views_check()
+        self.assertEqual("warn", found["state"])
+        self.assertRegex(found["detail"], r"^1 view has 512 KiB or more; the largest has 8\d\d\d\d\d bytes: notes all$")
+        log = server.log.read_text()
+        self.assertEqual(1, log.count("a view is larger than half"), log)
+        self.assertIn("projection=notes", log)
+        self.assertIn("view_id=all", log)
+
+
 @on_stores("sqlite", "postgres")
 class ADamagedJournal(Health):
     """A bit of one event changes on the disk while a server runs. From the read that finds it, the server takes no more

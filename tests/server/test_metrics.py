@@ -70,7 +70,7 @@ class Metrics(Case):
                      "projection_events_total", "projection_unaccounted_events", "outbox_pending",
                      "outbox_oldest_timestamp_seconds", "quarantine_events", "leases_held", "followers",
                      "projection_batch_events", "projection_batch_duration_seconds",
-                     "handler_duration_seconds", "projection_retries_total", "quarantine_total",
+                     "handler_duration_seconds", "projection_retries_total", "quarantine_total", "large_views_total",
                      "lease_transfers_total", "ticks_total", "tick_duration_seconds", "outbox_claimed_total",
                      "run_events_total", "http_requests_total", "store_head_position", "storage_bytes", "build_info"):
             self.assertIn("everfold_" + name, families)
