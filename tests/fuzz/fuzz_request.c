@@ -2,7 +2,11 @@
  * fuzz_request.c - a request against anything: the first line of the input is "METHOD TARGET",
  * lines up to an empty one are headers, the rest is the body. It goes the way that the network's
  * thread would send it, without the network, with a token of the tenant "here"; "Authorization:
- * all" takes one of all tenants.
+ * all" takes one of all tenants, "Authorization: blank" one of the tenant "".
+ *
+ * The other tenant, "there", has a secret in stream names, ids, data, views, and in events that
+ * fail in the order of streams and of the log, so that errors, retry rows, runs and leases have it
+ * too.
  *
  * What must hold: it is answered, by a status of HTTP; a problem is JSON with a code; an answer
  * that says it is JSON is; a token that is bound to a tenant is never shown what is the other
@@ -12,6 +16,7 @@
 #include "../../src/server/token.h"
 
 #include <everfold/everfold.h>
+#include <everfold/replay.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +32,7 @@ static ef__server server;
 static ef_str names[HEADERS_MAX], values[HEADERS_MAX];
 static size_t header_count;
 static char secret[17]; /* in what is the other tenant's; another one in each process */
-static char bound[110], unbound[110]; /* "Bearer evf_…" */
+static char bound[110], blank[110], unbound[110]; /* "Bearer evf_…" */
 
 static void must(bool holds)
 {
@@ -50,7 +55,9 @@ ef_str ef__request_header(const ef__request *r, const char *name)
 {
     (void)r;
     if (strcmp(name, "Authorization") == 0)
-        return ef_str_from(ef_str_equal(header_of(name), EF_STR("all")) ? unbound : bound);
+        return ef_str_from(ef_str_equal(header_of(name), EF_STR("all"))     ? unbound
+                           : ef_str_equal(header_of(name), EF_STR("blank")) ? blank
+                                                                            : bound);
     return strcmp(name, "Host") == 0 ? EF_STR("127.0.0.1") : header_of(name);
 }
 
@@ -95,6 +102,7 @@ static void make_tokens(void)
         (void)snprintf(secret + 2 * i, 3, "%02x", random[i]);
     server.options.tokens = path;
     make_token("here", bound);
+    make_token("", blank);
     make_token(NULL, unbound);
     must(ef__tokens_open(&server, NULL) == EF_OK);
     server.options.tokens = NULL; /* they are read, and not looked for again */
@@ -105,26 +113,48 @@ static void make_tokens(void)
     (void)rmdir(path);
 }
 
-static void append(const char *tenant, const char *stream, const char *text)
+static void append(const char *tenant, const char *stream, const char *text, bool good)
 {
     ef_place place;
     char data[200];
 
-    (void)snprintf(data, sizeof data, "{\"customer\":\"%s\",\"amount\":1}", text);
+    (void)snprintf(data, sizeof data, "{\"customer\":\"%s\",\"amount\":%s%s%s}", text,
+                   good ? "" : "\"", good ? "1" : text, good ? "" : "\"");
     must(ef_engine_append(server.options.engine,
                           &(ef_new_event){.tenant = ef_str_from(tenant),
                                           .stream = ef_str_from(stream),
-                                          .id = ef_str_from(stream),
+                                          .id = good ? ef_str_from(stream) : EF_STR(""),
                                           .type = EF_STR("order.placed"),
                                           .data = ef_str_from(data)},
                           1, &place, NULL) == EF_OK);
 }
 
+static void deploy(const char *program)
+{
+    ef_projection_list list = {0};
+
+    must(ef_projection_deploy(server.options.engine, "p", ef_str_from(program), &list, NULL,
+                              NULL) == EF_OK);
+    ef_projection_list_release(&list);
+}
+
+/* A run of the other tenant, that no worker drives. */
+static void ask_replay(void)
+{
+    ef_run_list runs = {0};
+
+    must(ef_replay_request(server.options.engine,
+                           &(ef_replay){.projection = EF_STR("customers"),
+                                        .tenant = EF_STR("there"),
+                                        .stream = ef_str_from(secret),
+                                        .who = ef_str_from(secret),
+                                        .reason = ef_str_from(secret)},
+                           &runs, NULL) == EF_OK);
+    ef_run_list_release(&runs);
+}
+
 static void open_all(void)
 {
-    static const char program[] = "projection customers version 1\n  view data.customer\n\n"
-                                  "on order.placed\n  total += data.amount\n";
-    ef_projection_list list = {0};
     ef_tick tick = {.more = true};
 
     server.options.clock = ef_clock_system();
@@ -139,14 +169,17 @@ static void open_all(void)
                  .journal = server.options.journal, .views_url = "memory:", .create = true},
              &server.options.engine, NULL) == EF_OK);
     make_tokens();
-    must(ef_projection_deploy(server.options.engine, "p", ef_str_from(program), &list, NULL,
-                              NULL) == EF_OK);
-    ef_projection_list_release(&list);
-    append("here", "mine", "mine");
-    append("there", secret, secret);
+    deploy("projection customers version 1\n  view data.customer\n\n"
+           "on order.placed\n  total += data.amount\n");
+    deploy("projection ledger version 1\n  order by log\n  view data.customer\n\n"
+           "on order.placed\n  total += data.amount\n");
+    append("here", "mine", "mine", true);
+    append("there", secret, secret, true);
+    append("there", secret, secret, false);
     while (tick.more)
         must(ef_engine_work(server.options.engine, &(ef_work_options){.no_leasing = true}, &tick,
                             NULL) == EF_OK);
+    ask_replay();
     must(ef__hub_start(&server, NULL) == EF_OK);
 }
 
@@ -206,20 +239,16 @@ static void check_answer(const ef__request *r)
         must(!has_secret(ef__buf_str(&r->out)));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* Does the answer have the secret? */
+static bool ask(const uint8_t *data, size_t size)
 {
-    static bool opened;
-    ef_str rest = {(const char *)data, size}, line;
+    ef_str rest = {(const char *)data, size}, line = next_line(&rest);
     ef__request r = {.server = &server, .from_loopback = true};
-    const char *space;
+    const char *space = line.len ? memchr(line.ptr, ' ', line.len) : NULL;
+    bool shown;
 
-    if (!opened)
-        open_all();
-    opened = true;
-    line = next_line(&rest);
-    space = line.len ? memchr(line.ptr, ' ', line.len) : NULL;
     if (!space || memchr(line.ptr, 0, line.len) || memmem(data, size, "wait", 4))
-        return 0; /* a question that may wait would only cost time */
+        return false; /* a question that may wait would only cost time */
     read_headers(&rest);
     r.arena = (ef__arena)EF__ARENA_INIT(EF__REQUEST_ARENA);
     r.body = (ef__buf)EF__BUF_INIT((size_t)server.options.body_bytes_max);
@@ -232,7 +261,42 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         ef__dispatch_problem(&r);
     check_answer(&r);
+    shown = has_secret(ef__buf_str(&r.out));
     ef__follower_leave(r.follower);
     ef__request_release(&r);
+    return shown;
+}
+
+/* A token of all tenants is shown the secret: otherwise the target could not find anything. */
+static void check_secret_is_there(void)
+{
+    static const char *const paths[] = {"/v1/projections/ledger",
+                                        "/v1/runs",
+                                        "/v1/outbox",
+                                        "/v1/projections/ledger/failures",
+                                        "/v1/events?all_tenants=true",
+                                        "/v1/streams",
+                                        "/v1/views/customers?all_tenants=true"};
+    char text[200];
+
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        int length = snprintf(text, sizeof text, "GET %s\nAuthorization:all\n\n", paths[i]);
+        if (!ask((const uint8_t *)text, (size_t)length)) {
+            fprintf(stderr, "%s does not have the secret\n", paths[i]);
+            abort();
+        }
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static bool opened;
+
+    if (!opened) {
+        open_all();
+        check_secret_is_there();
+    }
+    opened = true;
+    (void)ask(data, size);
     return 0;
 }
