@@ -60,7 +60,8 @@ typedef enum ef_next {
     X(EF_BAD_MEDIA_TYPE, EF_NEXT_FIX, "unsupported_media_type", 2, 415,                            \
       "the media type is not supported")                                                           \
     X(EF_MISDIRECTED, EF_NEXT_FIX, "misdirected", 2, 421, "the request names another host")        \
-    X(EF_BLOCKED, EF_NEXT_STOP, "blocked", 4, 424, "an earlier event of the stream failed")
+    X(EF_BLOCKED, EF_NEXT_STOP, "blocked", 4, 424, "an earlier event of the stream failed")        \
+    X(EF_OVER_BUDGET, EF_NEXT_FIX, "over_budget", 2, 422, "the request is too much work")
 
 typedef enum ef_status {
 #define EF__STATUS_NAME(name, next, code, exit_code, http, words) name,

@@ -7,6 +7,7 @@
 #ifndef EVERFOLD_VIEW_H
 #define EVERFOLD_VIEW_H
 
+#include <everfold/budget.h>
 #include <everfold/projection.h>
 
 #ifdef __cplusplus
@@ -74,9 +75,11 @@ typedef struct ef_view_query {
     bool count_only;
     bool explain;
     ef_freshness freshness;
+    ef_budget budget;
 } ef_view_query;
 
-/* EF_BAD_INPUT: a mistake in an expression; the message has the place and a caret. */
+/* EF_BAD_INPUT: a mistake in an expression; the message has the place and a caret.
+ * EF_OVER_BUDGET: it is more work than the query's budget allows. */
 ef_status ef_view_find(ef_engine *engine, const ef_view_query *query, ef_view_list *out,
                        ef_error *err);
 
@@ -86,13 +89,14 @@ ef_status ef_view_export(ef_engine *engine, ef_str projection, ef_str tenant, bo
                          bool (*each)(void *context, const ef_view *view), void *context,
                          int64_t *out_as_of, ef_error *err);
 
-/* The events that made a view, oldest first, up to `limit`. */
+/* The events that made a view, oldest first, up to `limit`. This and the next two fold the journal
+ * again; `budget` (may be NULL) bounds that. */
 ef_status ef_view_explain(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
-                          size_t limit, ef_batch *out, ef_error *err);
+                          size_t limit, const ef_budget *budget, ef_batch *out, ef_error *err);
 
 /* The view as it was when the journal was at `position`. EF_NOT_FOUND: it was not there then. */
 ef_status ef_view_at(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
-                     int64_t position, ef_view_list *out, ef_error *err);
+                     int64_t position, const ef_budget *budget, ef_view_list *out, ef_error *err);
 
 /*
  * How far a follower of a projection is: everything up to `position` has been told to it, but for
@@ -137,7 +141,7 @@ void ef_view_past_release(ef_view_past *past);
 /* The last changes of a view, up to `limit` (0 means 100, at most 1,000), each with what it was
  * like then; fewer when views are large. EF_NOT_FOUND: no event has made it. */
 ef_status ef_view_history(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
-                          size_t limit, ef_view_past *out, ef_error *err);
+                          size_t limit, const ef_budget *budget, ef_view_past *out, ef_error *err);
 
 typedef struct ef_view_changes_query {
     ef_str projection;

@@ -188,6 +188,8 @@ static ef_status start_server(serving *s, ef_error *err)
                               .tokens = s->tokens,
                               .hosts = cli_setting_text(c, "server.hosts"),
                               .mode = cli_mode_name(c->mode),
+                              .query_steps = ef__settings_int(set, "server.query_steps"),
+                              .query_ms = ef__settings_int(set, "server.query_time"),
                               .publish_retry_ms = ef__settings_int(set, "retry.publish.base"),
                               .publish_attempts = ef__settings_int(set, "retry.publish.attempts"),
                               .url = c->journal_shown,

@@ -76,14 +76,14 @@ ef_status cli_view_explain(cli *c, ef_str projection, ef_str tenant, ef_str id, 
                            ef_batch *out, ef_error *err)
 {
     return c->client ? ef_client_view_explain(c->client, projection, tenant, id, limit, out, err)
-                     : ef_view_explain(c->engine, projection, tenant, id, limit, out, err);
+                     : ef_view_explain(c->engine, projection, tenant, id, limit, NULL, out, err);
 }
 
 ef_status cli_view_at(cli *c, ef_str projection, ef_str tenant, ef_str id, int64_t position,
                       ef_view_list *out, ef_error *err)
 {
     return c->client ? ef_client_view_at(c->client, projection, tenant, id, position, out, err)
-                     : ef_view_at(c->engine, projection, tenant, id, position, out, err);
+                     : ef_view_at(c->engine, projection, tenant, id, position, NULL, out, err);
 }
 
 ef_status cli_view_export(cli *c, ef_str projection, ef_str tenant, bool any_tenant,

@@ -7,6 +7,7 @@
 #include "skip.h"
 #include "workset.h"
 
+#include "../base/meter.h"
 #include "../base/pair_map.h"
 #include "../fold/folder.h"
 
@@ -24,6 +25,7 @@ struct past {
     ef__skips *skips;
     ef_str tenant, id;
     int64_t upto;
+    ef__meter meter;
     /* what is looked for */
     bool (*changed)(struct past *past, const ef_event *event, const ef__folded_view *view);
     void *context;
@@ -73,6 +75,15 @@ static ef_status hold(struct past *p, const ef_event *event, ef_error *err)
                : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 }
 
+static ef_status charge(struct past *p, const ef__outcome *outcome, ef_error *err)
+{
+    enum { STEPS_TO_READ = 10 };
+    bool ran = outcome->result != EF__FOLD_IGNORED;
+
+    return ef__meter_charge(&p->meter, STEPS_TO_READ + (ran ? ef__folder_steps(p->folder) : 0),
+                            err);
+}
+
 static ef_status refold_batch(struct past *p, const ef_batch *batch, bool *out_go_on, ef_error *err)
 {
     ef_status st = EF_OK;
@@ -86,6 +97,8 @@ static ef_status refold_batch(struct past *p, const ef_batch *batch, bool *out_g
         if (ef__skips_has(p->engine, p->skips, &batch->events[i]) || is_held(p, &batch->events[i]))
             continue;
         st = ef__folder_apply(p->folder, &batch->events[i], &outcome, err);
+        if (st == EF_OK)
+            st = charge(p, &outcome, err);
         if (st == EF_OK && outcome.result == EF__FOLD_APPLIED)
             st = look(p, &batch->events[i], out_go_on, err);
         else if (st == EF_OK && outcome.result == EF__FOLD_FAILED)
@@ -118,11 +131,13 @@ static ef_status refold(struct past *p, ef_error *err)
     return st;
 }
 
-static ef_status open_past(struct past *p, ef_str projection, ef_error *err)
+static ef_status open_past(struct past *p, ef_str projection, const ef_budget *budget,
+                           ef_error *err)
 {
     const ef__program *program;
     ef_status st = ef__engine_routed(p->engine, projection, &p->list, &p->generation, err);
 
+    p->meter = ef__meter_begin(budget, p->engine->options.clock);
     p->data = (ef__buf)EF__BUF_INIT(64u << 20);
     p->held = (ef__pair_map)EF__PAIR_MAP_INIT(bool, SIZE_MAX);
     if (st == EF_OK)
@@ -185,7 +200,7 @@ static ef_status add_event(ef_engine *e, int64_t position, ef_event *events, ef_
 }
 
 ef_status ef_view_explain(ef_engine *e, ef_str projection, ef_str tenant, ef_str id, size_t limit,
-                          ef_batch *out, ef_error *err)
+                          const ef_budget *budget, ef_batch *out, ef_error *err)
 {
     struct past p = {.engine = e, .tenant = tenant, .id = id, .changed = keep_position};
     struct positions found = {.limit = limit && limit < 10000 ? limit : 10000};
@@ -201,7 +216,7 @@ ef_status ef_view_explain(ef_engine *e, ef_str projection, ef_str tenant, ef_str
     out->more = false;
     st = found.at ? ef__room_ready(&out->room, err) : ef_fail(err, EF_NO_MEMORY, "memory ran out");
     if (st == EF_OK)
-        st = open_past(&p, projection, err);
+        st = open_past(&p, projection, budget, err);
     if (st == EF_OK)
         st = ef__engine_as_of(e, p.generation, &tenant, &p.upto, err);
     if (st == EF_OK)
@@ -225,7 +240,7 @@ ef_status ef_view_explain(ef_engine *e, ef_str projection, ef_str tenant, ef_str
  * ---------------------------------------------------------------------------------------------- */
 
 ef_status ef_view_at(ef_engine *e, ef_str projection, ef_str tenant, ef_str id, int64_t position,
-                     ef_view_list *out, ef_error *err)
+                     const ef_budget *budget, ef_view_list *out, ef_error *err)
 {
     struct past p = {.engine = e, .tenant = tenant, .id = id, .upto = position};
     struct ef__batch_room *room;
@@ -239,7 +254,7 @@ ef_status ef_view_at(ef_engine *e, ef_str projection, ef_str tenant, ef_str id, 
     *out = (ef_view_list){.room = room};
     st = ef__room_ready(&out->room, err);
     if (st == EF_OK)
-        st = open_past(&p, projection, err);
+        st = open_past(&p, projection, budget, err);
     if (st == EF_OK)
         st = refold(&p, err);
     if (st == EF_OK && !p.there)
@@ -409,7 +424,7 @@ static ef_status up_to_now(struct past *p, ef_error *err)
 }
 
 ef_status ef_view_history(ef_engine *e, ef_str projection, ef_str tenant, ef_str id, size_t limit,
-                          ef_view_past *out, ef_error *err)
+                          const ef_budget *budget, ef_view_past *out, ef_error *err)
 {
     struct past p = {.engine = e, .tenant = tenant, .id = id, .changed = keep_step};
     struct steps steps = {.limit = limit ? limit : STEPS_DEFAULT};
@@ -426,7 +441,7 @@ ef_status ef_view_history(ef_engine *e, ef_str projection, ef_str tenant, ef_str
     st = steps.items ? ef__room_ready(&out->room, err)
                      : ef_fail(err, EF_NO_MEMORY, "memory ran out");
     if (st == EF_OK)
-        st = open_past(&p, projection, err);
+        st = open_past(&p, projection, budget, err);
     if (st == EF_OK)
         st = up_to_now(&p, err);
     if (st == EF_OK)

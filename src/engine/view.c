@@ -270,6 +270,7 @@ ef_status ef_view_find(ef_engine *e, const ef_view_query *query, ef_view_list *o
     ef__query_result result = EF__QUERY_RESULT_INIT;
     const ef__generation *g = NULL;
     struct question q = {0};
+    ef__meter meter;
     ef_status st;
 
     if (!e || !query || !out)
@@ -294,7 +295,9 @@ ef_status ef_view_find(ef_engine *e, const ef_view_query *query, ef_view_list *o
                               .field_count = q.field_count,
                               .limit = query->limit,
                               .cursor = query->after,
+                              .meter = &meter,
                               .count = query->count_only};
+        meter = ef__meter_begin(&query->budget, e->options.clock);
         result.room = out->room;
         st = ef__view_names_check(e, g, &q.query, err);
         if (st == EF_OK)

@@ -18,6 +18,11 @@
 
 static ef_status select_view(ef__eval *ev, ef_str view_id, ef__target **out);
 static ef_status lookup_view(ef__eval *ev, ef_str projection, ef_str view_id, ef_str *out);
+int64_t ef__folder_steps(const ef__folder *folder)
+{
+    return EF_FOLD_LIMIT_STEPS - folder->ev.steps_left;
+}
+
 static ef_status run_program(ef__folder *folder, const ef__known_type *known, bool *out_applied);
 static ef_status run_upcasts(ef__folder *folder);
 static ef_status run_handler(ef__folder *folder, const ef__handler *handler, bool *out_applied);

@@ -91,6 +91,9 @@ void ef__folder_close(ef__folder *folder);
 ef_status ef__folder_apply(ef__folder *folder, const ef_event *event, ef__outcome *outcome,
                            ef_error *err);
 
+/* The steps that the last event has taken, unless no handler wanted it. */
+int64_t ef__folder_steps(const ef__folder *folder);
+
 /* The event's data as handlers see it, after upcasts, and its schema then; as it came where there
  * is none, or where one fails. Changes no view. */
 ef_status ef__folder_seen(ef__folder *folder, const ef_event *event, ef__buf *out,

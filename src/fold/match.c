@@ -8,11 +8,14 @@
 
 #include <stdlib.h>
 
+#define BYTES_IN_A_STEP 64 /* of a view that is read */
+
 struct ef__match {
     ef__eval ev; /* first, as everywhere */
     ef__arena arena;
     ef__target row;
     ef_str data;
+    int64_t used; /* steps since ef__match_used */
 };
 
 static ef_status no_view(ef__eval *ev, ef_str view_id, ef__target **out)
@@ -52,6 +55,7 @@ ef_status ef__match_row(ef__match *match, ef_str view_id, int64_t last_seq, ef_s
     ef__json *json;
 
     ef__arena_reset(&match->arena);
+    match->used += (int64_t)data.len / BYTES_IN_A_STEP;
     match->row.root = EF__MISSING;
     match->ev.view_id = view_id;
     match->ev.last_seq = last_seq;
@@ -70,7 +74,17 @@ static ef_status evaluate(ef__match *match, ef_str source, const ef__expr *expr,
     ev->steps_left = EF_FOLD_LIMIT_STEPS;
     ev->output_left = EF_FOLD_LIMIT_OUTPUT_BYTES;
     ev->err = err;
-    return ef__eval_expr(ev, expr, out);
+    ef_status st = ef__eval_expr(ev, expr, out);
+    match->used += EF_FOLD_LIMIT_STEPS - ev->steps_left;
+    return st;
+}
+
+int64_t ef__match_used(ef__match *match)
+{
+    int64_t used = match->used;
+
+    match->used = 0;
+    return used;
 }
 
 ef_status ef__match_value(ef__match *match, const ef__filter *filter, ef__value *out, ef_error *err)

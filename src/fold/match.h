@@ -50,4 +50,7 @@ ef_status ef__sort_key(ef__value v, size_t max_bytes, ef__buf *out, bool *out_cu
  * comparing the keys is comparing the values. */
 bool ef__sort_key_is_plain(ef_str key, ef_str other);
 
+/* The steps that rows and expressions have taken since the last call. */
+int64_t ef__match_used(ef__match *match);
+
 #endif

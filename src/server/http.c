@@ -17,6 +17,7 @@
 #include "trace.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -521,4 +522,25 @@ void ef__http_stop(ef__server *server)
     pthread_mutex_destroy(&http->lock);
     free(http);
     server->http = NULL;
+}
+
+/* --- budgets ---------------------------------------------------------------------------------- */
+
+/* Its connection is suspended, so nobody else reads from the socket or closes it. */
+static bool client_is_gone(void *context)
+{
+    const ef__request *r = context;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct pollfd ask = {.fd = info ? info->connect_fd : -1, .events = POLLRDHUP};
+
+    return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+ef_budget ef__request_budget(ef__request *r)
+{
+    return (ef_budget){.steps = r->server->options.query_steps,
+                       .time_ms = r->server->options.query_ms,
+                       .stop = r->connection ? client_is_gone : NULL,
+                       .stop_context = r};
 }

@@ -39,7 +39,7 @@ typedef enum ef__host_kind {
 
 typedef struct ef__request {
     ef__server *server;
-    void *connection; /* http.c's */
+    void *connection; /* http.c's; NULL in tests */
     const ef__route *route;
     ef_str method;
     ef_str path;                     /* as it came, without the query */
@@ -146,5 +146,8 @@ ef_status ef__request_note(ef__request *r, const char *act, ef_str what, ef_str 
                            ef_error *err);
 
 void ef__request_release(ef__request *r);
+
+/* What a query or a look into the past may cost this request; it ends when the client has gone. */
+ef_budget ef__request_budget(ef__request *r);
 
 #endif

@@ -77,13 +77,14 @@ static ef_status get_view_at(ef__request *r, ef_error *err)
     ef__json_writer w = ef__request_writer(r);
     ef_view_list found = {0};
     int64_t position = 0;
+    ef_budget budget = ef__request_budget(r);
     ef_status st = ef__request_int(r, "position", 1, INT64_MAX, &position, err);
 
     if (st == EF_OK)
         st = ef__request_no_more(r, err);
     if (st == EF_OK)
         st = ef_view_at(r->server->options.engine, r->parts[0], r->tenant, r->parts[1], position,
-                        &found, err);
+                        &budget, &found, err);
     if (st == EF_OK)
         ef__view_write(&w, &found.items[0], found.as_of);
     ef_view_list_release(&found);
@@ -103,13 +104,14 @@ static ef_status explain_view(ef__request *r, ef_error *err)
     ef__json_writer w = ef__request_writer(r);
     ef_batch batch = EF_BATCH_INIT;
     int64_t limit = EXPLAIN_DEFAULT;
+    ef_budget budget = ef__request_budget(r);
     ef_status st = ef__request_int(r, "limit", 1, EF_READ_LIMIT_MAX, &limit, err);
 
     if (st == EF_OK)
         st = ef__request_no_more(r, err);
     if (st == EF_OK)
         st = ef_view_explain(r->server->options.engine, r->parts[0], r->tenant, r->parts[1],
-                             (size_t)limit, &batch, err);
+                             (size_t)limit, &budget, &batch, err);
     if (st == EF_OK) {
         ef__json_open(&w, '[');
         for (size_t i = 0; i < batch.count; i++)
@@ -140,13 +142,14 @@ static ef_status view_history(ef__request *r, ef_error *err)
     ef__json_writer w = ef__request_writer(r);
     ef_view_past past = {0};
     int64_t limit = HISTORY_DEFAULT;
+    ef_budget budget = ef__request_budget(r);
     ef_status st = ef__request_int(r, "limit", 1, 1000, &limit, err);
 
     if (st == EF_OK)
         st = ef__request_no_more(r, err);
     if (st == EF_OK)
         st = ef_view_history(r->server->options.engine, r->parts[0], r->tenant, r->parts[1],
-                             (size_t)limit, &past, err);
+                             (size_t)limit, &budget, &past, err);
     if (st == EF_OK) {
         ef__json_open(&w, '{');
         ef__json_key(&w, "before");
@@ -230,7 +233,8 @@ static ef_status find_views(ef__request *r, ef_error *err)
                        .where = ef__request_text(r, "where"),
                        .sort = ef__request_text(r, "sort"),
                        .fields = ef__request_text(r, "fields"),
-                       .after = ef__request_text(r, "after")};
+                       .after = ef__request_text(r, "after"),
+                       .budget = ef__request_budget(r)};
     ef_status st = ef__request_int(r, "limit", 1, 10000, &limit, err);
 
     q.limit = (size_t)limit;

@@ -32,6 +32,7 @@ typedef struct ef__server_options {
     int64_t connections_max; /* 4,096 */
     int64_t body_bytes_max;  /* of a request; 16 MiB */
     int64_t request_ms;      /* a whole request has to come within this; 60,000 */
+    int64_t query_steps, query_ms; /* what one query or look into the past may cost; 0: no limit */
     int64_t publish_retry_ms, publish_attempts; /* of publishers that are set without; 0: default */
     int64_t heartbeat_ms; /* followers without news are told so as often; 15,000 */
     const ef_clock *clock;

@@ -231,6 +231,14 @@ static ef_status test(run *r, ef_str key, const ef__view *view, bool *out_holds,
     return st;
 }
 
+/* What was done since the last call, and one for the view itself. */
+static ef_status charge(run *r)
+{
+    return r->query->meter ? ef__meter_charge(r->query->meter,
+                                              1 + (r->match ? ef__match_used(r->match) : 0), r->err)
+                           : EF_OK;
+}
+
 static bool look_at(void *context, ef_str key, const ef__view *view)
 {
     run *r = context;
@@ -239,6 +247,8 @@ static bool look_at(void *context, ef_str key, const ef__view *view)
 
     r->looked_at++;
     r->st = test(r, key, view, &holds, &place);
+    if (r->st == EF_OK)
+        r->st = charge(r);
     if (r->st != EF_OK || !holds)
         return r->st == EF_OK;
     r->matched++;
@@ -313,6 +323,8 @@ static ef_status fill_row(run *r, const found *f, ef__buf *scratch, ef__arena *a
 
     if (r->query->field_count > 0) {
         st = print_fields(r, &f->view, scratch);
+        if (st == EF_OK)
+            st = charge(r);
         data = ef__arena_copy(arena, ef__buf_str(scratch));
     } else {
         data = kept(r, arena, f->view.data);

@@ -14,6 +14,7 @@
 
 #include "views.h"
 
+#include "../base/meter.h"
 #include "../fold/match.h"
 
 #define EF__QUERY_LIMIT_DEFAULT 100
@@ -39,6 +40,7 @@ typedef struct ef__query {
     size_t limit;                    /* 0 means EF__QUERY_LIMIT_DEFAULT */
     ef_str cursor;                   /* of the page before; "" from the start */
     bool count;                      /* of all views that match: looks at all candidates */
+    ef__meter *meter;                /* what it may cost; NULL: anything */
     bool no_index; /* look at all views, here: the answer is the same, only slower */
 } ef__query;
 

@@ -261,7 +261,8 @@ TEST(its_indexes_serve_queries_and_its_past_can_be_seen)
     CHECK(list.plan.ptr && strstr(list.plan.ptr, "index"));
     ef_view_list_release(&list);
     CHECK_STATUS(
-        EF_OK, ef_view_at(b.engine, EF_STR("totals"), (ef_str){0}, EF_STR("c0"), 1, &list, &b.err),
+        EF_OK,
+        ef_view_at(b.engine, EF_STR("totals"), (ef_str){0}, EF_STR("c0"), 1, NULL, &list, &b.err),
         &b.err);
     CHECK_STR("{\"orders\":1,\"total\":0.25}", list.items[0].data);
     ef_view_list_release(&list);
@@ -292,9 +293,10 @@ TEST(a_process_without_the_function_leaves_it_alone_and_folds_the_others)
     check_view(&b, "totals", "c0", "{\"orders\":2,\"total\":6.5}");
 
     ef_view_list list = {0};
-    CHECK_STATUS(EF_UNSUPPORTED,
-                 ef_view_at(other, EF_STR("totals"), (ef_str){0}, EF_STR("c0"), 1, &list, &b.err),
-                 &b.err);
+    CHECK_STATUS(
+        EF_UNSUPPORTED,
+        ef_view_at(other, EF_STR("totals"), (ef_str){0}, EF_STR("c0"), 1, NULL, &list, &b.err),
+        &b.err);
     CHECK(strstr(b.err.text, "its function is not registered in this process"));
     ef_view_list_release(&list);
 

@@ -324,15 +324,15 @@ TEST(queries_filter_sort_and_page_and_the_past_can_be_seen)
                      &(ef_view_query){.projection = EF_STR("orders"), .where = EF_STR("total >")},
                      &list, &b.err),
         &b.err);
-    CHECK_STATUS(
-        EF_OK,
-        ef_view_explain(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("c05"), 0, &events, &b.err),
-        &b.err);
+    CHECK_STATUS(EF_OK,
+                 ef_view_explain(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("c05"), 0, NULL,
+                                 &events, &b.err),
+                 &b.err);
     CHECK_INT(3, events.count);
     CHECK_INT(15, events.events[1].position);
     CHECK_STATUS(
         EF_OK,
-        ef_view_at(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("c05"), 20, &list, &b.err),
+        ef_view_at(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("c05"), 20, NULL, &list, &b.err),
         &b.err);
     CHECK_STR("{\"orders\":2,\"total\":20}", list.items[0].data);
     ef_view_list_release(&list);

@@ -384,14 +384,15 @@ TEST(the_past_of_a_view_is_its_own_event)
             char data[32];
             CHECK_STATUS(EF_OK,
                          ef_view_explain(b.engine, EF_STR("names"), ef_str_from(odd[t]),
-                                         ef_str_from(odd[i]), 0, &events, &b.err),
+                                         ef_str_from(odd[i]), 0, NULL, &events, &b.err),
                          &b.err);
             (void)snprintf(data, sizeof data, "{\"pair\":%d}", pair_of(t, i));
             CHECK_INT(1, events.count);
             CHECK_STR(data, events.events[0].data);
             CHECK_STATUS(EF_OK,
                          ef_view_at(b.engine, EF_STR("names"), ef_str_from(odd[t]),
-                                    ef_str_from(odd[i]), events.events[0].position, &list, &b.err),
+                                    ef_str_from(odd[i]), events.events[0].position, NULL, &list,
+                                    &b.err),
                          &b.err);
             check_data(list.items[0].data, t, i);
         }

@@ -253,9 +253,10 @@ static void the_past_of_a_view_is_told_without_what_was_skipped(void **state)
 
     (void)state;
     start(f);
-    OK(ef_view_at(f->engine, EF_STR("sums"), EF_STR(""), EF_STR("a"), 4, &views, &f->err));
+    OK(ef_view_at(f->engine, EF_STR("sums"), EF_STR(""), EF_STR("a"), 4, NULL, &views, &f->err));
     CHECK_STR("{\"n\":2,\"sum\":2}", views.items[0].data);
-    OK(ef_view_explain(f->engine, EF_STR("sums"), EF_STR(""), EF_STR("a"), 10, &events, &f->err));
+    OK(ef_view_explain(f->engine, EF_STR("sums"), EF_STR(""), EF_STR("a"), 10, NULL, &events,
+                       &f->err));
     CHECK_INT(3, events.count);
     CHECK_INT(4, events.events[1].seq);
     ef_batch_release(&events);

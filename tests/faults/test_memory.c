@@ -184,11 +184,12 @@ static ef_status explain_view(run *r)
 {
     ef_batch batch = EF_BATCH_INIT;
     ef_view_list list = {0};
-    ef_status st =
-        ef_view_explain(r->engine, EF_STR("sums"), (ef_str){0}, EF_STR("w1"), 10, &batch, &r->err);
+    ef_status st = ef_view_explain(r->engine, EF_STR("sums"), (ef_str){0}, EF_STR("w1"), 10, NULL,
+                                   &batch, &r->err);
 
     if (st == EF_OK)
-        st = ef_view_at(r->engine, EF_STR("sums"), (ef_str){0}, EF_STR("w1"), 4, &list, &r->err);
+        st = ef_view_at(r->engine, EF_STR("sums"), (ef_str){0}, EF_STR("w1"), 4, NULL, &list,
+                        &r->err);
     ef_batch_release(&batch);
     ef_view_list_release(&list);
     return st;

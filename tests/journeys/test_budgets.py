@@ -1,7 +1,9 @@
 """Budgets: no event and no request costs others more than its share."""
+import socket
 import time
+import urllib.parse
 
-from kit import Journey, on_stores, wait_until
+from kit import Journey, on_stores
 
 TAGS_FOLD = """projection tags version 1
   view stream
@@ -47,3 +49,62 @@ class FoldBudget(Journey):
         self.assertEqual({"small": {"total": 3}}, self.views("walk"))
         rows = self.ef("outbox", "report", "--lane", "walk", "-o", "json").json()
         self.assertIn("more than 1000000 steps", str(rows))
+
+
+HEAVY = " and ".join(['count(split(pad("",10000,"a"),"a"))>0'] * 40)   # 1.7 KB
+
+
+class Queries(Journey):
+    VIEWS = 3_000
+
+    def prepare(self, **settings):
+        self.ef("init")
+        self.deploy("projection totals version 1\n  view stream\n\non added\n  total += data.n\n")
+        self.import_events([{"stream": f"v-{n}", "type": "added", "id": f"{n}", "data": {"n": n}} for n in range(self.VIEWS)])
+        self.ef("work", "--drain", "--silent")
+        self.serve(env={f"EVERFOLD_SERVER_{key.upper()}": value for key, value in settings.items()})
+
+    def views_where(self, where, more=""):
+        query = urllib.parse.urlencode({"where": where})
+        return self.http("GET", f"/v1/views/totals?{query}{more}")
+
+    def check_over_budget(self, answer, word):
+        self.assertEqual(422, answer.status, str(answer))
+        self.assertEqual("over_budget", answer.json()["code"])
+        self.assertIn(word, answer.json()["detail"])
+
+
+@on_stores("sqlite", "lmdb", "postgres")
+class QueryBudget(Queries):
+    def test_a_filter_that_takes_too_long_is_ended(self):
+        self.prepare(query_time="500ms")
+        started = time.monotonic()
+        self.check_over_budget(self.views_where(HEAVY), "longer than 500 ms")
+        self.assertLess(time.monotonic() - started, 20)
+        self.assertEqual(self.VIEWS, self.views_where("total >= 0", "&count=true").json()["count"])
+
+    def test_a_filter_that_takes_too_many_steps_is_ended(self):
+        self.prepare(query_steps="200000")
+        self.check_over_budget(self.views_where(HEAVY), "more than 200000 steps")
+        for path in ("explain", "history", "?position=2999"):
+            answer = self.http("GET", f"/v1/views/totals/v-2998/{path}".replace("/?", "?"))
+            self.assertEqual(200, answer.status, str(answer))
+
+    def test_looking_into_the_past_has_a_budget(self):
+        self.prepare(query_steps="5000")
+        for path in ("/explain", "/history", "?position=2999"):
+            self.check_over_budget(self.http("GET", f"/v1/views/totals/v-2998{path}"), "more than 5000 steps")
+
+
+class ClientGone(Queries):
+    def test_a_query_ends_when_its_client_has_gone(self):
+        self.prepare(query_time="10m", query_steps="1000000000000", threads="2")
+        server = urllib.parse.urlsplit(self.server_url)
+        query = urllib.parse.urlencode({"where": HEAVY})
+        for _ in range(4):
+            with socket.create_connection((server.hostname, server.port)) as client:
+                client.sendall(f"GET /v1/views/totals?{query} HTTP/1.1\r\nHost: {server.netloc}\r\n\r\n".encode())
+        # With two threads, all four have to end before this one is answered. Each would take about half a minute.
+        started = time.monotonic()
+        self.assertEqual(200, self.views_where("total >= 0", "&count=true").status)
+        self.assertLess(time.monotonic() - started, 20)

@@ -1,0 +1,24 @@
+/*
+ * meter.h - the work of one call, compared with its budget.
+ */
+#ifndef EF_BASE_METER_H
+#define EF_BASE_METER_H
+
+#include <everfold/budget.h>
+#include <everfold/clock.h>
+
+typedef struct ef__meter {
+    ef_budget budget;
+    const ef_clock *clock;
+    int64_t until_us; /* monotonic; 0: no limit */
+    int64_t steps;    /* so far */
+    int64_t check_at; /* steps at which clock and caller are asked again */
+} ef__meter;
+
+/* `budget` may be NULL. The time begins now. */
+ef__meter ef__meter_begin(const ef_budget *budget, const ef_clock *clock);
+/* Counts work that was done. EF_OVER_BUDGET: it was too much, or the answer is not wanted any more.
+ */
+ef_status ef__meter_charge(ef__meter *meter, int64_t steps, ef_error *err);
+
+#endif
