@@ -25,6 +25,7 @@
 
 #define DUE_MAX 1000 /* rows at a time */
 #define LOOK_AGAIN_US 5000000
+#define LEAVE_US 30000000 /* rows of a projection that is not in this view store */
 
 /* Rows of one lane that are tried together. */
 typedef struct attempt {
@@ -355,6 +356,45 @@ static ef_status end_attempts(attempt *a, ef_error *err)
     return st == EF_OK && is_lacking && is_passed ? bury(a, err) : st;
 }
 
+static bool has_generation(const ef__live_set *set, ef_str lane)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (ef_str_equal(set->items[i].generation->name, lane))
+            return true;
+    return false;
+}
+
+/* The projection is not in this view store: it is another's, or an empty one. The rows stay as they
+ * are for a worker that has the projection; they are due later, so that others get their turn. */
+static ef_status leave_rows(const attempt *a, ef_error *err)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < a->count; i++) {
+        ef_exception *x = &a->exceptions[count];
+        if (a->items[i].follows)
+            continue;
+        *x = row_as_taken(&a->items[i]);
+        x->due_us = ef__engine_now(a->engine) + LEAVE_US;
+        x->trying = a->items[i].interrupted;
+        x->skip = a->items[i].skip;
+        count++;
+    }
+    ef__log(a->engine->options.log, EF_LOG_WARN,
+            "retry rows of a projection that is not in the view store",
+            EF_LOG_TEXT_FIELD("projection", a->items[0].lane),
+            EF_LOG_NUMBER_FIELD("rows", (int64_t)count));
+    return write_rows(a, a->exceptions, count, err);
+}
+
+static ef_status try_lane(attempt *a, const ef__live_set *set, ef_error *err)
+{
+    if (!has_generation(set, a->items[0].lane))
+        return leave_rows(a, err);
+    choose_generations(a, set, a->items[0].lane);
+    return was_last_attempt(a) && a->generation_count ? end_attempts(a, err) : try_items(a, err);
+}
+
 static ef_status try_lanes(attempt *a, const ef_taken_batch *taken, const ef__live_set *set,
                            ef_error *err)
 {
@@ -363,8 +403,7 @@ static ef_status try_lanes(attempt *a, const ef_taken_batch *taken, const ef__li
     for (size_t first = 0; st == EF_OK && first < taken->count; first += a->count) {
         a->items = &taken->items[first];
         a->count = group_of(taken, first);
-        choose_generations(a, set, a->items[0].lane);
-        st = was_last_attempt(a) && a->generation_count ? end_attempts(a, err) : try_items(a, err);
+        st = try_lane(a, set, err);
         if (st == EF_CONFLICT) { /* somebody else was quicker: given back, and tried again */
             a->tick->more = true;
             st = EF_OK;

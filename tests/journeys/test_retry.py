@@ -269,3 +269,33 @@ class Replayed(Retrying):
         while time.monotonic() < end:
             for row in self.http("GET", "/v1/outbox?lane=customers&limit=200").json()["rows"]:
                 self.assertNotIn("process ended", row["last_error"])
+
+
+@on_stores("sqlite", "postgres")
+class AnotherViewStore(Retrying):
+    def row_counts(self):
+        found = self.counts()
+        return found["failed"], found["pending"], found["dead"], found["oldest"]["attempt_count"], found["oldest"]["last_error"]
+
+    def test_a_worker_without_the_projection_leaves_its_retry_rows(self):
+        quick = {"EVERFOLD_RETRY_APPLY_BASE": "100ms"}
+        self.ef("init")
+        self.import_events([{"stream": "s", "type": "order.placed", "id": f"x{n}", "data": {"customer": "c", "amount": amount}}
+                            for n, amount in enumerate(["1", 2, 3])])
+        self.deploy(V1)
+        self.ef("work", "--drain", env=quick, code=6)
+        before = self.row_counts()
+        self.assertEqual((1, 2), before[:2])
+        empty = {**quick, "EVERFOLD_VIEWS": f"sqlite:{self.dir}/empty.db"}
+        self.ef("init", env=empty)
+        worker = self.start("work", env=empty)
+        wait_until(lambda: "retry rows of a projection that is not in the view store" in worker.log.read_text(),
+                   "the worker finds the rows")
+        self.assertEqual(0, self.end(worker))
+        self.assertEqual(before, self.row_counts())
+        # The right view store still has them to retry.
+        self.deploy(V2, name="v2.fold")
+        self.ef("work", "--drain", env=quick, code=6)
+        self.ef("projection", "switch", "customers", "--version", "2")
+        self.ef("work", "--drain", env=quick)
+        self.assertEqual({"c": {"orders": 3, "total": 6}}, self.views("customers"))
