@@ -7,6 +7,7 @@
 #include "migrate.h"
 #include "policy.h"
 #include "route.h"
+#include "run.h"
 #include "tenant.h"
 #include "workset.h"
 
@@ -244,12 +245,14 @@ uint64_t ef__deploy_hash(const ef__program *program)
     return ef__xxh3(ef__program_hash(program), 0);
 }
 
-/* A version that is below the active one, or was retired, and of which no generation is left. */
-static ef_status check_superseded(const ef__generation_list *list, const ef__program *program,
-                                  ef_error *err)
+/* A version that is below the active one, or was retired, and of which no generation is left. A
+ * projection without a generation has lost its view store: all versions are deployed. */
+static ef_status check_superseded(ef_engine *e, const ef__generation_list *list,
+                                  const ef__program *program, ef_error *err)
 {
     int64_t version = ef__program_version(program), active = 0;
     bool retired = false;
+    ef_status st = EF_OK;
 
     for (size_t i = 0; i < list->count; i++) {
         const ef__generation *g = &list->items[i];
@@ -259,12 +262,15 @@ static ef_status check_superseded(const ef__generation_list *list, const ef__pro
             return EF_OK;
         retired = retired || g->version == version;
     }
-    if (!retired && version >= active)
-        return EF_OK;
+    if (!retired && version > active && list->count > 0)
+        st = ef__version_is_retired(e, ef__program_name(program), version, &retired, err);
+    if (st != EF_OK || (!retired && version >= active))
+        return st;
     return ef_fail_numbers(err, EF_EXISTS, version, active,
                            "projection \"%.*s\" version %" PRId64
-                           " is not deployed again: version %" PRId64 " is active",
-                           EF_STR_ARG(ef__program_name(program)), version, active);
+                           " is not deployed again: %sversion %" PRId64 " is active",
+                           EF_STR_ARG(ef__program_name(program)), version,
+                           retired ? "it was retired, and " : "", active);
 }
 
 static ef_status refuse_superseded(ef_engine *e, const ef__program *program, ef_error *err)
@@ -275,7 +281,7 @@ static ef_status refuse_superseded(ef_engine *e, const ef__program *program, ef_
     if (st == EF_OK)
         st = e->views->ops->generation_ls(e->views, ef__program_name(program), &list, err);
     if (st == EF_OK)
-        st = check_superseded(&list, program, err);
+        st = check_superseded(e, &list, program, err);
     ef__room_release(&list.room);
     return st;
 }

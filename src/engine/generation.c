@@ -273,6 +273,28 @@ ef_status ef_projection_rollback(ef_engine *e, const ef_route *route, ef_error *
     return st;
 }
 
+ef_status ef__version_is_retired(ef_engine *e, ef_str name, int64_t version, bool *out,
+                                 ef_error *err)
+{
+    ef_act_query query = {.lane = name, .limit = ACTS_AT_ONCE};
+    ef_act_list acts = {0};
+    bool known = false;
+    ef_status st;
+
+    *out = false;
+    do {
+        st = ef_act_ls(e->journal, &query, &acts, err);
+        for (size_t i = 0; st == EF_OK && !known && i < acts.count; i++) {
+            const ef_act *act = &acts.items[i];
+            *out = ef_str_equal(act->act, EF_STR("retire")) && act->seq == version;
+            known = *out || (ef_str_equal(act->act, EF_STR("deploy")) && act->seq == version);
+        }
+        query.before = st == EF_OK && acts.count ? acts.items[acts.count - 1].id : 0;
+    } while (st == EF_OK && !known && acts.count == ACTS_AT_ONCE);
+    ef_act_list_release(&acts);
+    return st;
+}
+
 /* --- the end of one --------------------------------------------------------------------------- */
 
 ef_status ef__generation_retire(ef_engine *e, const ef__generation *g, ef_error *err)
@@ -324,9 +346,12 @@ static ef_status retire_if_left(ef_engine *e, const ef__generation *g, ef_tick *
 
     if (st != EF_OK || !number || ef__engine_now(e) - left_us < e->options.retire_after_ms * 1000)
         return st;
-    st = ef__generation_retire(e, g, err);
+    st = ef__engine_note(e, "retire", g->name, g->version, EF_STR("everfold"),
+                         EF_STR("queries left it long ago"), err);
+    if (st == EF_OK)
+        st = ef__generation_retire(e, g, err);
     if (st != EF_OK)
-        return st == EF_CONFLICT ? EF_OK : st; /* somebody has gone back to it */
+        return st == EF_CONFLICT ? EF_OK : st; /* an operator has gone back to it */
     ef__log(e->options.log, EF_LOG_INFO, "a generation is retired: queries left it long ago",
             EF_LOG_TEXT_FIELD("projection", g->name), EF_LOG_NUMBER_FIELD("generation", g->number));
     tick->more = true;
@@ -365,6 +390,13 @@ static ef_status retire(ef_engine *e, const ef__generation *g, ef_error *err)
     return st;
 }
 
+static int32_t version_of(const ef__generation_list *list, const ef_route *route)
+{
+    const ef__generation *g = ef__generation_number(list, route->generation);
+
+    return route->version ? route->version : g ? g->version : 0;
+}
+
 ef_status ef_projection_retire(ef_engine *e, const ef_route *route, int64_t *out_count,
                                ef_error *err)
 {
@@ -390,8 +422,7 @@ ef_status ef_projection_retire(ef_engine *e, const ef_route *route, int64_t *out
                            EF_STR_ARG(route->projection), (int)route->version)
                  : not_there(route, err);
     if (st == EF_OK) /* noted first, as in deploy.c: a record too many, and not one too few */
-        st = ef__engine_note(e, "retire", route->projection,
-                             route->version ? route->version : route->generation, route->who,
+        st = ef__engine_note(e, "retire", route->projection, version_of(&list, route), route->who,
                              route->reason, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         if (may_go(&list.items[i], route))

@@ -86,6 +86,9 @@ ef_status ef__run_file(ef_engine *engine, const ef_run *run, const ef__detail *d
 
 /* The generation of that number; NULL when there is none. */
 const ef__generation *ef__generation_number(const ef__generation_list *list, int64_t number);
+/* Was it retired after it was deployed by an operator for the last time? By the audit entries. */
+ef_status ef__version_is_retired(ef_engine *engine, ef_str name, int64_t version, bool *out,
+                                 ef_error *err);
 ef_status ef__generations_read(ef_engine *engine, ef_str name, ef__generation_list *out,
                                ef_error *err);
 /* Let queries go to `to`, and note the act: the note first, for a rollback reads it. */

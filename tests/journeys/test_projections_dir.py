@@ -39,13 +39,37 @@ class Directory(Journey):
             self.assertEqual(before, self.versions())
             self.assertEqual(0, self.end(process))
             log = process.log.read_text()
-            self.assertIn('projection "customers" version 1 is not deployed again: version 2 is active', log)
+            self.assertRegex(log, 'projection "customers" version 1 is not deployed again: (it was retired, and )?version 2 is active')
         # A person may still do it, and a higher version in the directory is deployed.
         self.write("programs/customers.fold", V2.replace("version 2", "version 3"))
         self.serve_until_live()
         self.assertEqual([2, 3], [version for version, _ in self.versions()])
         self.deploy(CUSTOMERS_FOLD)
         self.assertEqual([1, 2, 3], [version for version, _ in self.versions()])
+
+    def test_a_higher_version_that_was_retired_is_not_deployed_again(self):
+        self.ef("init")
+        (self.dir / "programs").mkdir()
+        self.write("programs/1.fold", CUSTOMERS_FOLD)
+        self.write("programs/2.fold", V2)
+        self.import_events(orders(100))
+        process = self.serve_until_live()
+        self.wait_for_version_2()
+        self.ef("projection", "retire", "customers", "--generation", "2")  # as the monitor does
+        self.assertEqual([(1, 1)], self.versions())
+        for _ in range(2):
+            self.assertEqual(0, self.end(process))
+            process = self.serve_until_live()
+            self.assertEqual([(1, 1)], self.versions())
+            self.assertIn('projection "customers" version 2 is not deployed again: it was retired, and version 1 is active',
+                          process.log.read_text())
+        # By hand it can be, and it then stays.
+        self.deploy(V2, name="by_hand.fold")
+        self.wait_for_version_2()
+        self.assertEqual(0, self.end(process))
+        process = self.serve_until_live()
+        self.assertEqual([1, 2], [version for version, _ in self.versions()])
+        self.assertNotIn("not deployed", process.log.read_text())
 
     def test_a_version_that_is_still_kept_is_no_reason_to_complain(self):
         self.ef("init")
