@@ -95,6 +95,7 @@ struct cli {
     cli_mode mode;
     cli_format format;
     bool quiet;
+    bool mode_logged;
     ef_log log;
     ef_log_style log_style;
     ef_journal *journal;

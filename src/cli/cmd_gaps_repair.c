@@ -34,9 +34,8 @@ static int run_repair(cli *c)
     else {
         cli_print_gaps(c, "gap-repair", &gaps);
         if (left_of(&gaps)) {
-            cli_warn(c,
-                     "everfold: %" PRId64 " events are still missing; see: everfold outbox report",
-                     left_of(&gaps));
+            cli_warn(c, "everfold: %" PRId64 " event%s still missing; see: everfold outbox report",
+                     left_of(&gaps), left_of(&gaps) == 1 ? " is" : "s are");
             rc = 1;
         }
     }

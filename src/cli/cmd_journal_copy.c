@@ -44,9 +44,10 @@ static int write_result(cli *c, const ef_copy_result *result)
 
     if (c->format == CLI_TABLE)
         ef__buf_printf(&c->out,
-                       "%s%" PRId64 " events copied; the target is at position %" PRId64
+                       "%s%" PRId64 " event%s copied; the target is at position %" PRId64
                        ", hash %s\n",
-                       stopped ? "stopped: " : "", result->copied, result->position, hash);
+                       stopped ? "stopped: " : "", result->copied, cli_plural(result->copied),
+                       result->position, hash);
     else
         ef__buf_printf(&c->out,
                        "{\"copied\":%" PRId64 ",\"position\":%" PRId64

@@ -26,16 +26,19 @@ static void print_text(cli *c, const ef_partition_change *change, const ef_parti
     const char *would = change->dry_run ? "would " : "";
 
     if (done->before == done->after)
-        ef__buf_printf(&c->out, "%" PRId32 " partitions, as before\n", done->after);
+        ef__buf_printf(&c->out, "%" PRId32 " partition%s, as before\n", done->after,
+                       cli_plural(done->after));
     else
-        ef__buf_printf(&c->out, "%s%" PRId32 " partitions, %s %" PRId32 "\n",
-                       change->dry_run ? "would be " : "", done->after,
+        ef__buf_printf(&c->out, "%s%" PRId32 " partition%s, %s %" PRId32 "\n",
+                       change->dry_run ? "would be " : "", done->after, cli_plural(done->after),
                        change->dry_run ? "now" : "were", done->before);
     if (change->prune)
-        ef__buf_printf(&c->out, "%s%s %" PRId64 " leases beyond them\n", would,
-                       change->dry_run ? "prune" : "pruned", done->pruned);
+        ef__buf_printf(&c->out, "%s%s %" PRId64 " lease%s beyond them\n", would,
+                       change->dry_run ? "prune" : "pruned", done->pruned,
+                       cli_plural(done->pruned));
     if (done->kept > 0)
-        ef__buf_printf(&c->out, "%" PRId64 " leases beyond them are still held\n", done->kept);
+        ef__buf_printf(&c->out, "%" PRId64 " lease%s beyond them %s still held\n", done->kept,
+                       cli_plural(done->kept), done->kept == 1 ? "is" : "are");
 }
 
 static int run_sync(cli *c)

@@ -453,8 +453,10 @@ ef_status cli_journal_open(cli *c, const ef_journal_options *extra, ef_error *er
             "the data directory %.*s was not restored to the end: remove it, and restore "
             "the backup again",
             EF_STR_ARG(ef__settings_text(c->settings, "data")));
-    ef__log(&c->log, EF_LOG_INFO, "mode resolved",
-            EF_LOG_TEXT_FIELD("mode", ef_str_from(cli_mode_name(c->mode))));
+    if (!c->mode_logged) /* serve opens once more to create it */
+        ef__log(&c->log, EF_LOG_INFO, "mode resolved",
+                EF_LOG_TEXT_FIELD("mode", ef_str_from(cli_mode_name(c->mode))));
+    c->mode_logged = true;
     return ef_journal_open(&options, &c->journal, err);
 }
 

@@ -1,5 +1,6 @@
 """What an operator sees: doctor, status, /readyz and the health sentence name what is wrong and what to do."""
 import contextlib
+import re
 import sqlite3
 import subprocess
 
@@ -169,6 +170,45 @@ class ADamagedJournal(Health):
         self.assertIn(b"[-] integrity", ready.body)
         log = kit.pathlib.Path(self.server.log).read_text()
         self.assertEqual(1, log.count("the journal is damaged; appends are refused"), log)
+
+
+class NoNumber(Health):
+    """A number that a store does not have is left out or null. -1 is what the library has for it."""
+    STORE = "postgres"
+
+    def assert_no_minus_one(self, what, text):
+        found = re.search(r"(?<![\w.:+-])-1(?![\w.])", text)
+        self.assertIsNone(found, f"{what}: {text[max(0, found.start() - 80):][:200]}" if found else "")
+
+    def test_no_report_shows_minus_one(self):
+        self.ef("init")
+        self.deploy(CUSTOMERS_FOLD)
+        self.import_events(orders(100))
+        self.ef("work", "--drain")
+        self.serve()
+        remote = {"EVERFOLD_SERVER": self.server_url}
+        for env in ({}, remote):
+            for words in (["status"], ["status", "-o", "json"], ["doctor"], ["doctor", "-o", "json"], ["projection", "ls"],
+                          ["worker", "ls"], ["lease", "ls"], ["partition", "ls"], ["outbox", "report"]):
+                self.assert_no_minus_one(words, self.run_ef(*words, env=env).out)
+        self.assert_no_minus_one("top", self.run_ef("top", "--once", "-o", "json").out)
+        for path in ("/v1/status", "/v1/overview", "/readyz?verbose", "/metrics", "/version"):
+            self.assert_no_minus_one(path, self.http("GET", path).body.decode())
+
+
+class OneOfAThing(Journey):
+    def test_one_is_not_written_as_many(self):
+        self.ef("init", env={"EVERFOLD_OUTBOX_PARTITIONS": "1"})
+        self.ef("event", "append", "s", "--type", "paid", "--data", "{}")
+        copied = self.ef("journal", "copy", "--from", f"sqlite:{self.dir}/data/journal.db",
+                         "--to", f"sqlite:{self.dir}/copy.db").out
+        self.assertIn("1 event copied", copied)
+        self.assertIn("1 partition, as before", self.ef("partition", "sync").out)
+        self.assertIn("16 partitions, were 1", self.ef("partition", "sync", "--count", "16").out)
+
+    def test_serve_logs_its_mode_once(self):
+        server = self.serve("--log-level", "info")
+        self.assertEqual(1, server.log.read_text().count("mode resolved"))
 
 
 if __name__ == "__main__":
