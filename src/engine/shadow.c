@@ -242,8 +242,8 @@ void ef_shadow_close(ef_shadow *s)
 static void fail_row(ef_shadow *s, retry_row *row, ef_str why, ef_tick *tick)
 {
     int64_t now_us = ef__engine_now(s->live);
-    ef__retry_step step =
-        ef__retry_decide(&ef__retry_apply, row->attempts, EF__ERROR_PERMANENT, (uint64_t)now_us);
+    ef__retry_step step = ef__retry_decide(&s->live->retry.apply, row->attempts,
+                                           EF__ERROR_PERMANENT, (uint64_t)now_us);
 
     tick->failed++;
     tick->dead += step.dead;

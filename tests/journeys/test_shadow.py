@@ -67,6 +67,19 @@ class Shadow(Modes):
         self.end(shadow)
         self.assertEqual(before, self.ef("outbox", "report", "-o", "json").out)
 
+    def test_a_row_of_the_shadow_dies_at_the_last_attempt_of_the_settings(self):
+        settings = {"EVERFOLD_RETRY_APPLY_BASE": "50ms", "EVERFOLD_RETRY_APPLY_ATTEMPTS": "2"}
+        self.ef("init")
+        self.deploy(CUSTOMERS_FOLD, "--quiet")
+        self.ef("work", "--drain")
+        self.ef("event", "append", "a", "--type", "order.placed", "--data", '{"customer":"x","amount":"poison"}',
+                env={"EVERFOLD_MODE": "shadow_only"})
+        shadow = self.start("work", "--shadow", "-o", "ndjson", env=settings, log="shadow.log")
+        wait_until(lambda: '"dead":1' in self.log(shadow), "the row of the shadow is dead")
+        self.end(shadow)
+        self.assertEqual(2, sum(line.count('"failed":1') for line in self.log(shadow).splitlines()
+                                if '"claimed"' in line), self.log(shadow))
+
 
 class InlineThenOutbox(Modes):
     def test_the_accounts_agree_while_appends_and_workers_race(self):
