@@ -55,8 +55,8 @@ ef_status ef_journal_open(const ef_journal_options *options, ef_journal **out_jo
 
 /*
  * What makes the schema of a store on a server, for those who migrate by hand: SQL, handed to
- * `write`. Only the kind of `url` is looked at. EF_UNSUPPORTED: the store is a file, or this build
- * lacks it.
+ * `write`. Of `url` only the kind and the schemas count. EF_UNSUPPORTED: the store is a file, or
+ * this build lacks it.
  */
 ef_status ef_journal_schema(const char *url, void (*write)(void *context, ef_str text),
                             void *context, ef_error *err);

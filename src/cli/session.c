@@ -99,6 +99,12 @@ static const ef__setting_spec specs[] = {
      "event types that the appends of one tenant may create, beside those that were set"},
     {"store.busy", EF__SETTING_DURATION, "10s", 1, 3600 * 1000, NULL, NULL,
      "how long a call may wait for the store"},
+    {"postgres.schema", EF__SETTING_TEXT, "everfold", 0, 0, NULL, NULL,
+     "the schema of the journal in a PostgreSQL database, unless its URL has ef_schema"},
+    {"postgres.views_schema", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "the schema of the views there, unless the URL has ef_views_schema; empty: that of the "
+     "journal "
+     "and _views"},
     {"work.live_lag", EF__SETTING_DURATION, "100ms", 1, 3600 * 1000, NULL, NULL,
      "a rebuild yields while live events wait longer"},
     {"work.retire_after", EF__SETTING_DURATION, "7d", 0, INT64_C(3650) * 86400 * 1000, NULL, NULL,
@@ -312,15 +318,47 @@ static ef_status control_url(cli *c, ef_error *err)
     return EF_OK;
 }
 
+/* Adds a schema that was set to a URL that names none. */
+static ef_status add_schema(const cli *c, const char *setting, const char *key, char *url,
+                            size_t size, ef_error *err)
+{
+    ef_str name = ef__settings_text(c->settings, setting);
+    size_t used = strlen(url);
+    int n;
+
+    if (cli_setting(c, setting).origin == EF__ORIGIN_DEFAULT || !cli_url_on_server(url) ||
+        strstr(url, key))
+        return EF_OK;
+    n = snprintf(url + used, size - used, "%c%s%.*s", strchr(url, '?') ? '&' : '?', key,
+                 EF_STR_ARG(name));
+    return n >= 0 && (size_t)n < size - used
+               ? EF_OK
+               : ef_fail(err, EF_BAD_INPUT, "the URL of a store is too long");
+}
+
+static ef_status add_schemas(const cli *c, char *url, size_t size, ef_error *err)
+{
+    ef_status st = add_schema(c, "postgres.schema", "ef_schema=", url, size, err);
+
+    return st == EF_OK ? add_schema(c, "postgres.views_schema", "ef_views_schema=", url, size, err)
+                       : st;
+}
+
 /* All three, by the settings as they are, and as they are shown. */
 static ef_status store_urls(cli *c, ef_error *err)
 {
     ef_status st = journal_url(c, err);
 
     if (st == EF_OK)
+        st = add_schemas(c, c->journal_url, sizeof(c->journal_url), err);
+    if (st == EF_OK)
         st = views_url(c, err);
     if (st == EF_OK)
+        st = add_schemas(c, c->views_url, sizeof(c->views_url), err);
+    if (st == EF_OK)
         st = control_url(c, err);
+    if (st == EF_OK)
+        st = add_schemas(c, c->control_url, sizeof(c->control_url), err);
     ef_url_show(c->journal_url, c->journal_shown, sizeof(c->journal_shown));
     ef_url_show(c->views_url, c->views_shown, sizeof(c->views_shown));
     ef_url_show(c->control_url, c->control_shown, sizeof(c->control_shown));

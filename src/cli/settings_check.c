@@ -3,6 +3,7 @@
  * cannot hold.
  */
 #include "cli.h"
+#include "../base/schema_name.h"
 #include "../server/server.h"
 
 #include <inttypes.h>
@@ -64,7 +65,11 @@ ef_status cli_settings_check(const ef__settings *settings, ef_error *err)
                            "ms: the longest delay must not be shorter than the first",
                            retry_kinds[i], cap_ms, retry_kinds[i], base_ms);
     }
-    ef_status st = check_leases(settings, err);
+    ef__schema_names schemas;
+    ef_status st = ef__schema_names_init(&schemas, ef__settings_text(settings, "postgres.schema"),
+                                         ef__settings_text(settings, "postgres.views_schema"), err);
+    if (st == EF_OK)
+        st = check_leases(settings, err);
     return st == EF_OK ? ef__server_path_check(ef__settings_text(settings, "server.path"), err)
                        : st;
 }

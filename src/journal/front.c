@@ -150,16 +150,16 @@ ef_status ef_journal_open(const ef_journal_options *options, ef_journal **out_jo
 }
 
 #ifdef EF_HAVE_POSTGRES
-static ef_status postgres_schema(void (*write)(void *context, ef_str text), void *context,
-                                 ef_error *err)
+static ef_status postgres_schema(const char *url, void (*write)(void *context, ef_str text),
+                                 void *context, ef_error *err)
 {
     ef__buf text = EF__BUF_INIT(EF_LIMIT_APPEND_BYTES);
-    bool made = ef__journal_postgres_schema(&text);
+    ef_status st = ef__journal_postgres_schema(url, &text, err);
 
-    if (made)
+    if (st == EF_OK)
         write(context, ef__buf_str(&text));
     ef__buf_release(&text);
-    return made ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out for the schema");
+    return st;
 }
 #endif
 
@@ -172,7 +172,7 @@ ef_status ef_journal_schema(const char *url, void (*write)(void *context, ef_str
         return st;
 #ifdef EF_HAVE_POSTGRES
     if (is_postgres(url))
-        return postgres_schema(write, context, err);
+        return postgres_schema(url, write, context, err);
 #endif
     return ef_fail(err, EF_UNSUPPORTED, "only a journal on PostgreSQL has a schema to print");
 }

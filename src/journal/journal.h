@@ -437,7 +437,7 @@ ef_status ef__journal_postgres_open(const ef_journal_options *options, ef_journa
 ef_status ef__journal_jetstream_open(const ef_journal_options *options, ef_journal **out,
                                      ef_error *err);
 /* What makes its schema, as SQL, for those who migrate by hand. */
-bool ef__journal_postgres_schema(ef__buf *out);
+ef_status ef__journal_postgres_schema(const char *url, ef__buf *out, ef_error *err);
 
 /* --- shared by back ends (event.c) ------------------------------------------------------------ */
 

@@ -26,11 +26,12 @@
  */
 #define EF__PG_SEARCH_PATH "pg_catalog, pg_temp"
 
-/* The statements of a back end; static, shared by its connections. */
+/* The statements of a back end, shared by the connections of a pool. */
 typedef struct ef__pg_texts {
     const char *const *sql;
     const char *const *names;
     int count;
+    char *text; /* of a copy (schema.h): what `sql` points into */
 } ef__pg_texts;
 
 #define EF__PG_SENT_MAX 256 /* statements on their way, preparations included */

@@ -13,12 +13,39 @@
 
 static const char BEHIND[] = "SELECT everfold.tenants_still_apart();\n";
 
+#define TEXT_BYTES_MAX (1 << 20)
+
 typedef struct migration {
+    const ef__schema_names *schemas;
     const char *part;
     const char *const *texts;
     int count;
     int done;
 } migration;
+
+/* As ef__pg_exec, and as ef__pg_query_text, of a text for our schemas. */
+static ef_status exec_text(const migration *m, ef__pg_conn *conn, const char *sql, ef_error *err)
+{
+    ef__buf text = EF__BUF_INIT(TEXT_BYTES_MAX);
+    ef_status st = ef__pg_schema_add(&text, m->schemas, sql) && ef__buf_add(&text, "", 1)
+                       ? ef__pg_exec(conn, text.ptr, err)
+                       : ef_fail(err, EF_NO_MEMORY, "memory ran out for a migration");
+
+    ef__buf_release(&text);
+    return st;
+}
+
+static ef_status query_text(const migration *m, ef__pg_conn *conn, const char *sql,
+                            const ef__pg_params *params, PGresult **out, ef_error *err)
+{
+    ef__buf text = EF__BUF_INIT(TEXT_BYTES_MAX);
+    ef_status st = ef__pg_schema_add(&text, m->schemas, sql) && ef__buf_add(&text, "", 1)
+                       ? ef__pg_query_text(conn, text.ptr, params, out, err)
+                       : ef_fail(err, EF_NO_MEMORY, "memory ran out for a migration");
+
+    ef__buf_release(&text);
+    return st;
+}
 
 /* Asked in two steps: a statement that names a table that is not there fails as a whole. */
 static ef_status count_done(void *context, ef__pg_conn *conn, ef_error *err)
@@ -30,31 +57,31 @@ static ef_status count_done(void *context, ef__pg_conn *conn, ef_error *err)
     ef_status st;
 
     m->done = 0;
-    st = ef__pg_query_text(conn, "SELECT to_regclass('everfold.migration') IS NOT NULL", NULL,
-                           &result, err);
+    st = query_text(m, conn, "SELECT to_regclass('everfold.migration') IS NOT NULL", NULL, &result,
+                    err);
     if (st == EF_OK)
         there = ef__pg_bool(result, 0, 0);
     PQclear(result);
     if (st != EF_OK || !there)
         return st;
     ef__pg_add_str(&params, ef_str_from(m->part));
-    st = ef__pg_query_text(
-        conn, "SELECT coalesce(max(number), 0) FROM everfold.migration WHERE part = $1", &params,
-        &result, err);
+    st = query_text(m, conn,
+                    "SELECT coalesce(max(number), 0) FROM everfold.migration WHERE part = $1",
+                    &params, &result, err);
     if (st == EF_OK)
         m->done = (int)ef__pg_int(result, 0, 0);
     PQclear(result);
     return st;
 }
 
-static ef_status note(ef__pg_conn *conn, const char *part, int number, ef_error *err)
+static ef_status note(const migration *m, ef__pg_conn *conn, int number, ef_error *err)
 {
     ef__pg_params params = {0};
 
-    ef__pg_add_str(&params, ef_str_from(part));
+    ef__pg_add_str(&params, ef_str_from(m->part));
     ef__pg_add_int(&params, number);
-    return ef__pg_query_text(conn, "INSERT INTO everfold.migration(part, number) VALUES ($1, $2)",
-                             &params, NULL, err);
+    return query_text(m, conn, "INSERT INTO everfold.migration(part, number) VALUES ($1, $2)",
+                      &params, NULL, err);
 }
 
 static ef_status migrate(void *context, ef__pg_conn *conn, ef_error *err)
@@ -63,20 +90,20 @@ static ef_status migrate(void *context, ef__pg_conn *conn, ef_error *err)
     ef_status st = ef__pg_take_all(conn, err);
 
     if (st == EF_OK)
-        st = ef__pg_exec(conn, GROUND, err);
+        st = exec_text(m, conn, GROUND, err);
     if (st == EF_OK)
         st = count_done(m, conn, err);
     for (int i = m->done; st == EF_OK && i < m->count; i++) {
-        st = ef__pg_exec(conn, m->texts[i], err);
+        st = exec_text(m, conn, m->texts[i], err);
         if (st == EF_OK)
-            st = note(conn, m->part, i + 1, err);
+            st = note(m, conn, i + 1, err);
     }
-    return st == EF_OK ? ef__pg_exec(conn, BEHIND, err) : st;
+    return st == EF_OK ? exec_text(m, conn, BEHIND, err) : st;
 }
 
 ef_status ef__pg_migrated(ef__pg_pool *pool, const char *part, int *out, ef_error *err)
 {
-    migration m = {.part = part};
+    migration m = {.schemas = ef__pg_pool_schemas(pool), .part = part};
     ef_status st = ef__pg_transaction(pool, EF__PG_READ, count_done, &m, err);
 
     *out = m.done;
@@ -86,7 +113,7 @@ ef_status ef__pg_migrated(ef__pg_pool *pool, const char *part, int *out, ef_erro
 ef_status ef__pg_migrate(ef__pg_pool *pool, const char *part, const char *const *migrations,
                          int count, ef_error *err)
 {
-    migration m = {part, migrations, count, 0};
+    migration m = {ef__pg_pool_schemas(pool), part, migrations, count, 0};
     ef_status st = ef__pg_transaction(pool, EF__PG_READ, count_done, &m, err);
 
     if (st == EF_OK && m.done > count)
@@ -100,17 +127,31 @@ ef_status ef__pg_migrate(ef__pg_pool *pool, const char *part, const char *const 
     return st == EF_UNSURE ? ef__pg_transaction(pool, EF__PG_WRITE, migrate, &m, err) : st;
 }
 
-bool ef__pg_migration_text(const char *part, const char *const *migrations, int count, ef__buf *out)
+static bool add_migrations(const ef__schema_names *schemas, const char *part,
+                           const char *const *migrations, int count, ef__buf *out)
 {
     (void)ef__buf_add_text(out, "SET search_path = " EF__PG_SEARCH_PATH ";\n");
-    (void)ef__buf_add_text(out, GROUND);
+    (void)ef__pg_schema_add(out, schemas, GROUND);
     for (int i = 0; i < count; i++) {
         (void)ef__buf_printf(out, "\n-- %s, migration %d\n", part, i + 1);
-        (void)ef__buf_add_text(out, migrations[i]);
-        (void)ef__buf_printf(
-            out, "INSERT INTO everfold.migration(part, number) VALUES ('%s', %d);\n", part, i + 1);
+        (void)ef__pg_schema_add(out, schemas, migrations[i]);
+        (void)ef__buf_printf(out, "INSERT INTO %s.migration(part, number) VALUES ('%s', %d);\n",
+                             schemas->journal, part, i + 1);
     }
-    (void)ef__buf_add_text(out, BEHIND);
-    (void)ef__buf_add_text(out, "RESET search_path;\n");
-    return !out->failed;
+    (void)ef__pg_schema_add(out, schemas, BEHIND);
+    return ef__buf_add_text(out, "RESET search_path;\n");
+}
+
+ef_status ef__pg_migration_text(const char *url, const char *part, const char *const *migrations,
+                                int count, ef__buf *out, ef_error *err)
+{
+    ef__pg_target target;
+    ef_status st = ef__pg_target_init(&target, url, err);
+
+    if (st != EF_OK)
+        return st;
+    if (!add_migrations(&target.schemas, part, migrations, count, out))
+        st = ef_fail(err, EF_NO_MEMORY, "memory ran out for the schema");
+    ef__pg_target_release(&target);
+    return st;
 }

@@ -17,6 +17,7 @@ enum { PAUSE_FIRST_MS = 10, PAUSE_MAX_MS = 2000 };
 struct ef__pg_pool {
     ef__pg_pool_options options;
     ef__pg_target target;
+    ef__pg_texts texts; /* those of the options, for the schemas of the target */
     pthread_mutex_t lock;
     pthread_cond_t freed;
     ef__pg_conn *idle; /* the one that was used last comes first */
@@ -44,7 +45,10 @@ ef_status ef__pg_pool_open(const ef__pg_pool_options *options, ef__pg_pool **out
     pool->options.url = NULL;
     pool->seed = (unsigned)mono_ms();
     st = ef__pg_target_init(&pool->target, options->url, err);
+    if (st == EF_OK && options->texts)
+        st = ef__pg_texts_copy(&pool->texts, options->texts, &pool->target.schemas, err);
     if (st != EF_OK) {
+        ef__pg_target_release(&pool->target);
         free(pool);
         return st;
     }
@@ -74,7 +78,18 @@ void ef__pg_pool_close(ef__pg_pool *pool)
     (void)pthread_cond_destroy(&pool->freed);
     (void)pthread_mutex_destroy(&pool->lock);
     ef__pg_target_release(&pool->target);
+    ef__pg_texts_release(&pool->texts);
     free(pool);
+}
+
+const ef__pg_texts *ef__pg_pool_texts(const ef__pg_pool *pool)
+{
+    return &pool->texts;
+}
+
+const ef__schema_names *ef__pg_pool_schemas(const ef__pg_pool *pool)
+{
+    return &pool->target.schemas;
 }
 
 /* An idle connection, or the right to make one (*out NULL). */
@@ -139,7 +154,7 @@ static ef_status make(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
     *out = NULL;
     if (!conn)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
-    st = ef__pg_connect(conn, &pool->target, pool->options.texts, err);
+    st = ef__pg_connect(conn, &pool->target, pool->options.texts ? &pool->texts : NULL, err);
     if (st == EF_OK && conn->prepared)
         st = ef__pg_exec(conn, PLANS, err);
     if (st == EF_OK && conn->prepared)

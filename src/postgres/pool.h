@@ -10,6 +10,7 @@
 #define EF_POSTGRES_POOL_H
 
 #include "conn.h"
+#include "schema.h"
 
 #include <everfold/log.h>
 
@@ -29,6 +30,10 @@ typedef struct ef__pg_pool_options {
 /* Nothing is connected yet. */
 ef_status ef__pg_pool_open(const ef__pg_pool_options *options, ef__pg_pool **out, ef_error *err);
 void ef__pg_pool_close(ef__pg_pool *pool); /* every connection was given back; NULL is fine */
+
+/* The statements of the pool's connections, and the schemas that they are for. */
+const ef__pg_texts *ef__pg_pool_texts(const ef__pg_pool *pool);
+const ef__schema_names *ef__pg_pool_schemas(const ef__pg_pool *pool);
 
 /* EF_BUSY after busy_ms; other failures of a connect at once. */
 ef_status ef__pg_pool_get(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err);
@@ -98,8 +103,8 @@ ef_status ef__pg_migrate(ef__pg_pool *pool, const char *part, const char *const 
                          int count, ef_error *err);
 /* How many migrations of a part have been done; 0 when the schema is not there. */
 ef_status ef__pg_migrated(ef__pg_pool *pool, const char *part, int *out, ef_error *err);
-/* The same as a text, for those who migrate by hand. */
-bool ef__pg_migration_text(const char *part, const char *const *migrations, int count,
-                           ef__buf *out);
+/* The same as a text, for those who migrate by hand; `url` names the schemas. */
+ef_status ef__pg_migration_text(const char *url, const char *part, const char *const *migrations,
+                                int count, ef__buf *out, ef_error *err);
 
 #endif

@@ -30,21 +30,40 @@ bool ef__pg_is_url(const char *url)
     return starts_with(url, "postgres:") || starts_with(url, "postgresql:");
 }
 
+/* What our own settings say that is checked when all are read. */
+typedef struct own_settings {
+    bool insecure;
+    ef_str schema, views_schema;
+} own_settings;
+
+static bool take_schema(ef_str setting, const char *key, ef_str *out)
+{
+    size_t length = strlen(key);
+
+    if (setting.len < length || memcmp(setting.ptr, key, length) != 0)
+        return false;
+    *out = (ef_str){setting.ptr + length, setting.len - length};
+    return true;
+}
+
 /* One of our own settings: ef_NAME=VALUE of `length` characters. */
-static ef_status take_own(ef__pg_target *target, bool *insecure, const char *setting, size_t length,
-                          ef_error *err)
+static ef_status take_own(ef__pg_target *target, own_settings *own, const char *setting,
+                          size_t length, ef_error *err)
 {
     char text[64];
     char *end;
     long number;
 
+    if (take_schema((ef_str){setting, length}, "ef_schema=", &own->schema) ||
+        take_schema((ef_str){setting, length}, "ef_views_schema=", &own->views_schema))
+        return EF_OK;
     (void)snprintf(text, sizeof text, "%.*s", (int)(length < 63 ? length : 63), setting);
     if (strcmp(text, "ef_prepare=off") == 0 || strcmp(text, "ef_prepare=on") == 0) {
         target->prepare = strcmp(text, "ef_prepare=on") == 0;
         return EF_OK;
     }
     if (strcmp(text, "ef_insecure=1") == 0) {
-        *insecure = true;
+        own->insecure = true;
         return EF_OK;
     }
     if (starts_with(text, "ef_connections=")) {
@@ -55,13 +74,13 @@ static ef_status take_own(ef__pg_target *target, bool *insecure, const char *set
         }
     }
     return ef_fail(err, EF_BAD_INPUT,
-                   "the url has \"%s\": there are ef_prepare=on|off, ef_connections=1 to %d and "
-                   "ef_insecure=1",
+                   "the url has \"%s\": there are ef_prepare=on|off, ef_connections=1 to %d, "
+                   "ef_schema=NAME, ef_views_schema=NAME and ef_insecure=1",
                    text, CONNECTIONS_MAX);
 }
 
 /* A copy of the URL without our own settings, which libpq would refuse. */
-static ef_status strip_own(ef__pg_target *target, const char *url, bool *insecure, ef_error *err)
+static ef_status strip_own(ef__pg_target *target, const char *url, own_settings *own, ef_error *err)
 {
     char *copy = malloc(strlen(url) + 1);
     const char *query = strchr(url, '?');
@@ -77,7 +96,7 @@ static ef_status strip_own(ef__pg_target *target, const char *url, bool *insecur
         size_t length = strcspn(at, "&");
 
         if (starts_with(at, "ef_")) {
-            st = take_own(target, insecure, at, length, err);
+            st = take_own(target, own, at, length, err);
         } else if (length > 0) {
             copy[used++] = joint;
             memcpy(copy + used, at, length);
@@ -192,12 +211,14 @@ static ef_status fill(ef__pg_target *target, bool insecure, ef_error *err)
 
 ef_status ef__pg_target_init(ef__pg_target *target, const char *url, ef_error *err)
 {
-    bool insecure = false;
+    own_settings own = {0};
     char *message = NULL;
     ef_status st;
 
     *target = (ef__pg_target){.prepare = true, .connections_max = CONNECTIONS_DEFAULT};
-    st = strip_own(target, url, &insecure, err);
+    st = strip_own(target, url, &own, err);
+    if (st == EF_OK)
+        st = ef__schema_names_init(&target->schemas, own.schema, own.views_schema, err);
     if (st == EF_OK) {
         target->parsed = PQconninfoParse(target->text, &message);
         if (!target->parsed) /* libpq's words may repeat the url, and with it a password */
@@ -209,7 +230,7 @@ ef_status ef__pg_target_init(ef__pg_target *target, const char *url, ef_error *e
                              : "");
     }
     if (st == EF_OK)
-        st = fill(target, insecure, err);
+        st = fill(target, own.insecure, err);
     PQfreemem(message);
     if (st != EF_OK)
         ef__pg_target_release(target);

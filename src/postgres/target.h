@@ -6,6 +6,8 @@
  *     ef_prepare=off      keep nothing prepared: for a pooler that hands out another server session
  *                         with every transaction and does not know prepared statements
  *     ef_connections=N    at most N connections for a handle (default 8)
+ *     ef_schema=NAME      the schema of the journal (default everfold)
+ *     ef_views_schema=NAME  the schema of the views (default that of the journal and _views)
  *     ef_insecure=1       allow what would be refused: a server that is not local, without
  *                         verify-full
  *
@@ -15,6 +17,8 @@
  */
 #ifndef EF_POSTGRES_TARGET_H
 #define EF_POSTGRES_TARGET_H
+
+#include "../base/schema_name.h"
 
 #include <everfold/status.h>
 
@@ -27,6 +31,7 @@ typedef struct ef__pg_target {
     void *parsed;
     bool prepare;
     int32_t connections_max;
+    ef__schema_names schemas;
 } ef__pg_target;
 
 /* Does the URL name a PostgreSQL server? */

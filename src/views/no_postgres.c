@@ -10,7 +10,7 @@ ef_status ef__views_postgres_open(const ef__views_options *options, ef_views **o
     return ef_fail(err, EF_UNSUPPORTED, WITHOUT);
 }
 
-bool ef__views_postgres_schema(ef__buf *out)
+ef_status ef__views_postgres_schema(const char *url, ef__buf *out, ef_error *err)
 {
-    return ef__buf_add_text(out, "-- " WITHOUT "\n");
+    return ef_fail(err, EF_UNSUPPORTED, WITHOUT);
 }

@@ -62,9 +62,9 @@ ef_status ef__views_open(const ef__views_options *options, ef_views **out, ef_er
                    "url \"%.200s\": there is no such view store, write " KNOWN_URLS, url);
 }
 
-bool ef__views_schema(const char *url, ef__buf *out)
+ef_status ef__views_schema(const char *url, ef__buf *out, ef_error *err)
 {
-    return !is_postgres(url) || ef__views_postgres_schema(out);
+    return is_postgres(url) ? ef__views_postgres_schema(url, out, err) : EF_OK;
 }
 
 void ef__views_close(ef_views *views)

@@ -399,9 +399,9 @@ ef_status ef__views_lmdb_open(const ef__views_options *options, const char *fold
 
 ef_status ef__views_postgres_open(const ef__views_options *options, ef_views **out, ef_error *err);
 /* What makes and migrates its schema, as text, for those who do it by hand. */
-bool ef__views_postgres_schema(ef__buf *out);
+ef_status ef__views_postgres_schema(const char *url, ef__buf *out, ef_error *err);
 /* The same for whatever store the URL names; nothing where there is no such text. */
-bool ef__views_schema(const char *url, ef__buf *out);
+ef_status ef__views_schema(const char *url, ef__buf *out, ef_error *err);
 
 /* The contribution of one view to its generation's digest, as two 64-bit sums that are never both 0
  * (shared by back ends). */

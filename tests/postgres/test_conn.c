@@ -19,7 +19,7 @@ static const char *const SQL[] = {
     "SELECT pg_terminate_backend($1::integer)",
     "SELECT count(*) FROM public.everfold_test"};
 static const char *const NAMES[] = {"one_row", "echo", "sum", "divide", "pid", "kill", "count"};
-static const ef__pg_texts TEXTS = {SQL, NAMES, 7};
+static const ef__pg_texts TEXTS = {.sql = SQL, .names = NAMES, .count = 7};
 
 static ef_error err;
 

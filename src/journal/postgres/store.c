@@ -14,7 +14,7 @@
 #define LOOK_EVERY_MS 500 /* whoever waits looks at least so often: a word may be lost */
 
 static const ef__journal_ops postgres_ops;
-static const ef__pg_texts TEXTS = {pj_sql, pj_names, PJ_COUNT};
+static const ef__pg_texts TEXTS = {.sql = pj_sql, .names = pj_names, .count = PJ_COUNT};
 
 /* --- shared ----------------------------------------------------------------------------------- */
 
@@ -57,7 +57,7 @@ ef_status pg_write_again(pg_store *store, ef__pg_work work, void *context, ef_er
 ef_status pg_write_with(pg_store *store, ef__pg_conn *conn, ef__pg_work work, void *context,
                         ef_error *err)
 {
-    return pg_refused(store, ef__pg_as(conn, &TEXTS, work, context, err));
+    return pg_refused(store, ef__pg_as(conn, ef__pg_pool_texts(store->pool), work, context, err));
 }
 
 static ef_status pg_database(ef_journal *journal, char out[EF__JOURNAL_DATABASE_MAX], ef_error *err)
@@ -219,8 +219,8 @@ static ef_status open_schema(pg_store *store, const ef_journal_options *options,
                                "newer one",
                                done, pj_migration_count);
     if (done == 0 && !options->create)
-        return ef_fail(err, EF_NOT_FOUND,
-                       "the database has no journal: there is no schema everfold");
+        return ef_fail(err, EF_NOT_FOUND, "the database has no journal: there is no schema %s",
+                       ef__pg_pool_schemas(store->pool)->journal);
     if (done < pj_migration_count && options->read_only)
         return ef_fail(err, EF_MISUSE, "the schema is at %d, it has to be migrated to %d first",
                        done, pj_migration_count);
@@ -291,9 +291,9 @@ ef_status ef__journal_postgres_open(const ef_journal_options *options, ef_journa
     return EF_OK;
 }
 
-bool ef__journal_postgres_schema(ef__buf *out)
+ef_status ef__journal_postgres_schema(const char *url, ef__buf *out, ef_error *err)
 {
-    return ef__pg_migration_text("journal", pj_migrations, pj_migration_count, out);
+    return ef__pg_migration_text(url, "journal", pj_migrations, pj_migration_count, out, err);
 }
 
 /* --- the journal as a whole ------------------------------------------------------------------- */
@@ -331,7 +331,7 @@ static bool listen_for(pg_store *store, int64_t ms)
     bool heard = false;
 
     if (!store->listener && ef__pg_pool_get(store->pool, &store->listener, NULL) == EF_OK &&
-        ef__pg_listen(store->listener, "everfold", NULL) != EF_OK) {
+        ef__pg_listen(store->listener, ef__pg_pool_schemas(store->pool)->journal, NULL) != EF_OK) {
         ef__pg_pool_put(store->pool, store->listener);
         store->listener = NULL;
     } else if (store->listener && ef__pg_hear(store->listener, ms, &heard, NULL) != EF_OK) {

@@ -7,11 +7,8 @@
 
 #include <stdlib.h>
 
-/* "EfVw", in the upper half of the keys of our advisory locks. */
-#define LOCK_CLASS (INT64_C(0x45665677) << 32)
-
 static const ef__views_ops OPS;
-static const ef__pg_texts TEXTS = {vp_sql, vp_names, VP_COUNT};
+static const ef__pg_texts TEXTS = {.sql = vp_sql, .names = vp_names, .count = VP_COUNT};
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
@@ -61,9 +58,9 @@ ef_status ef__views_postgres_open(const ef__views_options *options, ef_views **o
     return EF_OK;
 }
 
-bool ef__views_postgres_schema(ef__buf *out)
+ef_status ef__views_postgres_schema(const char *url, ef__buf *out, ef_error *err)
 {
-    return ef__pg_migration_text(VP_PART, vp_migrations, vp_migration_count, out);
+    return ef__pg_migration_text(url, VP_PART, vp_migrations, vp_migration_count, out, err);
 }
 
 static ef_status vp_database(ef_views *views, char out[EF__VIEWS_DATABASE_MAX], ef_error *err)
@@ -90,9 +87,8 @@ ef_status vp_lock(ef__pg_conn *conn, bool alone, const int64_t *ids, size_t coun
     ef_status st;
 
     ef__pg_array_init(&keys, EF__PG_INT);
-    /* Ids that agree in their lower half would share a lock, which only costs time. */
     for (size_t i = 0; i < count; i++)
-        ef__pg_array_int(&keys, LOCK_CLASS | (ids[i] & 0xffffffff));
+        ef__pg_array_int(&keys, ids[i]);
     ef__pg_add_array(&params, &keys);
     st = ef__pg_send(conn, alone ? VP_LOCK_ALONE : VP_LOCK_SHARED, &params, err);
     ef__pg_array_release(&keys);
