@@ -63,6 +63,25 @@ ef_status ef_view_reader_get(ef_view_reader *reader, ef_str projection, ef_str t
 void ef_view_reader_rest(ef_view_reader *reader);  /* NULL is fine */
 void ef_view_reader_close(ef_view_reader *reader); /* before its engine; NULL is fine */
 
+/*
+ * A read that waits without a thread. `freshness` is what ef_view_get or ef_view_find (`all_views`)
+ * would wait for; its timeout is the caller's. ef_view_wait_look looks at many at once:
+ * out_over[i] is true when the read would not wait any more, because it is fresh or because it
+ * fails. One thread looks at all waits of an engine, and calls ef_view_wait_turn in between: it
+ * returns when views may have changed since the turn `seen`, or after `ms`; 0 is before the first
+ * turn.
+ */
+typedef struct ef_view_wait ef_view_wait;
+ef_status ef_view_wait_open(ef_engine *engine, ef_str projection, const ef_str *tenant,
+                            const ef_freshness *freshness, bool all_views, ef_view_wait **out,
+                            ef_error *err); /* `tenant` NULL: all */
+void ef_view_wait_look(ef_view_wait *const *waits, size_t count, bool *out_over);
+int64_t ef_view_wait_turn(ef_engine *engine, int64_t seen, int64_t ms);
+void ef_view_wait_close(ef_view_wait *wait); /* before its engine; NULL is fine */
+
+/* May a read of a view wait for another machine or another process? */
+bool ef_view_is_remote(const ef_engine *engine);
+
 typedef struct ef_view_query {
     ef_str projection;
     ef_str tenant;

@@ -13,6 +13,7 @@
 #define POLL_MS_MIN 2
 #define POLL_MS_MAX 25
 #define BLOCKED_LOOK_US 50000 /* between looks whether a stream is blocked */
+#define BLOCKED_LOOKS 16      /* reads that may look in that time; more look less often */
 #define KEYS_MAX 2000         /* streams that are looked up together */
 
 typedef struct wanted_stream {
@@ -31,6 +32,7 @@ typedef struct ef__fresh_read {
     int64_t looked_us;        /* … then */
     bool shares;              /* in the look that is being made */
     int64_t blocked_looks_us; /* when it last looked whether one is blocked */
+    int64_t round_us;         /* looks of this round count for it; 0: from now on */
     ef__arena arena;
 } ef__fresh_read;
 
@@ -336,10 +338,17 @@ static ef_status check_blocked(ef_engine *e, const ef__generation *g, ef__fresh_
     return st;
 }
 
+/* What was read from then on is new enough. */
+static int64_t round_of(const ef__fresh_read *read)
+{
+    return read->round_us ? read->round_us : now_us();
+}
+
 static ef_status look_at_streams(ef_engine *e, const ef__generation *g, ef__fresh_read *read,
                                  bool *out_fresh, ef_error *err)
 {
-    int64_t at_us = now_us();
+    int64_t at_us = round_of(read);
+    int64_t pause_us = BLOCKED_LOOK_US * (1 + atomic_load(&e->fresh.reads) / BLOCKED_LOOKS);
     ef_status st = EF_OK;
 
     pthread_mutex_lock(&e->fresh.looking);
@@ -351,7 +360,7 @@ static ef_status look_at_streams(ef_engine *e, const ef__generation *g, ef__fres
         drop_covered(read);
     pthread_mutex_unlock(&e->fresh.looking);
     *out_fresh = read->count == 0;
-    if (st == EF_OK && read->count && at_us - read->blocked_looks_us >= BLOCKED_LOOK_US) {
+    if (st == EF_OK && read->count && at_us - read->blocked_looks_us >= pause_us) {
         read->blocked_looks_us = at_us;
         st = check_blocked(e, g, read, err);
     }
@@ -380,11 +389,11 @@ static ef_status fail_tenant(ef_engine *e, const ef__generation *g, ef_str tenan
     return st;
 }
 
-/* The lag of the route's generation, read by this call or by another one meanwhile. */
-static ef_status look_at_lag(ef_engine *e, ef__route *route, const ef_str *tenant, ef__lag *out,
-                             ef_error *err)
+/* The lag of the route's generation, read by this call or by another one since `at_us`. */
+static ef_status look_at_lag(ef_engine *e, ef__route *route, const ef_str *tenant, int64_t at_us,
+                             ef__lag *out, ef_error *err)
 {
-    int64_t at_us = now_us(), begins_us;
+    int64_t begins_us;
     ef_status st = EF_OK;
 
     pthread_mutex_lock(&e->fresh.looking);
@@ -402,11 +411,11 @@ static ef_status look_at_lag(ef_engine *e, ef__route *route, const ef_str *tenan
 }
 
 static ef_status look_at_position(ef_engine *e, ef__route *route, const ef_str *tenant,
-                                  int64_t wanted, bool *out_fresh, int64_t *out_blocked,
-                                  ef_error *err)
+                                  int64_t wanted, int64_t at_us, bool *out_fresh,
+                                  int64_t *out_blocked, ef_error *err)
 {
     ef__lag lag = {0};
-    ef_status st = look_at_lag(e, route, tenant, &lag, err);
+    ef_status st = look_at_lag(e, route, tenant, at_us, &lag, err);
 
     *out_fresh = st == EF_OK && lag.taken >= wanted && lag.proceeds_from > wanted;
     *out_blocked = lag.blocked_streams;
@@ -444,7 +453,8 @@ static ef_status look_at_cursors(ef_engine *e, ef__route *route, ef__fresh_read 
         if (st == EF_OK && s->position == 0)
             *out_fresh = false;
         else if (st == EF_OK)
-            st = look_at_position(e, route, &s->tenant, s->position, out_fresh, &blocked, err);
+            st = look_at_position(e, route, &s->tenant, s->position, round_of(read), out_fresh,
+                                  &blocked, err);
     }
     return st;
 }
@@ -462,7 +472,8 @@ static ef_status look(ef_engine *e, ef__route *route, const ef_str *tenant, ef__
     else if (read->count)
         st = look_at_streams(e, route->generation, read, out_fresh, err);
     if (st == EF_OK && *out_fresh && read->position)
-        st = look_at_position(e, route, tenant, read->position, out_fresh, out_blocked, err);
+        st = look_at_position(e, route, tenant, read->position, round_of(read), out_fresh,
+                              out_blocked, err);
     return st;
 }
 
@@ -585,6 +596,79 @@ ef_status ef__fresh_route(ef_engine *e, ef_str name, const ef_str *tenant, const
     return st;
 }
 
+/* --- waiting without a thread ----------------------------------------------------------------- */
+
+struct ef_view_wait {
+    ef_engine *engine;
+    ef_str projection, tenant;
+    bool any_tenant, whole;
+    ef__fresh_read read;
+};
+
+ef_status ef_view_wait_open(ef_engine *e, ef_str projection, const ef_str *tenant,
+                            const ef_freshness *f, bool all_views, ef_view_wait **out,
+                            ef_error *err)
+{
+    ef_view_wait *w;
+    ef_status st;
+
+    if (!e || !f || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", !e ? "engine" : !f ? "freshness" : "out");
+    *out = NULL;
+    w = calloc(1, sizeof *w);
+    if (!w)
+        return ef_fail(err, EF_NO_MEMORY, "out of memory in a read");
+    w->engine = e;
+    w->any_tenant = !tenant;
+    w->whole = all_views;
+    w->read.arena = (ef__arena)EF__ARENA_INIT(16u << 20);
+    w->projection = ef__arena_copy(&w->read.arena, projection);
+    w->tenant = ef__arena_copy(&w->read.arena, tenant ? *tenant : EF_STR(""));
+    st = w->projection.ptr && w->tenant.ptr ? EF_OK : ef__room_full(err);
+    if (st == EF_OK)
+        st = want(e, f, tenant, &w->read, err);
+    if (st != EF_OK) {
+        ef__arena_release(&w->read.arena);
+        free(w);
+        return st;
+    }
+    join(&e->fresh, &w->read);
+    *out = w;
+    return EF_OK;
+}
+
+void ef_view_wait_look(ef_view_wait *const *waits, size_t count, bool *out_over)
+{
+    int64_t round_us = now_us();
+
+    for (size_t i = 0; i < count; i++) {
+        ef_view_wait *w = waits[i];
+        ef__route *route = NULL;
+        int64_t blocked = 0;
+        w->read.round_us = round_us;
+        (void)try_once(w->engine, w->projection, w->any_tenant ? NULL : &w->tenant, &w->read,
+                       w->whole, false, &route, &blocked, &out_over[i], NULL);
+        ef__route_give(w->engine, route);
+    }
+}
+
+int64_t ef_view_wait_turn(ef_engine *e, int64_t seen, int64_t ms)
+{
+    if (!e)
+        return 0;
+    wait_turn(&e->fresh, seen, now_us() + ms * 1000);
+    return turn_of(&e->fresh);
+}
+
+void ef_view_wait_close(ef_view_wait *w)
+{
+    if (!w)
+        return;
+    leave(&w->engine->fresh, &w->read);
+    ef__arena_release(&w->read.arena);
+    free(w);
+}
+
 ef_status ef_projection_reached(ef_engine *e, ef_str name, const ef_str *tenant, int64_t *out,
                                 ef_error *err)
 {
@@ -596,7 +680,7 @@ ef_status ef_projection_reached(ef_engine *e, ef_str name, const ef_str *tenant,
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
     st = ef__route_take(e, name, tenant, false, &route, err);
     if (st == EF_OK)
-        st = look_at_lag(e, route, tenant, &lag, err);
+        st = look_at_lag(e, route, tenant, now_us(), &lag, err);
     *out = st == EF_OK ? ef__lag_reached(&lag) : 0;
     if (tenant && lag.blocked_from && route->generation->by_log) { /* nothing of it goes on */
         *out = lag.blocked_from - 1;

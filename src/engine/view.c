@@ -5,6 +5,7 @@
 #include "migrate.h"
 #include "view_names.h"
 
+#include "../journal/journal.h"
 #include "../views/query.h"
 
 #include <stdlib.h>
@@ -80,6 +81,11 @@ ef_status ef_view_get(ef_engine *e, ef_str projection, ef_str tenant, ef_str id,
     if (!e || !out)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
     return get_by(e->views, e, projection, tenant, id, freshness, out, err);
+}
+
+bool ef_view_is_remote(const ef_engine *e)
+{
+    return e && (e->views->ops->is_remote || (e->journal->ops->caps & EF__JOURNAL_REMOTE));
 }
 
 /* --- one after the other

@@ -91,7 +91,8 @@ enum ef__journal_caps {
     EF__JOURNAL_SPARSE = 4,
     /* It is told what a reader is done with (`followed`), and nobody but him brings that again:
      * what he made of it is on the disk before. */
-    EF__JOURNAL_ACKNOWLEDGED = 8
+    EF__JOURNAL_ACKNOWLEDGED = 8,
+    EF__JOURNAL_REMOTE = 16 /* a read waits for another process */
 };
 
 /* Back ends list what was published by outbox_ls, too: the last first, down from `upto`. */

@@ -271,10 +271,15 @@ static void shrink(ef__request *r)
 
 void ef__dispatch_run(ef__request *r)
 {
-    if (r->lists_methods)
+    ef_status st;
+
+    if (r->lists_methods) {
         r->status = STATUS_NO_CONTENT;
-    else
-        ef__dispatch_end(r, r->route->run(r, &r->error));
+        return;
+    }
+    st = r->route->run(r, &r->error);
+    if (!r->waiting.parks)
+        ef__dispatch_end(r, st);
 }
 
 void ef__dispatch_end(ef__request *r, ef_status st)

@@ -29,6 +29,7 @@ typedef struct peer {
     struct peer *before, *next;
     struct MHD_Connection *connection;
     int fd;
+    unsigned address; /* of those with the same address, but for chance */
     int64_t since_us; /* it has been our peer's turn since then; 0: it is ours. Atomic */
 } peer;
 
@@ -44,16 +45,19 @@ typedef struct exchange {
     ef__request request;   /* last, for its own last things are left as they are (exchange_take) */
 } exchange;
 
-#define SPARE_MAX 64         /* exchanges that are kept; as many as a busy round has */
-#define SPARE_ARENA_MAX 2048 /* one that had more in hand gives its memory back … */
-#define SPARE_BODY_MAX 4096  /* … and so does one whose body was larger */
-#define PLACE_BYTES 512      /* the answer to a small append: memory of the thread that frees it */
+#define ADDRESSES 4096           /* that are counted apart */
+#define CROWDED_US (2 * 1000000) /* for a request of an address that takes others their room */
+#define SPARE_MAX 64             /* exchanges that are kept; as many as a busy round has */
+#define SPARE_ARENA_MAX 2048     /* one that used more gives its memory back … */
+#define SPARE_BODY_MAX 4096      /* … and so does one whose body was larger */
+#define PLACE_BYTES 512 /* the answer to a small append: memory of the thread that frees it */
 
 struct ef__http {
     struct MHD_Daemon *daemon;
     pthread_mutex_t lock;
     pthread_cond_t end;
     peer *peers;
+    int64_t by_address[ADDRESSES]; /* how many peers of each */
     pthread_t reaper;
     bool reaping, ending;
     exchange *spare; /* the network's thread's */
@@ -84,7 +88,9 @@ static void peer_joins(ef__server *server, struct MHD_Connection *connection, vo
     p->connection = connection;
     p->fd = info ? info->connect_fd : -1;
     p->since_us = ef__server_mono(server);
+    p->address = ef__peer_hash(connection) % ADDRESSES;
     pthread_mutex_lock(&http->lock);
+    http->by_address[p->address]++;
     p->next = http->peers;
     if (http->peers)
         http->peers->before = p;
@@ -100,6 +106,7 @@ static void peer_leaves(ef__server *server, peer *p)
     if (!p)
         return;
     pthread_mutex_lock(&http->lock);
+    http->by_address[p->address]--;
     if (p->before)
         p->before->next = p->next;
     else
@@ -120,14 +127,25 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
         peer_leaves(cls, *context);
 }
 
+/* How long a peer may take. Where most connections are in use, an address that has a large part of
+ * them gets less time, so that others come in. */
+static int64_t time_of(const ef__server *server, const peer *p, bool crowded)
+{
+    int64_t limit_us = server->options.request_ms * 1000;
+    bool crowds = server->http->by_address[p->address] > server->options.connections_max / 4;
+
+    return crowded && crowds && limit_us > CROWDED_US ? CROWDED_US : limit_us;
+}
+
 /* Shut the socket and no more: the library's thread finds it so, and cleans up. */
 static void reap(ef__server *server)
 {
-    int64_t limit_us = server->options.request_ms * 1000, now_us = ef__server_mono(server);
+    int64_t now_us = ef__server_mono(server), most = server->options.connections_max;
+    bool crowded = __atomic_load_n(&server->counts.connections, __ATOMIC_RELAXED) > most / 4 * 3;
 
     for (peer *p = server->http->peers; p; p = p->next) {
         int64_t since_us = __atomic_load_n(&p->since_us, __ATOMIC_RELAXED);
-        if (since_us <= 0 || now_us - since_us <= limit_us)
+        if (since_us <= 0 || now_us - since_us <= time_of(server, p, crowded))
             continue;
         (void)shutdown(p->fd, SHUT_RDWR);
         __atomic_store_n(&p->since_us, now_us, __ATOMIC_RELAXED); /* its end may take a moment */
@@ -337,8 +355,8 @@ static bool is_quick(const ef__request *r)
 {
     if (r->lists_methods || (r->route->flags & EF__ROUTE_QUICK))
         return true;
-    return (r->route->flags & EF__ROUTE_QUICK_PLAIN) && r->parameter_count == 0 &&
-           ef__request_header(r, "Everfold-Token").len == 0;
+    return (r->route->flags & EF__ROUTE_QUICK_PLAIN) && r->server->reads_at_once &&
+           r->parameter_count == 0 && ef__request_header(r, "Everfold-Token").len == 0;
 }
 
 /* To whoever may wait; false: too many do already. */
@@ -348,6 +366,8 @@ static bool hand_on(ef__request *r)
         (void)ef__buf_reserve(&r->out, PLACE_BYTES - 1);
         return ef__committer_put(r->server->committer, r);
     }
+    if (r->route->flags & EF__ROUTE_RESERVED)
+        return ef__pool_put(r->server->probes, r);
     return ef__pool_put(r->server->pool, r);
 }
 
@@ -442,6 +462,12 @@ static void be_silent(void *cls, const char *format, va_list args)
     (void)args;
 }
 
+/* A part of the connections is kept for other addresses: probes do not come by the proxy. */
+static int64_t of_one_address(int64_t connections_max)
+{
+    return connections_max - connections_max / 8;
+}
+
 static struct MHD_Daemon *start_daemon(ef__server *server, int fd)
 {
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
@@ -457,7 +483,8 @@ static struct MHD_Daemon *start_daemon(ef__server *server, int fd)
         MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
         server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_UNESCAPE_CALLBACK,
         leave_escapes, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)server->options.connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)server->options.connections_max, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)of_one_address(server->options.connections_max), MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)(server->options.request_ms / 1000 + 1), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)EF__HTTP_HEAD_BYTES, MHD_OPTION_ARRAY, server->tls ? secure : secure + 2,
         MHD_OPTION_END);

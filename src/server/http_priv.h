@@ -33,6 +33,8 @@ ef_status ef__listen(ef__server *server, int *out_fd, ef_error *err);
 /* Where a request comes from (peer.c): "10.0.0.7", "::1", "unix"; `room` holds the text. */
 #define EF__PEER_ADDRESS_MAX 46
 ef_str ef__peer_address(const struct ef__request *r, char room[EF__PEER_ADDRESS_MAX]);
+/* The same number for the same address. */
+unsigned ef__peer_hash(struct MHD_Connection *connection);
 /* From this machine, and not forwarded by a proxy on it. */
 bool ef__peer_is_local(const struct ef__request *r);
 

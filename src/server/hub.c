@@ -18,13 +18,18 @@
 
 #define READ_LIMIT 500               /* events a topic reads at once */
 #define PENDING_BYTES_MAX (1u << 20) /* that wait for one follower */
-#define PENDING_BYTES_FEW (1u << 16) /* whoever has no more than that may be given any amount */
+#define PENDING_BYTES_FEW (1u << 16) /* a follower with less than that may be given any amount */
 #define FRAMES_BYTES_MAX (80u << 20) /* of one read: the largest events, with room to spare */
-#define TAKING_US 1000000ll          /* whoever took nothing for so long is not waited for */
-#define LOOK_US 1000000ll            /* whether tokens still stand */
-#define BEHIND_MS 10                 /* a projection is behind: look again after this */
-#define VAINLY_MAX 100               /* it does not come: look as when idle */
+#define WAITING_BYTES_MAX                                                                          \
+    (64u << 20)             /* for all followers; above it those that stall are let go             \
+                             */
+#define TAKING_US 1000000ll /* one that took nothing for so long is not waited for */
+#define LOOK_US 1000000ll   /* whether tokens still stand */
+#define BEHIND_MS 10        /* a projection is behind: look again after this */
+#define VAINLY_MAX 100      /* it does not come: look as when idle */
 #define IDLE_MS 1000
+
+static int64_t chunk_bytes; /* of all chunks; atomic */
 
 /* What several followers are sent, once. */
 typedef struct chunk {
@@ -81,8 +86,10 @@ struct ef__hub {
 
 static void chunk_drop(chunk *c)
 {
-    if (__atomic_sub_fetch(&c->users, 1, __ATOMIC_ACQ_REL) == 0)
-        free(c);
+    if (__atomic_sub_fetch(&c->users, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    __atomic_sub_fetch(&chunk_bytes, (int64_t)c->len, __ATOMIC_RELAXED);
+    free(c);
 }
 
 static chunk *chunk_of(ef_str text)
@@ -93,6 +100,7 @@ static chunk *chunk_of(ef_str text)
         return NULL;
     c->users = 1;
     c->len = text.len;
+    __atomic_add_fetch(&chunk_bytes, (int64_t)c->len, __ATOMIC_RELAXED);
     memcpy(c->bytes, text.ptr, text.len);
     return c;
 }
@@ -157,6 +165,17 @@ static bool follower_is_taking(ef__follower *f, int64_t now_us)
     taking = f->pending >= PENDING_BYTES_FEW && !f->gone && now_us - f->took_us < TAKING_US;
     pthread_mutex_unlock(&f->lock);
     return taking;
+}
+
+/* Much waits for it, and it takes none of it. */
+static bool follower_stalls(ef__follower *f, int64_t now_us)
+{
+    bool stalls;
+
+    pthread_mutex_lock(&f->lock);
+    stalls = f->pending >= PENDING_BYTES_FEW && now_us - f->took_us >= TAKING_US;
+    pthread_mutex_unlock(&f->lock);
+    return stalls;
 }
 
 static void follower_end(ef__follower *f)
@@ -334,6 +353,10 @@ static ef_status read_events(const topic *t, ef__server *server, ef__buf *out, e
         ef__shape_write(&w, &ef__shape_event, &batch.events[i]);
         ef__one_line(out, start);
         ef__buf_add_text(out, "\n\n");
+        if (out->len >= PENDING_BYTES_MAX) { /* as much as may wait for a follower */
+            place->position = batch.events[i].position;
+            break;
+        }
     }
     ef_batch_release(&batch);
     return st;
@@ -405,10 +428,12 @@ static void topic_step(struct ef__hub *hub, topic *t, bool *out_more)
     ef__buf_release(&frames);
 }
 
-/* Whoever would not be let in any more is not told any more either. */
-static void look_at_tokens(struct ef__hub *hub)
+/* A follower whose token is not valid any more ends; and one that stalls, where much waits for all
+ * of them together. */
+static void look_at_followers(struct ef__hub *hub)
 {
     int64_t now_us = ef__server_mono(hub->server);
+    bool crowded = __atomic_load_n(&chunk_bytes, __ATOMIC_RELAXED) > WAITING_BYTES_MAX;
 
     if (now_us - hub->looked_us < LOOK_US)
         return;
@@ -416,7 +441,8 @@ static void look_at_tokens(struct ef__hub *hub)
     for (topic *t = hub->topics; t; t = t->next)
         for (ef__follower **at = &t->followers; *at;) {
             ef__follower *f = *at;
-            if (ef__principal_stands(hub->server, &f->who)) {
+            if (ef__principal_stands(hub->server, &f->who) &&
+                !(crowded && follower_stalls(f, now_us))) {
                 at = &f->next;
                 continue;
             }
@@ -487,7 +513,7 @@ static void *follow(void *context)
                 topic_step(hub, t, &more);
             behind = behind || (t->behind && t->vainly < VAINLY_MAX);
         }
-        look_at_tokens(hub);
+        look_at_followers(hub);
         beat(hub);
         tidy(hub);
         if (!more)
@@ -499,6 +525,19 @@ static void *follow(void *context)
 
 /* --- for the server
  * -------------------------------------------------------------------------------- */
+
+/* Under the lock. */
+static int64_t count_of_token(const struct ef__hub *hub, const ef__principal *who)
+{
+    int64_t count = 0;
+
+    for (const ef__follower *f = hub->fresh; f; f = f->next)
+        count += strcmp(f->who.token, who->token) == 0;
+    for (const topic *t = hub->topics; t; t = t->next)
+        for (const ef__follower *f = t->followers; f; f = f->next)
+            count += strcmp(f->who.token, who->token) == 0;
+    return count;
+}
 
 ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_view_place *after,
                        const ef__principal *who, ef__follower **out, ef_error *err)
@@ -514,6 +553,14 @@ ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_vi
     f->users = 2;
     pthread_mutex_init(&f->lock, NULL);
     pthread_mutex_lock(&hub->lock);
+    if (who->token[0] &&
+        count_of_token(hub, who) >= EF__OF_ONE_TOKEN(server->options.connections_max)) {
+        pthread_mutex_unlock(&hub->lock);
+        pthread_mutex_destroy(&f->lock);
+        free(f);
+        return ef_fail(err, EF_BUSY, "this token has %lld subscriptions already",
+                       (long long)EF__OF_ONE_TOKEN(server->options.connections_max));
+    }
     if (hub->ending) {
         f->over = true;
         f->users = 1;

@@ -4,6 +4,8 @@
 #include "http_priv.h"
 #include "request.h"
 
+#include "../base/hash.h"
+
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
@@ -29,6 +31,22 @@ ef_str ef__peer_address(const ef__request *r, char room[EF__PEER_ADDRESS_MAX])
     if (bytes && inet_ntop(a->sa_family, bytes, room, EF__PEER_ADDRESS_MAX))
         return ef_str_from(room);
     return a && a->sa_family == AF_UNIX ? EF_STR("unix") : EF_STR("");
+}
+
+unsigned ef__peer_hash(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *a = info ? info->client_addr : NULL;
+
+    if (a && a->sa_family == AF_INET)
+        return (unsigned)ef__xxh3(
+            (ef_str){(const char *)&((const struct sockaddr_in *)(const void *)a)->sin_addr, 4}, 0);
+    if (a && a->sa_family == AF_INET6)
+        return (unsigned)ef__xxh3(
+            (ef_str){(const char *)&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 16},
+            0);
+    return 0;
 }
 
 static bool is_loopback(const struct sockaddr *a)

@@ -1,7 +1,7 @@
 /*
- * pool.c - threads for what may wait: appends share a commit when many of them wait together, so
- * there may be as many threads as are allowed; they are made when there is no idle one and end with
- * the server.
+ * pool.c - threads for what may take a while: they are made when there is no idle one, up to as
+ * many as are allowed, and end with the server. A request that waits for an event or for a fold
+ * leaves its thread (waiters.c). Probes have a thread of their own.
  */
 #include "request.h"
 
@@ -43,7 +43,10 @@ static void *serve(void *context)
     while ((r = take(pool)) != NULL) {
         pthread_mutex_unlock(&pool->lock);
         ef__dispatch_run(r);
-        ef__http_ready(r);
+        if (r->waiting.parks)
+            ef__waiters_put(r);
+        else
+            ef__http_ready(r);
         pthread_mutex_lock(&pool->lock);
     }
     pool->threads--;
@@ -82,24 +85,28 @@ bool ef__pool_put(ef__pool *pool, ef__request *r)
     return taken;
 }
 
-ef_status ef__pool_start(ef__server *server, ef_error *err)
+static ef__pool *pool_new(int64_t threads_max)
 {
     ef__pool *pool = calloc(1, sizeof *pool);
 
     if (!pool)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+        return NULL;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->gone, NULL);
-    pool->threads_max = server->options.threads_max;
-    server->pool = pool;
-    return EF_OK;
+    pool->threads_max = threads_max;
+    return pool;
 }
 
-void ef__pool_stop(ef__server *server)
+ef_status ef__pool_start(ef__server *server, ef_error *err)
 {
-    ef__pool *pool = server->pool;
+    server->pool = pool_new(server->options.threads_max);
+    server->probes = pool_new(1);
+    return server->pool && server->probes ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+}
 
+static void pool_stop(ef__pool *pool)
+{
     if (!pool)
         return;
     pthread_mutex_lock(&pool->lock);
@@ -110,15 +117,25 @@ void ef__pool_stop(ef__server *server)
     pthread_mutex_unlock(&pool->lock);
 }
 
-void ef__pool_close(ef__server *server)
+static void pool_free(ef__pool *pool)
 {
-    ef__pool *pool = server->pool;
-
     if (!pool)
         return;
     pthread_cond_destroy(&pool->gone);
     pthread_cond_destroy(&pool->work);
     pthread_mutex_destroy(&pool->lock);
     free(pool);
-    server->pool = NULL;
+}
+
+void ef__pool_stop(ef__server *server)
+{
+    pool_stop(server->pool);
+    pool_stop(server->probes);
+}
+
+void ef__pool_close(ef__server *server)
+{
+    pool_free(server->pool);
+    pool_free(server->probes);
+    server->pool = server->probes = NULL;
 }

@@ -66,7 +66,15 @@ typedef struct ef__request {
     bool at_once;                   /* its handler runs in the thread of the network */
     struct ef__request *next_ready; /* loop.c's */
     struct ef__follower *follower;  /* a subscription: the answer never ends by itself */
-    uint64_t header_bits;           /* http.c's: ef__header_bit of all that it has */
+    struct ef__waiting {
+        struct ef__request *next;
+        bool parks;       /* the handler has returned without an answer */
+        int64_t began_us; /* of the first run; 0: this is it */
+        int64_t end_us, after;
+        int64_t position; /* of `current`: where the journal ended at the first run */
+        ef_view_wait *view;
+    } waiting;            /* waiters.c */
+    uint64_t header_bits; /* http.c's: ef__header_bit of all that it has */
 
     ef__parameter parameters[EF__REQUEST_PARAMETERS]; /* as far as parameter_count */
     ef_error error; /* of the way to the handler, or of the handler */

@@ -31,6 +31,7 @@ enum ef__route_flags {
     EF__ROUTE_PAGE = 64,       /* the monitor's files: for people, and not in /openapi.json */
     EF__ROUTE_APPEND = 128,    /* appends: small ones are committed together */
     EF__ROUTE_PROBE = 256,     /* answered whatever host is asked for; reveals no data */
+    EF__ROUTE_RESERVED = 1024, /* runs in a thread of its own kind, however busy the others are */
     EF__ROUTE_WORKER = 512     /* answered also by a worker, which serves nothing else */
 };
 

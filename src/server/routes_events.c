@@ -78,15 +78,18 @@ static ef_status read_stream(ef__request *r, ef_error *err)
 /* With wait=, an answer without events comes when one was appended, or when the time is over. */
 static ef_status wait_for_events(ef__request *r, int64_t after, ef_error *err)
 {
+    ef_head head = {0};
     int64_t wait_ms = 0;
     ef_status st = ef__request_duration(r, "wait", READ_WAIT_MS_MAX, &wait_ms, err);
 
     if (st == EF_OK)
         st = ef__request_no_more(r, err);
-    if (st != EF_OK || wait_ms == 0)
+    if (st != EF_OK || wait_ms == 0 || r->waiting.began_us)
         return st;
-    st = ef_journal_wait(r->server->options.journal, after, wait_ms, err);
-    return st == EF_TIMEOUT ? EF_OK : st;
+    st = ef_journal_head(r->server->options.journal, &head, err);
+    if (st == EF_OK && head.position <= after)
+        (void)ef__waiters_park(r, r->began_us + wait_ms * 1000, after, NULL);
+    return st;
 }
 
 static ef_status read_log_query(ef__request *r, ef_log_query *query, ef_error *err)
@@ -117,6 +120,8 @@ static ef_status read_log(ef__request *r, ef_error *err)
 
     if (st == EF_OK)
         st = wait_for_events(r, query.after, err);
+    if (st == EF_OK && r->waiting.parks)
+        return EF_OK;
     if (st == EF_OK)
         st = ef_journal_read_log(r->server->options.journal, &query, &batch, err);
     if (st == EF_OK) {

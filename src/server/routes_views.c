@@ -29,11 +29,49 @@ static ef_status read_freshness(ef__request *r, ef_freshness *out, ef_error *err
     return st;
 }
 
-/* How long freshness took, where it was asked for. */
-static void meter(ef__request *r, const ef_freshness *f, int64_t began_us, ef_status st)
+/* What `current` asks for is where the journal ended when the request came, however often its
+ * handler runs: it becomes a token of that position. */
+static ef_status fix_position(ef__request *r, ef_freshness *f, ef_error *err)
 {
-    if (f->at_least.len > 0 || f->current)
-        ef__meter_wait(r->server, st, ef__server_mono(r->server) - began_us);
+    ef_head head = {.position = r->waiting.position};
+    char text[EF_TOKEN_MAX];
+    ef_status st = EF_OK;
+
+    if (!f->current)
+        return EF_OK;
+    if (head.position == 0)
+        st = ef_journal_head(r->server->options.journal, &head, err);
+    if (st != EF_OK || head.position == 0)
+        return st;
+    r->waiting.position = head.position;
+    ef_token_format(head.position, text);
+    f->at_least = ef__arena_copy(&r->arena, ef_str_from(text));
+    f->current = false;
+    return f->at_least.ptr ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+}
+
+/* A read that came too early: EF_OK when it waits, without a thread, and is made again. */
+static ef_status wait_for_views(ef__request *r, const ef_str *tenant, const ef_freshness *f,
+                                int64_t wait_ms, bool all_views, ef_error *err)
+{
+    int64_t end_us = r->began_us + wait_ms * 1000;
+    ef_view_wait *wait = NULL;
+    ef_error vain = EF_ERROR_INIT;
+
+    if (ef__server_mono(r->server) >= end_us ||
+        ef_view_wait_open(r->server->options.engine, r->parts[0], tenant, f, all_views, &wait,
+                          &vain) != EF_OK ||
+        !ef__waiters_park(r, end_us, 0, wait))
+        return EF_TIMEOUT;
+    *err = (ef_error)EF_ERROR_INIT;
+    return EF_OK;
+}
+
+/* How long freshness took, where it was asked for. */
+static void meter(ef__request *r, const ef_freshness *f, ef_status st)
+{
+    if (!r->waiting.parks && (f->at_least.len > 0 || f->current))
+        ef__meter_wait(r->server, st, ef__server_mono(r->server) - r->began_us);
 }
 
 /* One view, whatever it is like: with all others of this round of the network. */
@@ -56,18 +94,26 @@ static ef_status get_view(ef__request *r, ef_error *err)
     ef__json_writer w = ef__request_writer(r);
     ef_freshness freshness;
     ef_view_list found = {0};
-    int64_t began_us = ef__server_mono(r->server);
+    int64_t wait_ms;
+    bool current;
     ef_status st = read_freshness(r, &freshness, err);
 
+    current = freshness.current;
+    wait_ms = freshness.timeout_ms;
+    freshness.timeout_ms = 0;
     if (st == EF_OK)
         st = ef__request_no_more(r, err);
+    if (st == EF_OK)
+        st = fix_position(r, &freshness, err);
     if (st == EF_OK) {
         st = ef_view_get(r->server->options.engine, r->parts[0], r->tenant, r->parts[1], &freshness,
                          &found, err);
-        meter(r, &freshness, began_us, st);
+        if (st == EF_TIMEOUT)
+            st = wait_for_views(r, &r->tenant, &freshness, wait_ms, false, err);
+        meter(r, &freshness, st);
     }
-    if (st == EF_OK)
-        ef__view_write_found(&w, &found, freshness.current);
+    if (st == EF_OK && !r->waiting.parks)
+        ef__view_write_found(&w, &found, current);
     ef_view_list_release(&found);
     return st;
 }
@@ -226,8 +272,9 @@ static ef_status find_views(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     ef_view_list found = {0};
-    int64_t limit = 0, began_us = ef__server_mono(r->server);
+    int64_t limit = 0, wait_ms;
     int32_t version = 0;
+    bool current;
     ef_view_query q = {.projection = r->parts[0],
                        .tenant = r->tenant,
                        .where = ef__request_text(r, "where"),
@@ -248,13 +295,22 @@ static ef_status find_views(ef__request *r, ef_error *err)
         st = read_freshness(r, &q.freshness, err);
     if (st == EF_OK)
         st = ef__request_no_more(r, err);
+    current = q.freshness.current;
+    wait_ms = q.freshness.timeout_ms;
+    q.freshness.timeout_ms = 0;
+    if (st == EF_OK)
+        st = fix_position(r, &q.freshness, err);
     if (st == EF_OK) {
         st = ef_view_find(r->server->options.engine, &q, &found, err);
-        meter(r, &q.freshness, began_us, st);
+        if (st == EF_TIMEOUT)
+            st = wait_for_views(r, q.any_tenant ? NULL : &r->tenant, &q.freshness, wait_ms, true,
+                                err);
+        meter(r, &q.freshness, st);
     }
-    if (st == EF_OK)
+    q.freshness.current = current;
+    if (st == EF_OK && !r->waiting.parks)
         st = version_of(r, &found, &version, err);
-    if (st == EF_OK)
+    if (st == EF_OK && !r->waiting.parks)
         write_page(&w, &q, &found, version);
     ef_view_list_release(&found);
     return st;

@@ -80,6 +80,7 @@ ef_status ef__server_start(const ef__server_options *options, ef__server **out, 
         return st;
     server->options = *options;
     fill_in(&server->options);
+    server->reads_at_once = !ef_view_is_remote(options->engine);
     server->started_us = ef__server_now(server);
     st = ef__routes_check(NULL, err);
     if (st == EF_OK)
@@ -90,6 +91,8 @@ ef_status ef__server_start(const ef__server_options *options, ef__server **out, 
         st = ef__tls_open(server, err);
     if (st == EF_OK)
         st = ef__pool_start(server, err);
+    if (st == EF_OK && !options->probes_only)
+        st = ef__waiters_start(server, err);
     if (st == EF_OK)
         st = ef__committer_start(server, err);
     if (st == EF_OK && !options->probes_only)
@@ -149,12 +152,14 @@ void ef__server_stop(ef__server *server, int64_t drain_ms)
     __atomic_store_n(&server->stopping, true, __ATOMIC_RELEASE);
     ef__http_quiesce(server);
     ef__hub_stop(server);
+    ef__waiters_stop(server);
     drain(server, drain_ms);
     ef__committer_stop(server);
     ef__pool_stop(server);
     ef__http_stop(server);
     ef__committer_close(server);
     ef__pool_close(server);
+    ef__waiters_close(server);
     ef__tracer_stop(server);
     ef__history_stop(server);
     ef__hub_close(server);

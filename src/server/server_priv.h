@@ -16,6 +16,9 @@
 
 struct ef__request;
 
+/* Connections that one token may keep waiting, and as many for its subscriptions. */
+#define EF__OF_ONE_TOKEN(max) ((max) > 4 ? (max) / 4 : 1)
+
 /* Who asks: what the token allows, and whom it is bound to. */
 typedef struct ef__principal {
     unsigned scopes;
@@ -39,7 +42,8 @@ struct ef__server {
     bool loopback;
     struct ef__http *http;
     struct ef__loop *loop;
-    struct ef__pool *pool;
+    struct ef__pool *pool, *probes;
+    struct ef__waiters *waiters;
     struct ef__committer *committer;
     struct ef__tokens *tokens;
     struct ef__tls *tls; /* NULL: plain HTTP */
@@ -52,7 +56,8 @@ struct ef__server {
     ef__server_counts counts;
     ef__meter meter;
     int64_t started_us;
-    bool stopping; /* atomic */
+    bool reads_at_once; /* a plain read of a view never waits for another process */
+    bool stopping;      /* atomic */
 };
 
 int64_t ef__server_now(const ef__server *server);   /* wall */
@@ -78,6 +83,19 @@ ef_status ef__pool_start(ef__server *server, ef_error *err);
 bool ef__pool_put(ef__pool *pool, struct ef__request *r);
 void ef__pool_stop(ef__server *server);  /* what is in hand is answered; nothing more is taken */
 void ef__pool_close(ef__server *server); /* the memory, when the network's thread has ended */
+
+/* --- waiters.c: requests that wait for an event or a fold --------------------------------------
+ */
+
+ef_status ef__waiters_start(ef__server *server, ef_error *err);
+/* From a handler, which returns EF_OK behind it: the request waits without a thread, and its
+ * handler runs again when it need not wait, or at `end_us`. False: it is late already, or the
+ * server stops. For events behind position `after`; or for views, and then `view` is the waiters'.
+ */
+bool ef__waiters_park(struct ef__request *r, int64_t end_us, int64_t after, ef_view_wait *view);
+void ef__waiters_put(struct ef__request *r); /* by the pool, when the handler has returned */
+void ef__waiters_stop(ef__server *server);   /* all of them go on at once … */
+void ef__waiters_close(ef__server *server);  /* … and none comes any more */
 
 /* --- committer.c: appends, many at a time -------------------------------------------------------
  */

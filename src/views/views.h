@@ -269,6 +269,7 @@ enum { EF__VIEWS_DATABASE_MAX = 64 };
 
 struct ef__views_ops {
     const char *name;
+    bool is_remote; /* a read waits for another process */
     /* Events of a commit in a catch-up, where large ones pay; 0: as many as the engine likes. */
     size_t catch_up_batch;
     void (*close)(ef_views *views);

@@ -213,8 +213,8 @@ static void jet_close(ef_journal *journal)
 
 static const ef__journal_ops jet_ops = {
     .name = "jetstream",
-    .caps = EF__JOURNAL_MANY_PROCESSES | EF__JOURNAL_DURABLE | EF__JOURNAL_SPARSE |
-            EF__JOURNAL_ACKNOWLEDGED,
+    .caps = EF__JOURNAL_MANY_PROCESSES | EF__JOURNAL_DURABLE | EF__JOURNAL_REMOTE |
+            EF__JOURNAL_SPARSE | EF__JOURNAL_ACKNOWLEDGED,
     .close = jet_close,
     .append = jet_append,
     .read_stream = jet_read_stream,

@@ -97,6 +97,7 @@ ef_status vp_lock(ef__pg_conn *conn, bool alone, const int64_t *ids, size_t coun
 
 static const ef__views_ops OPS = {
     .name = "postgres",
+    .is_remote = true,
     .close = vp_close,
     .generation_add = vp_generation_add,
     .generation_ls = vp_generation_ls,
