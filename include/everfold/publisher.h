@@ -45,6 +45,9 @@ typedef struct ef_publisher {
                          * by, or who it is for NATS; never the secret itself */
     bool allow_private; /* webhook: may go to addresses that are not public */
     bool paused;        /* events queue up; nothing is delivered */
+    /* Directories that the file of the sink and that of the secret are in: no symbolic link is
+     * followed from there on. "": anywhere. See ef_publisher_confine. */
+    ef_str directory, secret_directory;
 } ef_publisher;
 
 typedef struct ef_publisher_list {
@@ -59,6 +62,15 @@ typedef struct ef_publisher_list {
  * EF_UNSUPPORTED  this build has no such sink
  */
 ef_status ef_publisher_set(ef_journal *journal, const ef_publisher *publisher, ef_error *err);
+/*
+ * For a publisher whose definition comes from elsewhere, as over HTTP: its files (sink, secret,
+ * certificates and credentials of NATS) have to be below one of `directories`, absolute paths with
+ * commas between, and a variable of the environment has to begin with EF_SECRET_ENV. Sets
+ * `directory` and `secret_directory`, which point into `directories`.
+ * EF_FORBIDDEN  one of them is not; "" allows no file
+ */
+#define EF_SECRET_ENV "EVERFOLD_SECRET_"
+ef_status ef_publisher_confine(ef_publisher *publisher, ef_str directories, ef_error *err);
 ef_status ef_publisher_ls(ef_journal *journal, ef_publisher_list *out, ef_error *err);
 /* The one of that name, as the list's only item; EF_NOT_FOUND. */
 ef_status ef_publisher_get(ef_journal *journal, ef_str name, ef_publisher_list *out, ef_error *err);

@@ -107,6 +107,7 @@ ef_status ef__bus_init(ef__bus *bus, const ef__bus_ops *ops, const ef__bus_optio
         bus->options.clock = ef_clock_system();
     kept = keep(&bus->options.url);
     kept = keep(&bus->options.secret) && kept;
+    kept = keep(&bus->options.directory) && kept;
     kept = keep(&bus->options.progress) && kept;
     return kept ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a sink");
 }
@@ -115,6 +116,7 @@ void ef__bus_release(ef__bus *bus)
 {
     free((char *)bus->options.url.ptr);
     free((char *)bus->options.secret.ptr);
+    free((char *)bus->options.directory.ptr);
     free((char *)bus->options.progress.ptr);
 }
 

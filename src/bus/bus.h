@@ -32,6 +32,8 @@ typedef struct ef__bus_options {
     int64_t file_bytes;      /* file: a new one is begun at this size; 0: never */
     int32_t file_count;      /* … and so many old ones are kept; 0: 10 */
     int32_t in_flight;       /* webhook: requests at once; 0: 8 */
+    ef_str directory;        /* file: its path is below it, and no link is followed from there on;
+                              * "": anywhere */
     ef_str secret;           /* webhook: to sign by; nats: USER:PASSWORD or a token; "" none */
     bool allow_private;      /* webhook: addresses that are not public may be called */
     ef_str progress;         /* what `progress` said last, in this process or another */

@@ -190,6 +190,7 @@ static ef_status start_server(serving *s, ef_error *err)
                               .mode = cli_mode_name(c->mode),
                               .query_steps = ef__settings_int(set, "server.query_steps"),
                               .query_ms = ef__settings_int(set, "server.query_time"),
+                              .publish_directories = ef__settings_text(set, "publish.directories"),
                               .publish_retry_ms = ef__settings_int(set, "retry.publish.base"),
                               .publish_attempts = ef__settings_int(set, "retry.publish.attempts"),
                               .url = c->journal_shown,

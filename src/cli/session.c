@@ -82,6 +82,10 @@ static const ef__setting_spec specs[] = {
      "of a publisher that is added without --retry: a message is tried again after this time"},
     {"retry.publish.factor", EF__SETTING_INT, "1", 1, 100, NULL, NULL,
      "of all publishers: each further delay is so many times the one before"},
+    {"publish.directories", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "directories, with commas between, below which publishers that are set over HTTP may write "
+     "files "
+     "and read secrets; empty: none"},
     {"retry.publish.cap", EF__SETTING_DURATION, "1h", 1, RETRY_MS_MAX, NULL, NULL,
      "of all publishers: no delay is longer, unless --retry is"},
     {"retry.publish.attempts", EF__SETTING_INT, "0", 0, INT32_MAX, NULL, NULL,

@@ -3,6 +3,7 @@
  */
 #include "publish_sink.h"
 
+#include "../base/below.h"
 #include "../base/logger.h"
 #include "../core/retry.h"
 
@@ -39,13 +40,21 @@ void ef__sink_well(ef__publishing *p)
     pthread_mutex_unlock(&p->engine->lock);
 }
 
-static ef_status read_file(const char *path, char out[SECRET_BYTES], ef_error *err)
+/* Below a directory no link is followed; elsewhere the file may be one, as of mounted secrets. */
+static ef_status read_file(const char *path, const char *directory, char out[SECRET_BYTES],
+                           ef_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    const char *name;
+    int folder = ef__parent_open(path, directory, &name);
+    int fd = folder < 0 ? -1
+                        : openat(folder, name,
+                                 O_RDONLY | O_CLOEXEC | O_NOCTTY | (directory[0] ? O_NOFOLLOW : 0));
     ssize_t got = fd < 0 ? -1 : read(fd, out, SECRET_BYTES - 1);
 
     if (fd >= 0)
         (void)close(fd);
+    if (folder >= 0)
+        (void)close(folder);
     if (got < 0)
         return ef_fail(err, EF_NOT_FOUND, "the secret in %s cannot be read", path);
     while (got > 0 && (out[got - 1] == '\n' || out[got - 1] == '\r'))
@@ -55,17 +64,18 @@ static ef_status read_file(const char *path, char out[SECRET_BYTES], ef_error *e
 }
 
 /* The secret itself, from where it is said to be. */
-static ef_status read_secret(ef_str where, char out[SECRET_BYTES], ef_error *err)
+static ef_status read_secret(ef_str where, ef_str directory, char out[SECRET_BYTES], ef_error *err)
 {
-    char name[SECRET_BYTES];
+    char name[SECRET_BYTES], below[SECRET_BYTES];
     const char *value;
 
     out[0] = '\0';
     if (!where.len)
         return EF_OK;
     (void)snprintf(name, sizeof name, "%.*s", EF_STR_ARG(where));
+    (void)snprintf(below, sizeof below, "%.*s", EF_STR_ARG(directory));
     if (strncmp(name, "file:", 5) == 0)
-        return read_file(name + 5, out, err);
+        return read_file(name + 5, below, out, err);
     value = getenv(name + 4);
     if (!value)
         return ef_fail(err, EF_NOT_FOUND, "the secret in the environment's %s is not set",
@@ -78,7 +88,7 @@ ef_status ef__sink_open(ef__publishing *p, ef_str progress, ef_error *err)
 {
     ef__bus_options options = ef__publisher_bus_options(&p->definition);
     char secret[SECRET_BYTES];
-    ef_status st = read_secret(p->definition.secret, secret, err);
+    ef_status st = read_secret(p->definition.secret, p->definition.secret_directory, secret, err);
 
     options.secret = ef_str_from(secret);
     options.progress = progress;

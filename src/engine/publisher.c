@@ -114,6 +114,7 @@ ef__bus_options ef__publisher_bus_options(const ef_publisher *p)
                              .file_bytes = p->file_bytes,
                              .file_count = p->file_count,
                              .in_flight = p->in_flight,
+                             .directory = p->directory,
                              .allow_private = p->allow_private};
 }
 
@@ -177,6 +178,10 @@ static void write_settings(ef__buf *out, const ef_publisher *p)
     put_str(&w, "secret", p->secret);
     put_bool(&w, "allow_private", p->allow_private);
     put_bool(&w, "paused", p->paused);
+    if (p->directory.len)
+        put_str(&w, "directory", p->directory);
+    if (p->secret_directory.len)
+        put_str(&w, "secret_directory", p->secret_directory);
     ef__json_close(&w, '}');
 }
 
@@ -263,7 +268,9 @@ ef_status ef__publisher_read(const ef_lane *lane, ef__arena *arena, ef_publisher
                           .in_flight = (int32_t)get_int(s, "in_flight"),
                           .secret = get_str(s, "secret"),
                           .allow_private = get_bool(s, "allow_private"),
-                          .paused = get_bool(s, "paused")};
+                          .paused = get_bool(s, "paused"),
+                          .directory = get_str(s, "directory"),
+                          .secret_directory = get_str(s, "secret_directory")};
     return EF_OK;
 }
 

@@ -1,7 +1,7 @@
 /*
  * routes_publishers.c - publishers: which there are and what waits for them, one more, and the end
  * of one. A publisher names files of this machine and hosts that it may reach, so making one is for
- * administrators.
+ * administrators, and files have to be in directories that the settings name.
  */
 #include "request.h"
 
@@ -158,6 +158,8 @@ static ef_status set_publisher(ef__request *r, ef_error *err)
     p.attempts_max = r->server->options.publish_attempts;
     if (st == EF_OK)
         st = read_numbers(body, &p, err);
+    if (st == EF_OK)
+        st = ef_publisher_confine(&p, r->server->options.publish_directories, err);
     if (st == EF_OK)
         st = ef_publisher_set(r->server->options.journal, &p, err);
     if (st == EF_OK)

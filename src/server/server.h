@@ -33,6 +33,8 @@ typedef struct ef__server_options {
     int64_t body_bytes_max;  /* of a request; 16 MiB */
     int64_t request_ms;      /* a whole request has to come within this; 60,000 */
     int64_t query_steps, query_ms; /* what one query or look into the past may cost; 0: no limit */
+    ef_str
+        publish_directories; /* that files of publishers have to be below; "": none may be named */
     int64_t publish_retry_ms, publish_attempts; /* of publishers that are set without; 0: default */
     int64_t heartbeat_ms; /* followers without news are told so as often; 15,000 */
     const ef_clock *clock;

@@ -142,10 +142,62 @@ static void half_a_line_is_cut_off_whoever_left_it_and_when(void **state)
     }
     place p;
     make_place(&p);
-    add_bytes(&p, "only half");
+    add_bytes(&p, "{\"specversion\":\"1.0\",\"only half");
     open_sink(&p, 0, 0);
     CHECK_STATUS(EF_OK, deliver(&p, 1, 1), &p.err);
     CHECK_TEXT("1 ", seqs(&p, ""));
+    leave_place(&p);
+}
+
+static void a_file_that_was_not_made_by_a_publisher_is_left_alone(void **state)
+{
+    static const char profile[] = "export PATH\nline two without its end";
+    char found[64] = "";
+    place p;
+    int fd;
+
+    (void)state;
+    make_place(&p);
+    add_bytes(&p, profile);
+    open_sink(&p, 0, 0);
+    CHECK_STATUS(EF_IO, deliver(&p, 1, 1), &p.err);
+    CHECK(strstr(p.err.text, "not made by a publisher") != NULL);
+    fd = open(p.path, O_RDONLY);
+    CHECK_INT((int64_t)strlen(profile), read(fd, found, sizeof found - 1));
+    CHECK_TEXT(profile, found);
+    (void)close(fd);
+    leave_place(&p);
+}
+
+/* out is a link to a file beside it, and "way" a link to the folder itself. */
+static void no_symbolic_link_is_followed(void **state)
+{
+    char target[128], way[128];
+    place p;
+
+    (void)state;
+    make_place(&p);
+    (void)snprintf(target, sizeof target, "%s/target", p.folder);
+    CHECK_INT(0, symlink(target, p.path));
+    open_sink(&p, 0, 0);
+    CHECK_STATUS(EF_IO, deliver(&p, 1, 1), &p.err);
+    CHECK(strstr(p.err.text, "symbolic link") != NULL);
+    CHECK_INT(-1, access(target, F_OK));
+    ef__bus_close(p.bus);
+    (void)snprintf(way, sizeof way, "%s/way", p.folder);
+    CHECK_INT(0, symlink(p.folder, way));
+    (void)snprintf(p.url, sizeof p.url, "file:%s/target", way);
+    CHECK_STATUS(EF_OK,
+                 ef__bus_open(&(ef__bus_options){.url = ef_str_from(p.url),
+                                                 .directory = ef_str_from(p.folder)},
+                              &p.bus, &p.err),
+                 &p.err);
+    CHECK_STATUS(EF_IO, deliver(&p, 1, 1), &p.err);
+    CHECK_INT(-1, access(target, F_OK));
+    ef__bus_close(p.bus);
+    open_sink(&p, 0, 0); /* an operator's own path may have links on the way */
+    CHECK_STATUS(EF_OK, deliver(&p, 1, 1), &p.err);
+    CHECK_INT(0, access(target, F_OK));
     leave_place(&p);
 }
 
@@ -222,6 +274,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_message_is_a_line_in_order),
         cmocka_unit_test(half_a_line_is_cut_off_whoever_left_it_and_when),
+        cmocka_unit_test(a_file_that_was_not_made_by_a_publisher_is_left_alone),
+        cmocka_unit_test(no_symbolic_link_is_followed),
         cmocka_unit_test(a_full_file_is_rotated_and_the_oldest_goes),
         cmocka_unit_test(one_that_somebody_else_moved_away_is_made_anew),
         cmocka_unit_test(what_another_process_has_locked_is_left_alone),

@@ -57,7 +57,8 @@ class Server:
         self.process = subprocess.Popen(
             [EVERFOLD, "serve", *where, "--listen", "127.0.0.1:0", *arguments],
             stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
-            env={**os.environ, **({"TMPDIR": str(self.dir)} if data is False else {}), **(env or {})})
+            env={**os.environ, "EVERFOLD_PUBLISH_DIRECTORIES": tempfile.gettempdir(),
+                 **({"TMPDIR": str(self.dir)} if data is False else {}), **(env or {})})
         self.url = self.wait_for_url()
         self.host, port = self.url.split("//")[1].rsplit(":", 1)
         self.port = int(port)

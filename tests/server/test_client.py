@@ -44,7 +44,7 @@ class Alike(Case):
                        headers={"X-Tenant-Id": "other"})
         wait_until(lambda: cls.server.ask("GET", "/v1/views/customers/c-3?current&wait=5s").status == 200)
         wait_until(lambda: len(cls.server.ask("GET", "/v1/projections/strict/failures").json()) >= 3)
-        cls.server.ask("PUT", "/v1/publishers/shelf", {"url": "file:/dev/null", "types": "order.*",
+        cls.server.ask("PUT", "/v1/publishers/shelf", {"url": f"file:{cls.server.dir}/shelf", "types": "order.*",
                                                        "retain_ms": 0, "attempts_max": 3, "paused": True})
         cls.ran = cls.server.ask("POST", "/v1/projections/customers:rebuild",
                                  {"reason": "a test", "no_switch": True}).json()["id"]
@@ -99,7 +99,7 @@ class Alike(Case):
                 ("event append o-1 --type t --data {} --id e-1", 4),
                 ("view get customers c-1 --at-least nonsense", 2),
                 ("projection switch customers --generation 99", 3), ("publisher show nobody", 3),
-                ("publisher rm nobody", 3), ("publisher add shelf --to file:/dev/null", 4),
+                ("publisher rm nobody", 3), ("publisher add shelf --to file:/tmp/everfold-none/own", 4),
                 ("publisher add odd --to gopher://x", 2),
                 ("projection wait customers --position 9999 --timeout 10ms", 5)):
             for form in ("table", "json"):
@@ -119,7 +119,7 @@ class Alike(Case):
                         "type set order.placed --intent replay_only --publish no",
                         "type set order.placed --intent projection_and_replay --publish yes",
                         f"projection deploy {program}", "projection pause customers", "partition sync --count 16 --prune",
-                        "publisher add own --to file:/dev/null --types a* --retain 5m --replace",
+                        "publisher add own --to file:/tmp/everfold-none/own --types a* --retain 5m --replace",
                         "publisher pause own", "publisher resume own",
                         "outbox requeue-dead --lane strict", "gaps repair"):
             with self.subTest(command=command):

@@ -5,11 +5,16 @@
  * Of a piece that could not be written whole nothing stays. A line without its end is one that a
  * process left when it ended: it was never acknowledged, so it is cut off before anything is added.
  *
+ * A file that does not begin like a line of ours was made by something else, and is left alone. A
+ * symbolic link is not followed, neither at the end of the path nor, below `directory`, on the way.
+ *
  * A full file is renamed to PATH.1, the one before it to PATH.2 and so on; the oldest goes. Writers
  * of other processes are kept apart by a lock on the file that is open; whoever gets it looks
  * whether the path still leads there.
  */
 #include "../bus.h"
+
+#include "../../base/below.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,9 +35,11 @@
 typedef struct file_bus {
     ef__bus base; /* first, so that an ef__bus * is this */
     char path[PATH_MAX];
-    bool standard; /* stdout */
-    int fd;        /* -1: not open */
-    int64_t size;  /* after our last call; -1: somebody may have left half a line */
+    const char *name; /* of the file in its folder; in `path` */
+    bool standard;    /* stdout */
+    int folder;       /* -1: not open */
+    int fd;           /* -1: not open */
+    int64_t size;     /* after our last call; -1: somebody may have left half a line */
     ef__buf lines;
 } file_bus;
 
@@ -78,62 +85,92 @@ static void shut(file_bus *f)
 {
     if (f->fd >= 0 && !f->standard)
         (void)close(f->fd);
-    f->fd = -1;
+    if (f->folder >= 0)
+        (void)close(f->folder);
+    f->fd = f->folder = -1;
     f->size = -1;
+}
+
+/* An error of opening the folder or the file. */
+static ef_status open_fail(const file_bus *f, ef_error *err)
+{
+    if (errno == ELOOP)
+        return ef_fail(err, EF_IO,
+                       "%s: it is a symbolic link, or one is on the way to it: a sink follows none",
+                       f->path);
+    return sys_fail(f, "it cannot be opened", err);
 }
 
 /* A name that was made or changed lasts only when its folder is synced. */
 static ef_status sync_folder(const file_bus *f, ef_error *err)
 {
-    char folder[PATH_MAX];
-    char *slash;
-    int fd;
-    ef_status st = EF_OK;
+    return fsync(f->folder) == 0 ? EF_OK : sys_fail(f, "its folder cannot be synced", err);
+}
 
-    (void)snprintf(folder, sizeof folder, "%s", f->path);
-    slash = strrchr(folder, '/');
-    if (slash)
-        slash[slash == folder] = '\0';
-    fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd) != 0)
-        st = sys_fail(f, "its folder cannot be synced", err);
-    if (fd >= 0)
-        (void)close(fd);
-    return st;
+static ef_status open_file(file_bus *f, ef_error *err)
+{
+    const int flags = O_RDWR | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW;
+
+    f->fd = openat(f->folder, f->name, flags | O_NONBLOCK);
+    if (f->fd >= 0 || errno != ENOENT)
+        return f->fd >= 0 ? EF_OK : open_fail(f, err);
+    f->fd = openat(f->folder, f->name, flags | O_CREAT, 0640);
+    return f->fd >= 0 ? sync_folder(f, err) : open_fail(f, err);
+}
+
+/* What is there has to be a regular file that begins like a line of ours, or with a part of one. */
+static ef_status check_file(file_bus *f, ef_error *err)
+{
+    static const char begin[] = "{\"specversion\":\"1.0\"";
+    char found[sizeof begin - 1];
+    struct stat is;
+    ssize_t got;
+
+    if (fstat(f->fd, &is) != 0)
+        return sys_fail(f, "it cannot be looked at", err);
+    if (!S_ISREG(is.st_mode))
+        return ef_fail(err, EF_IO, "%s is not a regular file", f->path);
+    got = pread(f->fd, found, sizeof found, 0);
+    if (got < 0)
+        return sys_fail(f, "it cannot be read", err);
+    if (memcmp(found, begin, (size_t)got) != 0)
+        return ef_fail(
+            err, EF_IO,
+            "%s was not made by a publisher: its first line is not an event; nothing was "
+            "changed",
+            f->path);
+    return EF_OK;
 }
 
 static ef_status open_path(file_bus *f, ef_error *err)
 {
-    struct stat is;
+    ef_status st;
 
-    f->fd = open(f->path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (f->fd < 0 && errno == ENOENT) {
-        f->fd = open(f->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0640);
-        if (f->fd >= 0) {
-            ef_status st = sync_folder(f, err);
-            if (st != EF_OK)
-                return st;
-        }
-    }
-    if (f->fd < 0)
-        return sys_fail(f, "it cannot be opened", err);
-    if (fstat(f->fd, &is) != 0)
-        return sys_fail(f, "it cannot be looked at", err);
-    if (!S_ISREG(is.st_mode)) {
+    f->folder = ef__parent_open(f->path, f->base.options.directory.ptr, &f->name);
+    if (f->folder < 0)
+        return open_fail(f, err);
+    st = open_file(f, err);
+    if (st == EF_OK)
+        st = check_file(f, err);
+    if (st != EF_OK)
         shut(f);
-        return ef_fail(err, EF_IO, "%s is not a regular file", f->path);
-    }
     f->size = -1;
-    return EF_OK;
+    return st;
 }
 
 /* Does the path lead to what is open? */
 static bool is_current(const file_bus *f)
 {
+    const char *name;
+    int folder = ef__parent_open(f->path, f->base.options.directory.ptr, &name);
     struct stat open_one, named;
+    bool same = folder >= 0 && fstat(f->fd, &open_one) == 0 &&
+                fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+                open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
 
-    return fstat(f->fd, &open_one) == 0 && stat(f->path, &named) == 0 &&
-           open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
+    if (folder >= 0)
+        (void)close(folder);
+    return same;
 }
 
 static ef_status lock_current(file_bus *f, ef_error *err)
@@ -205,9 +242,9 @@ static ef_status rotate(file_bus *f, ef_error *err)
     int count = f->base.options.file_count ? f->base.options.file_count : FILE_COUNT;
 
     for (int n = count; n > 0; n--) {
-        (void)snprintf(to, sizeof to, "%s.%d", f->path, n);
-        (void)snprintf(from, sizeof from, n > 1 ? "%s.%d" : "%s", f->path, n - 1);
-        if (rename(from, to) != 0 && errno != ENOENT)
+        (void)snprintf(to, sizeof to, "%s.%d", f->name, n);
+        (void)snprintf(from, sizeof from, n > 1 ? "%s.%d" : "%s", f->name, n - 1);
+        if (renameat(f->folder, from, f->folder, to) != 0 && errno != ENOENT)
             return sys_fail(f, "it cannot be renamed", err);
     }
     shut(f);
@@ -350,6 +387,7 @@ ef_status ef__bus_file_open(const ef__bus_options *options, ef__bus **out, ef_er
     f->lines = (ef__buf)EF__BUF_INIT(PIECE_BYTES + 2 * EF__BUS_LINE_MAX);
     f->standard = ef_str_equal(path, EF_STR("-"));
     f->fd = f->standard ? STDOUT_FILENO : -1;
+    f->folder = -1;
     f->size = -1;
     (void)snprintf(f->path, sizeof f->path, "%.*s", EF_STR_ARG(path));
     st = ef__bus_init(&f->base, &file_ops, options, err);
