@@ -135,6 +135,7 @@ static void set_publisher(const bench_run *run, ef_journal *journal, const char 
     ef_publisher publisher = {.name = EF_STR(LANE),
                               .url = ef_str_from(to),
                               .retain_ms = run->retain_ms,
+                              .allow_private = true,
                               .paused = paused};
     ef_error err = EF_ERROR_INIT;
 

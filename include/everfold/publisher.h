@@ -43,7 +43,7 @@ typedef struct ef_publisher {
     int32_t in_flight;    /* webhook: requests at once; default 8 */
     ef_str secret;      /* "file:PATH" or "env:NAME": where a worker reads what webhooks are signed
                          * by, or who it is for NATS; never the secret itself */
-    bool allow_private; /* webhook: may go to addresses that are not public */
+    bool allow_private; /* webhook, nats: may go to addresses that are not public */
     bool paused;        /* events queue up; nothing is delivered */
     /* Directories that the file of the sink and that of the secret are in: no symbolic link is
      * followed from there on. "": anywhere. See ef_publisher_confine. */

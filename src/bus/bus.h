@@ -35,7 +35,7 @@ typedef struct ef__bus_options {
     ef_str directory;        /* file: its path is below it, and no link is followed from there on;
                               * "": anywhere */
     ef_str secret;           /* webhook: to sign by; nats: USER:PASSWORD or a token; "" none */
-    bool allow_private;      /* webhook: addresses that are not public may be called */
+    bool allow_private;      /* webhook, nats: addresses that are not public, too */
     ef_str progress;         /* what `progress` said last, in this process or another */
     const atomic_bool *stop; /* may be NULL: set when the call should come to its end */
     const ef_clock *clock;

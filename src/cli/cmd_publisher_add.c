@@ -175,7 +175,7 @@ static const cli_option options[] = {
     {"secret-file", 0, "PATH", NULL, "@file",
      "where workers read what webhooks are signed by, or NATS' USER:PASSWORD or token"},
     {"secret-env", 0, "NAME", NULL, NULL, "the same, from the worker's environment"},
-    {"allow-private", 0, NULL, NULL, NULL, "webhook: also to addresses that are not public"},
+    {"allow-private", 0, NULL, NULL, NULL, "webhook, NATS: also to addresses that are not public"},
     {"paused", 0, NULL, NULL, NULL, "queue, but deliver nothing yet"},
     {"replace", 0, NULL, NULL, NULL, "change the one that is there"},
     {NULL, 0, NULL, NULL, NULL, NULL},

@@ -24,7 +24,7 @@ class Nats(Case):
     def add(self, *words, port=None):
         self.ok("publisher", "add", "bus", "--to",
                 f"nats://127.0.0.1:{port or self.broker.port}/events.{{type}}.{{stream}}",
-                "--timeout", "2s", *words)
+                "--timeout", "2s", "--allow-private", *words)
 
     def send(self, streams, each):
         lines = "".join(json.dumps({"stream": f"s.{s}", "type": "sent", "data": {"n": n}}) + "\n"
@@ -339,6 +339,19 @@ class Nats(Case):
         lines = (self.dir / "out.ndjson").read_text().splitlines()
         self.check_inbox([json.loads(line) for line in lines], 4, 120)
 
+    def test_a_broker_at_an_address_that_is_not_public_is_not_connected_to(self):
+        self.broker.make_stream()
+        for n, host in enumerate(("127.0.0.1", "localhost", "[::1]")):
+            self.ok("publisher", "add", "bus", "--to", f"nats://{host}:{self.broker.port}/events.x", "--timeout", "2s", *(["--replace"] if n else []))
+            self.append("s", "sent")
+            said = self.run_it("work", "--drain", "--no-leasing").err
+            self.assertIn("not public", said)
+            self.assertIn("--allow-private", said)
+        self.assertEqual([], list(self.broker.messages()))
+        self.ok("publisher", "add", "bus", "--to", f"nats://localhost:{self.broker.port}/events.x", "--timeout", "2s", "--allow-private", "--replace")
+        self.ok("work", "--drain", "--no-leasing")
+        self.assertEqual(3, len(self.broker.messages()))
+
 
 class Secure(Case):
     """TLS with an authority of one's own, and whom a broker lets in."""
@@ -357,7 +370,7 @@ class Secure(Case):
         broker.make_stream()
         scheme, query = to
         self.ok("publisher", "add", "bus", "--to", f"{scheme}://127.0.0.1:{broker.port}/events.x{query}",
-                "--timeout", "2s", *words)
+                "--timeout", "2s", "--allow-private", *words)
         self.append("s", "sent")
         said = self.run_it("work", "--drain", "--no-leasing").err
         return len(broker.messages()), said

@@ -72,6 +72,9 @@ static ef_status take_server(ef_str server, ef__nats_address *out, ef_error *err
                        EF_STR_ARG(server));
     (void)snprintf(out->server, sizeof out->server, "%.*s", EF_STR_ARG(server));
     (void)snprintf(out->host, sizeof out->host, "%.*s", (int)host_len, host);
+    (void)snprintf(out->port, sizeof out->port, "%.*s",
+                   end < server.ptr + server.len ? (int)(server.ptr + server.len - end - 1) : 4,
+                   end < server.ptr + server.len ? end + 1 : "4222");
     return EF_OK;
 }
 

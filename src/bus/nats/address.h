@@ -20,6 +20,7 @@
 typedef struct ef__nats_address {
     char server[512]; /* nats://HOST:PORT */
     char host[256];
+    char port[8];
     char subject[EF__NATS_SUBJECT_MAX];
     bool tls;
     char ca[PATH_MAX], creds[PATH_MAX]; /* "": none */

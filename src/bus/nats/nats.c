@@ -8,8 +8,11 @@
  */
 #include "nats_priv.h"
 
+#include "../webhook/address.h"
+
 #include "../../base/json.h"
 
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,6 +22,8 @@
 #define LOOK_ARENA (4u * EF__NATS_REPLY_BYTES)
 
 /* --- connecting ------------------------------------------------------------------------------- */
+
+#define SERVER_MAX (NI_MAXHOST + 32)
 
 static void disconnect(ef__nats_bus *n)
 {
@@ -84,13 +89,43 @@ static natsStatus subscribe_answers(ef__nats_bus *n)
     return natsConnection_SubscribeSync(&n->answers, n->connection, subject);
 }
 
-static natsStatus open_connection(ef__nats_bus *n)
+/* The first public address of the broker as an URL. libnats would look the name up by itself, and
+ * might find another address then. */
+static ef_status find_public(const ef__nats_bus *n, char out[SERVER_MAX], ef_error *err)
+{
+    const ef__nats_address *a = &n->address;
+    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    char number[NI_MAXHOST];
+    int code = getaddrinfo(a->host, a->port, &wanted, &found);
+    const struct addrinfo *at = code == 0 ? found : NULL;
+    bool good;
+
+    while (at && !ef__address_is_public(at->ai_addr, at->ai_addrlen))
+        at = at->ai_next;
+    good = at && getnameinfo(at->ai_addr, at->ai_addrlen, number, sizeof number, NULL, 0,
+                             NI_NUMERICHOST) == 0;
+    if (good)
+        (void)snprintf(out, SERVER_MAX, at->ai_family == AF_INET6 ? "%s://[%s]:%s" : "%s://%s:%s",
+                       a->tls ? "tls" : "nats", number, a->port);
+    if (code == 0)
+        freeaddrinfo(found);
+    if (good)
+        return EF_OK;
+    return code ? ef_fail(err, EF_BUSY, "%s: %s", a->server, gai_strerror(code))
+                : ef_fail(err, EF_BUSY,
+                          "%s: the broker's address is not public (--allow-private lets it be "
+                          "connected to)",
+                          a->server);
+}
+
+static natsStatus open_connection(ef__nats_bus *n, const char *server)
 {
     natsOptions *options = NULL;
     natsStatus s = natsOptions_Create(&options);
 
     if (s == NATS_OK)
-        s = natsOptions_SetURL(options, n->address.server);
+        s = natsOptions_SetURL(options, server);
     if (s == NATS_OK)
         s = natsOptions_SetTimeout(options, n->base.options.timeout_ms);
     if (s == NATS_OK)
@@ -227,12 +262,19 @@ static bool is_connected(const ef__nats_bus *n)
 
 static ef_status connect_broker(ef__nats_bus *n, ef_error *err)
 {
+    char server[SERVER_MAX];
     natsStatus s;
+    ef_status st = EF_OK;
 
     if (is_connected(n))
         return EF_OK;
     disconnect(n);
-    s = open_connection(n);
+    (void)snprintf(server, sizeof server, "%s", n->address.server);
+    if (!n->base.options.allow_private)
+        st = find_public(n, server, err);
+    if (st != EF_OK)
+        return st;
+    s = open_connection(n, server);
     if (s == NATS_OK)
         return EF_OK;
     disconnect(n);

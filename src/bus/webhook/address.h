@@ -1,7 +1,7 @@
 /*
- * address.h - which addresses a webhook may be sent to.
+ * address.h - which addresses a webhook or a broker may have.
  *
- * Whoever may name a webhook must not reach through us what only we can reach: this machine, the
+ * Whoever may name one must not reach through us what only we can reach: this machine, the
  * network around it, or a cloud's own services. The address is looked at, and not the name: it is
  * the very one that is connected to.
  */
