@@ -6,7 +6,11 @@
  * nobody tells when another process has folded something. What waits behind an event that failed is
  * looked for as when idle.
  *
- * Locks: the hub's, over topics and their followers; then a follower's own, over what waits for it.
+ * A step of a topic is small in time and bytes, so that one whose events are large does not delay
+ * the others: the number of events that it reads adapts to what the last step took.
+ *
+ * Topics belong to the thread. Locks: the hub's, over followers that are new; then a follower's
+ * own, over what waits for it. No store is read under a lock.
  */
 #include "hub.h"
 
@@ -16,7 +20,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define READ_LIMIT 500               /* events a topic reads at once */
+#define READ_LIMIT_MAX 500           /* events a topic reads at once … */
+#define READ_LIMIT_MIN 2             /* … at least, and … */
+#define READ_LIMIT_FIRST 8           /* … in its first step */
+#define STEP_US_MAX 10000ll          /* a step that took longer is followed by a smaller one … */
+#define STEP_US_FEW 2000ll           /* … and one that took less by a larger one */
 #define PENDING_BYTES_MAX (1u << 20) /* that wait for one follower */
 #define PENDING_BYTES_FEW (1u << 16) /* a follower with less than that may be given any amount */
 #define FRAMES_BYTES_MAX (80u << 20) /* of one read: the largest events, with room to spare */
@@ -44,7 +52,8 @@ typedef struct link {
 } link;
 
 struct ef__follower {
-    ef__follower *next; /* in its topic, or among those who are new */
+    ef__follower *next;                  /* in its topic, or among those who are new */
+    ef__follower *next_all, *before_all; /* of all that the hub has */
     ef__topic_key key;
     ef_view_place after;
     ef__principal who;
@@ -66,6 +75,7 @@ typedef struct topic {
     ef_view_place place;
     bool behind;    /* its projection has not got everything yet */
     int64_t vainly; /* steps in a row that brought nothing */
+    size_t limit;   /* events of the next step */
     ef__follower *followers;
 } topic;
 
@@ -77,6 +87,7 @@ struct ef__hub {
     pthread_cond_t changed;
     topic *topics;
     ef__follower *fresh; /* have joined, and have no topic yet */
+    ef__follower *all;
     bool ending;
     int64_t beat_us, looked_us;
 };
@@ -258,18 +269,34 @@ static void topic_add(topic *t, ef__follower *f)
     t->followers = f;
 }
 
-/* A topic for each who is new, unless there is one at the same place. */
-static void seat_fresh(struct ef__hub *hub)
+/* The hub is done with a follower, which no topic has any more. */
+static void hub_release(struct ef__hub *hub, ef__follower *f)
 {
-    while (hub->fresh) {
-        ef__follower *f = hub->fresh;
+    pthread_mutex_lock(&hub->lock);
+    if (f->before_all)
+        f->before_all->next_all = f->next_all;
+    else
+        hub->all = f->next_all;
+    if (f->next_all)
+        f->next_all->before_all = f->before_all;
+    pthread_mutex_unlock(&hub->lock);
+    __atomic_sub_fetch(&hub->server->counts.followers, 1, __ATOMIC_RELAXED);
+    follower_drop(f);
+}
+
+/* A topic for each who is new, unless there is one at the same place. */
+static void seat(struct ef__hub *hub, ef__follower *fresh)
+{
+    while (fresh) {
+        ef__follower *f = fresh;
         topic *t = hub->topics;
-        hub->fresh = f->next;
+        fresh = f->next;
         while (t && !(same_key(&t->key, &f->key) && is_at(t, &f->after)))
             t = t->next;
         if (!t && (t = calloc(1, sizeof *t)) != NULL) {
             t->key = f->key;
             t->place = f->after;
+            t->limit = READ_LIMIT_FIRST;
             t->next = hub->topics;
             hub->topics = t;
         }
@@ -278,7 +305,7 @@ static void seat_fresh(struct ef__hub *hub)
             continue;
         }
         follower_end(f);
-        follower_drop(f);
+        hub_release(hub, f);
     }
 }
 
@@ -316,8 +343,7 @@ static void topic_give(struct ef__hub *hub, topic *t, ef_str text, bool to_all)
             continue;
         }
         *at = f->next;
-        follower_drop(f);
-        __atomic_sub_fetch(&hub->server->counts.followers, 1, __ATOMIC_RELAXED);
+        hub_release(hub, f);
     }
     if (c)
         chunk_drop(c);
@@ -339,7 +365,7 @@ static ef_status read_events(const topic *t, ef__server *server, ef__buf *out, e
                                        &(ef_log_query){.tenant = ef_str_from(t->key.tenant),
                                                        .after = t->place.position,
                                                        .type = ef_str_from(t->key.name),
-                                                       .limit = READ_LIMIT,
+                                                       .limit = t->limit,
                                                        .out_reached = &place->position},
                                        &batch, err);
 
@@ -391,7 +417,7 @@ static ef_status read_views(topic *t, ef__server *server, ef__buf *out, ef_view_
                              &(ef_view_changes_query){.projection = ef_str_from(t->key.name),
                                                       .tenant = ef_str_from(t->key.tenant),
                                                       .view_id = ef_str_from(t->key.id),
-                                                      .limit = READ_LIMIT},
+                                                      .limit = t->limit},
                              place, &found, err);
     ef_view_place_format(place, after);
     for (size_t i = 0; st == EF_OK && i < found.count; i++)
@@ -401,26 +427,48 @@ static ef_status read_views(topic *t, ef__server *server, ef__buf *out, ef_view_
     return st;
 }
 
+/* How many events the next step reads. False: it cannot be smaller. */
+static bool adapt(topic *t, int64_t took_us, size_t bytes, bool too_large)
+{
+    size_t limit = t->limit;
+
+    if (too_large || took_us > STEP_US_MAX || bytes > PENDING_BYTES_MAX)
+        limit /= 2;
+    else if (took_us < STEP_US_FEW && bytes < PENDING_BYTES_MAX / 4)
+        limit *= 2;
+    t->limit = limit < READ_LIMIT_MIN   ? READ_LIMIT_MIN
+               : limit > READ_LIMIT_MAX ? READ_LIMIT_MAX
+                                        : limit;
+    return limit >= READ_LIMIT_MIN;
+}
+
 /* Read on for one topic. *out_more: there is more at once. */
 static void topic_step(struct ef__hub *hub, topic *t, bool *out_more)
 {
     ef__buf frames = EF__BUF_INIT(FRAMES_BYTES_MAX);
     ef_error err = EF_ERROR_INIT;
     ef_view_place place = t->place;
+    int64_t began_us = ef__server_mono(hub->server);
+    bool smaller;
     ef_status st = t->key.kind == EF__TOPIC_EVENTS
                        ? read_events(t, hub->server, &frames, &place, &err)
                        : read_views(t, hub->server, &frames, &place, &err);
 
+    if (st == EF_OK && frames.failed)
+        st = EF_NO_MEMORY;
+    smaller = adapt(t, ef__server_mono(hub->server) - began_us, frames.len, st == EF_NO_MEMORY);
     t->vainly = st != EF_OK || is_at(t, &place) ? t->vainly + 1 : 0;
-    if (st == EF_OK && !frames.failed) {
+    if (st == EF_OK) {
         *out_more = *out_more || t->vainly == 0;
         t->place = place;
         topic_give(hub, t, ef__buf_str(&frames), true);
     } else {
-        /* A store that is not at hand comes back; a projection that was retired, or a place that
-         * never was, does not, and its followers notice when they come again. */
+        /* A store that is unavailable comes back; a projection that was retired, or a place that
+         * never was, does not, and its followers notice when they come again. What is too large for
+         * a step is read in smaller ones. */
         t->behind = true;
-        if (st == EF_NOT_FOUND || st == EF_BAD_INPUT || frames.failed) {
+        *out_more = *out_more || (st == EF_NO_MEMORY && smaller);
+        if (st == EF_NOT_FOUND || st == EF_BAD_INPUT || (st == EF_NO_MEMORY && !smaller)) {
             for (ef__follower *f = t->followers; f; f = f->next)
                 follower_end(f);
         }
@@ -448,8 +496,7 @@ static void look_at_followers(struct ef__hub *hub)
             }
             *at = f->next;
             follower_end(f);
-            follower_drop(f);
-            __atomic_sub_fetch(&hub->server->counts.followers, 1, __ATOMIC_RELAXED);
+            hub_release(hub, f);
         }
 }
 
@@ -465,7 +512,7 @@ static void beat(struct ef__hub *hub)
         topic_give(hub, t, EF_STR(": still here\n\n"), false);
 }
 
-/* Sleep until the journal grows; the lock is not held, so that others can join. */
+/* Under the lock: sleep until the journal grows; the lock is free meanwhile. */
 static void rest(struct ef__hub *hub, int64_t head, int64_t ms)
 {
     struct timespec until;
@@ -477,7 +524,7 @@ static void rest(struct ef__hub *hub, int64_t head, int64_t ms)
     if (hub->fresh || hub->ending)
         return;
     if (ms < IDLE_MS) {
-        until = ef__deadline(CLOCK_REALTIME, ms);
+        until = ef__deadline(CLOCK_MONOTONIC, ms);
         (void)pthread_cond_timedwait(&hub->changed, &hub->lock, &until);
         return;
     }
@@ -494,30 +541,45 @@ static bool waits_for_reader(const struct ef__hub *hub, const topic *t)
            follower_is_taking(t->followers, ef__server_mono(hub->server));
 }
 
+/* A step for each topic that may have something. *out_more: there is more at once; *out_behind: a
+ * projection is. The head that was seen. */
+static int64_t step_all(struct ef__hub *hub, bool *out_more, bool *out_behind)
+{
+    ef_head head = {0};
+
+    *out_more = *out_behind = false;
+    (void)ef_journal_head(hub->server->options.journal, &head, NULL);
+    for (topic *t = hub->topics; t; t = t->next) {
+        if (waits_for_reader(hub, t)) {
+            *out_behind = true;
+            continue;
+        }
+        if (t->place.position < head.position || t->behind || t->place.waiting_count > 0)
+            topic_step(hub, t, out_more);
+        *out_behind = *out_behind || (t->behind && t->vainly < VAINLY_MAX);
+    }
+    return head.position;
+}
+
 static void *follow(void *context)
 {
     struct ef__hub *hub = context;
 
     pthread_mutex_lock(&hub->lock);
     while (!hub->ending) {
-        bool more = false, behind = false;
-        ef_head head = {0};
-        seat_fresh(hub);
-        (void)ef_journal_head(hub->server->options.journal, &head, NULL);
-        for (topic *t = hub->topics; t; t = t->next) {
-            if (waits_for_reader(hub, t)) {
-                behind = true;
-                continue;
-            }
-            if (t->place.position < head.position || t->behind || t->place.waiting_count > 0)
-                topic_step(hub, t, &more);
-            behind = behind || (t->behind && t->vainly < VAINLY_MAX);
-        }
+        ef__follower *fresh = hub->fresh;
+        bool more, behind;
+        int64_t head;
+        hub->fresh = NULL;
+        pthread_mutex_unlock(&hub->lock);
+        seat(hub, fresh);
+        head = step_all(hub, &more, &behind);
         look_at_followers(hub);
         beat(hub);
         tidy(hub);
+        pthread_mutex_lock(&hub->lock);
         if (!more)
-            rest(hub, head.position, behind ? BEHIND_MS : IDLE_MS);
+            rest(hub, head, behind ? BEHIND_MS : IDLE_MS);
     }
     pthread_mutex_unlock(&hub->lock);
     return NULL;
@@ -531,11 +593,8 @@ static int64_t count_of_token(const struct ef__hub *hub, const ef__principal *wh
 {
     int64_t count = 0;
 
-    for (const ef__follower *f = hub->fresh; f; f = f->next)
+    for (const ef__follower *f = hub->all; f; f = f->next_all)
         count += strcmp(f->who.token, who->token) == 0;
-    for (const topic *t = hub->topics; t; t = t->next)
-        for (const ef__follower *f = t->followers; f; f = f->next)
-            count += strcmp(f->who.token, who->token) == 0;
     return count;
 }
 
@@ -567,6 +626,10 @@ ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_vi
     } else {
         f->next = hub->fresh;
         hub->fresh = f;
+        f->next_all = hub->all;
+        if (hub->all)
+            hub->all->before_all = f;
+        hub->all = f;
         __atomic_add_fetch(&server->counts.followers, 1, __ATOMIC_RELAXED);
     }
     pthread_cond_signal(&hub->changed);
@@ -578,13 +641,17 @@ ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_vi
 ef_status ef__hub_start(ef__server *server, ef_error *err)
 {
     struct ef__hub *hub = calloc(1, sizeof *hub);
+    pthread_condattr_t attributes;
 
     if (!hub)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out");
     hub->server = server;
     hub->beat_us = ef__server_mono(server);
     pthread_mutex_init(&hub->lock, NULL);
-    pthread_cond_init(&hub->changed, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&hub->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
     server->hub = hub;
     if (pthread_create(&hub->thread, NULL, follow, hub) != 0)
         return ef_fail(err, EF_NO_MEMORY, "no thread for subscriptions");

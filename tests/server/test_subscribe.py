@@ -223,6 +223,47 @@ class Failing(Case):
         wait_until(lambda: other.ended)
 
 
+LARGE = """projection large version 1
+  view stream
+
+on page.written
+  text = data.text
+on page.seen
+  seen += 1
+"""
+
+
+class Large(Case):
+    """90 views of 900 KB that change together: more than a step of the hub may hold."""
+    VIEWS, BYTES = 90, 900_000
+
+    def test_followers_of_large_views_get_every_change_and_others_do_not_wait(self):
+        self.server.ask("PUT", "/v1/projections/large", LARGE)
+        for n in range(self.VIEWS):
+            self.append(f"page-{n}", "page.written", {"text": "x" * self.BYTES})
+        wait_until(lambda: self.server.ask("GET", f"/v1/views/large/page-{self.VIEWS - 1}").status == 200)
+        before = self.server.ask("GET", "/v1/status").json()["head"]["position"]
+        for start in range(0, self.VIEWS, 10):
+            self.ask("POST", "/v1/events", [{"stream": f"page-{n}", "type": "page.seen", "data": {}}
+                                            for n in range(start, start + 10)])
+        wait_until(lambda: self.server.ask("GET", f"/v1/views/large/page-{self.VIEWS - 1}").json()["data"].get("seen"))
+        one = Follower(self.server, f"/v1/subscribe/views/large/page-70?after={before}")
+        every = Follower(self.server, f"/v1/subscribe/views/large?after={before}")
+        quick = Follower(self.server, "/v1/subscribe/events?type=ping")
+        for turn in range(20):
+            sent = time.monotonic()
+            self.append("ping", "ping", {})
+            wait_until(lambda: len(quick.frames) > turn)
+            self.assertLess(time.monotonic() - sent, 5)
+        wait_until(lambda: one.frames)
+        wait_until(lambda: len({data["view_id"] for _, _, data in every.frames}) == self.VIEWS, 60)
+        self.assertEqual([("view", "page-70", 1)], [(e, d["view_id"], d["data"]["seen"]) for e, _, d in one.frames])
+        self.assertEqual({(f"page-{n}", 1) for n in range(self.VIEWS)},
+                         {(d["view_id"], d["data"]["seen"]) for _, _, d in every.frames})
+        for follower in (one, every, quick):
+            follower.close()
+
+
 class Revoked(Case):
     def test_a_token_that_is_revoked_ends_its_subscriptions(self):
         open_to_all = Follower(self.server, "/v1/subscribe/events")
