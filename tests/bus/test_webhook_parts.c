@@ -4,7 +4,7 @@
 #include "test.h"
 
 #include "../../src/bus/bus.h"
-#include "../../src/bus/webhook/address.h"
+#include "../../src/bus/public_address.h"
 #include "../../src/bus/webhook/sign.h"
 
 #include <arpa/inet.h>

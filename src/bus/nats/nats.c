@@ -8,7 +8,7 @@
  */
 #include "nats_priv.h"
 
-#include "../webhook/address.h"
+#include "../public_address.h"
 
 #include "../../base/json.h"
 

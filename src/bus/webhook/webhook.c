@@ -9,11 +9,12 @@
  * until one is answered. Messages that were refused meanwhile keep their verdict.
  *
  * Redirects are not followed, proxies of the environment are not used, an answer is read up to
- * REPLY_BYTES, and only public addresses are connected to (address.h) unless others are allowed.
+ * REPLY_BYTES, and only public addresses are connected to (public_address.h) unless others are
+ * allowed.
  */
 #include "../bus.h"
 
-#include "address.h"
+#include "../public_address.h"
 #include "sign.h"
 
 #include "../../base/cloudevent.h"

@@ -1,7 +1,7 @@
 /*
- * address.c - see address.h.
+ * public_address.c - see public_address.h.
  */
-#include "address.h"
+#include "public_address.h"
 
 #include <netinet/in.h>
 #include <stddef.h>
