@@ -2,7 +2,6 @@
 -- a part is migrated, again and again, so it makes what is not there and leaves what is. A change of it comes with a
 -- migration of every part. Functions that an owner calls set their search path: with the caller's, a role that may
 -- create functions in a schema of that path could run them with the rights of the owner.
-SELECT pg_advisory_xact_lock(hashtextextended('everfold migration', 0::bigint));
 CREATE SCHEMA IF NOT EXISTS everfold;
 CREATE TABLE IF NOT EXISTS everfold.migration(
     part text COLLATE "C" NOT NULL,
@@ -10,6 +9,8 @@ CREATE TABLE IF NOT EXISTS everfold.migration(
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (part, number)
 );
+-- One migration at a time.
+LOCK TABLE everfold.migration IN SHARE ROW EXCLUSIVE MODE;
 
 -- A second wall between tenants, by row-level security. Which roles are bound to which tenants; names, for a dump
 -- may be restored where the roles are yet to be made.

@@ -1,9 +1,9 @@
 /*
  * migrate.c - see pool.h.
  *
- * A migration is a text of many statements. Whoever migrates holds a lock of its transaction, which
- * is the first thing in ground.sql, so two that open a new database at once do not meet in the
- * middle.
+ * A migration is a text of many statements. The first thing in ground.sql is a table, which is
+ * locked to the end of the transaction. Of two processes that open a new database at once, one
+ * fails to make the table that the other has made, and tries again.
  */
 #include "pool_priv.h"
 
@@ -122,15 +122,18 @@ ef_status ef__pg_migrate(ef__pg_pool *pool, const char *part, const char *const 
                                part, m.done, count);
     if (st != EF_OK || m.done == count)
         return st;
-    /* Lost in the commit: what was done is found, and the rest is done. */
     st = ef__pg_transaction(pool, EF__PG_WRITE, migrate, &m, err);
-    return st == EF_UNSURE ? ef__pg_transaction(pool, EF__PG_WRITE, migrate, &m, err) : st;
+    /* Lost in the commit, or another process has made the schema at the same time: what was done is
+     * found, and the rest is done. */
+    for (int tries = 0; tries < 3 && (st == EF_UNSURE || st == EF_EXISTS); tries++)
+        st = ef__pg_transaction(pool, EF__PG_WRITE, migrate, &m, err);
+    return st;
 }
 
 static bool add_migrations(const ef__schema_names *schemas, const char *part,
                            const char *const *migrations, int count, ef__buf *out)
 {
-    (void)ef__buf_add_text(out, "SET search_path = " EF__PG_SEARCH_PATH ";\n");
+    (void)ef__buf_add_text(out, "BEGIN;\nSET LOCAL search_path = " EF__PG_SEARCH_PATH ";\n");
     (void)ef__pg_schema_add(out, schemas, GROUND);
     for (int i = 0; i < count; i++) {
         (void)ef__buf_printf(out, "\n-- %s, migration %d\n", part, i + 1);
@@ -139,7 +142,7 @@ static bool add_migrations(const ef__schema_names *schemas, const char *part,
                              schemas->journal, part, i + 1);
     }
     (void)ef__pg_schema_add(out, schemas, BEHIND);
-    return ef__buf_add_text(out, "RESET search_path;\n");
+    return ef__buf_add_text(out, "COMMIT;\n");
 }
 
 ef_status ef__pg_migration_text(const char *url, const char *part, const char *const *migrations,

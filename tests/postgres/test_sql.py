@@ -525,7 +525,7 @@ class Operations(Case):
         self.ok(self.psql(*(f'CREATE ROLE {role} LOGIN' for role in (owner, app, other)),
                           f'CREATE DATABASE {database} OWNER {owner}'))
         url = self.url.rsplit('/', 1)[0] + '/' + database
-        old = self.ok(self.run_it('init', '--sql')).out.split('-- journal, migration 12\n')[0]
+        old = self.ok(self.run_it('init', '--sql')).out.split('-- journal, migration 12\n')[0] + 'COMMIT;'
         self.ok(self.psql(old, f"SELECT everfold.grant_app('{app}')", 'GRANT EXECUTE ON FUNCTION everfold.append('
                           f'text, text, bigint, json) TO {other} WITH GRANT OPTION',
                           url=url.replace('postgres@', owner + '@')))
@@ -562,6 +562,35 @@ class Operations(Case):
                     "SELECT everfold.bind_tenant('postgres', 'x')", 'SELECT everfold.tenants_apart()'):
             self.assertIn('42501', self.psql(sql, url=url).err, sql)
         self.assertEqual(2, len(self.log()))
+
+    def test_a_role_without_privileges_stops_nothing(self):
+        name = f'stranger{Case.count}'
+        self.ok(self.psql(f'CREATE ROLE {name} LOGIN', f"SELECT everfold.grant_app('{name}')"))
+        self.ok(self.run_it('projection', 'deploy', self.program()))
+        url = self.url.replace('postgres@', name + '@')
+        tables = self.ok(self.psql("SELECT c.oid::regclass FROM pg_class c WHERE relname ~ 'lock' AND relkind = 'r' AND "
+                                   "relnamespace::regnamespace::text ~ '^everfold'")).out.split()
+        self.assertIn('everfold.sequencer_lock', tables)
+        self.assertIn('everfold_views.lock_live', tables)
+        for table in tables:
+            for mode in ('ACCESS SHARE', 'ROW SHARE', 'EXCLUSIVE', 'ACCESS EXCLUSIVE'):
+                self.assertIn('42501', self.psql(f'BEGIN; LOCK TABLE {table} IN {mode} MODE', url=url).err)
+        # While it holds every advisory lock that was once ours, all goes on.
+        names = ', '.join(f"hashtextextended('everfold {what}', 0)"
+                          for what in ('sequencer', 'exceptions', 'skips', 'runs', 'migration'))
+        with subprocess.Popen([os.path.join(SERVER.binaries, 'psql'), '-XqAt', url], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True) as holder:
+            holder.stdin.write(f'SELECT pg_advisory_lock(k) FROM unnest(ARRAY[{names}]) AS k;\n'
+                               'SELECT pg_advisory_lock(1164334711::bigint << 32 | k) FROM generate_series(0, 20) AS k;\n'
+                               "SELECT 'held';\n")
+            holder.stdin.flush()
+            while holder.stdout.readline() != 'held\n':
+                self.assertIsNone(holder.poll())
+            self.ok(self.run_it('event', 'append', 's', '--type', 'placed', '--data', '{}'))
+            self.ok(self.run_it('work', '--drain'))
+            self.assertEqual(0, self.run_it('projection', 'rebuild', 'counts').code)
+            self.ok(self.run_it('work', '--drain'))
+            holder.stdin.close()
 
     def test_not_even_the_owner_changes_an_event(self):
         self.ok(self.run_it('event', 'append', 's', '--type', 'a', '--data', '{}'))

@@ -76,7 +76,7 @@ def statements(folder):
 
 def migrate(server, folder):
     ground = os.path.join(folder, '..', '..', 'postgres', 'ground.sql')
-    psql(server, open(ground, encoding='utf-8').read())
+    psql(server, 'BEGIN;\n' + open(ground, encoding='utf-8').read() + 'COMMIT;\n')
     for path in sorted(glob.glob(os.path.join(folder, 'migrations', '*.sql'))):
         psql(server, open(path, encoding='utf-8').read())
 

@@ -58,15 +58,13 @@ SELECT u.tenant, u.id, $3[(u.n * 2 - 1)::integer], $3[(u.n * 2)::integer]
 -- Whoever gives positions holds this to the end of its transaction: one at a time, and who is ended
 -- by the server gives none. It is waited for longer than a stream that somebody has (append.c).
 -- binds: 1 milliseconds
-SELECT pg_advisory_xact_lock(hashtextextended('everfold sequencer', 0::bigint))
-  FROM set_config('lock_timeout', $1::bigint::text, true);
+SELECT everfold.lock_sequencer($1);
 
 -- name: sequencer_lock_if
 -- The same, if all types are known: making one may have to wait for somebody who waits for the
 -- sequencer. No row: it was not taken.
 -- binds: 1 names of types, each once, 2 milliseconds
-SELECT pg_advisory_xact_lock(hashtextextended('everfold sequencer', 0::bigint))
-  FROM set_config('lock_timeout', $2::bigint::text, true)
+SELECT everfold.lock_sequencer($2)
  WHERE cardinality($1) = (SELECT count(*) FROM everfold.event_type WHERE name = ANY ($1));
 
 -- name: sequencer_begin

@@ -277,17 +277,18 @@ SELECT coalesce(min(x.due), 0)
 -- name: exception_lock
 -- Which exception of a stream is first has to be seen whole. Whoever changes exceptions wherever they
 -- are does so alone.
-SELECT pg_advisory_xact_lock(hashtextextended('everfold exceptions', 0::bigint));
+LOCK TABLE everfold.exception_lock IN EXCLUSIVE MODE;
 
 -- name: exception_share
 -- A worker changes only those of partitions that it holds, beside others who hold others …
-SELECT pg_advisory_xact_lock_shared(hashtextextended('everfold exceptions', 0::bigint));
+LOCK TABLE everfold.exception_lock IN ROW SHARE MODE;
 
 -- name: exception_lock_held
--- … and alone in those.
+-- … and alone in those. A row that exists is locked and not changed.
 -- binds: 1 lane of a publisher, or 0 for the projections' own, 2 partitions
-SELECT count(pg_advisory_xact_lock(hashtextextended('everfold exceptions ' || h.partition, $1)))
-  FROM (SELECT u.partition FROM unnest($2) AS u(partition) ORDER BY u.partition) h;
+INSERT INTO everfold.exception_partition(lane, partition)
+SELECT $1::integer, u.partition::integer FROM unnest($2) AS u(partition) ORDER BY u.partition
+    ON CONFLICT (lane, partition) DO UPDATE SET lane = excluded.lane WHERE false;
 
 -- name: exception_look
 -- What an exception is to be written about: its event, its row in the lane that is marked, and what
@@ -378,7 +379,7 @@ VALUES ($1, $2::integer, $3, $4, $5, $6, $7, everfold.clock_us($8), false);
 
 -- name: skip_lock
 -- Readers go on after the last entry that they know, so entries are committed in the order of their ids.
-SELECT pg_advisory_xact_lock(hashtextextended('everfold skips', 0::bigint));
+LOCK TABLE everfold.skip_lock IN EXCLUSIVE MODE;
 
 -- name: skip_withdraw
 -- Entries that take back what the last one about each event says, for each version that has one.

@@ -3,7 +3,7 @@
 
 -- name: run_scope_lock
 -- One run is filed at a time.
-SELECT pg_advisory_xact_lock(hashtextextended('everfold runs', 0::bigint));
+LOCK TABLE everfold.run_lock IN EXCLUSIVE MODE;
 
 -- name: run_file
 -- binds: 1 id, 2 mode, 3 projection, 4 tenant, 5 clock, 6 first, 7 last, 8 total, 9 reason,

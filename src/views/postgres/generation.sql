@@ -5,18 +5,16 @@
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 
 -- name: lock_shared
--- Locks of the server's own, and not of rows: who wants one alone is not starved by those who share.
+-- Locks of tables, and not of rows: who wants one alone is not starved by those who share.
 -- They are taken in the order of the array, and end with the transaction.
 -- only: postgres in SQLite nobody else writes meanwhile
 -- binds: 1 generations bigint[], 0 for the set of live ones
-SELECT count(pg_advisory_xact_lock_shared(hashtextextended('everfold_views', k)))
-  FROM unnest($1::bigint[]) AS k;
+SELECT everfold_views.lock_generations($1::bigint[], false);
 
 -- name: lock_alone
 -- only: postgres in SQLite nobody else writes meanwhile
 -- binds: 1 generations bigint[], 0 for the set of live ones
-SELECT count(pg_advisory_xact_lock(hashtextextended('everfold_views', k)))
-  FROM unnest($1::bigint[]) AS k;
+SELECT everfold_views.lock_generations($1::bigint[], true);
 
 -- name: live_set_get
 SELECT live_set FROM everfold_views.state WHERE one = 1;

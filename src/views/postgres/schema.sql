@@ -20,6 +20,18 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA everfold_views TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA everfold_views TO %I', role);
 END $$;
+CREATE FUNCTION everfold_views.lock_generations(ids bigint[], alone boolean) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    id bigint;
+BEGIN
+    FOREACH id IN ARRAY ids LOOP
+        EXECUTE pg_catalog.format('LOCK TABLE everfold_views.lock_%s IN %s MODE',
+            CASE WHEN id = 0::bigint THEN 'live' ELSE (id % 8::bigint)::text END,
+            CASE WHEN alone THEN 'EXCLUSIVE' ELSE 'ROW SHARE' END);
+    END LOOP;
+END $$;
 CREATE FUNCTION everfold_views.wrap64(n numeric) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$SELECT (mod(mod(n, 18446744073709551616) + 27670116110564327424, 18446744073709551616)
@@ -90,6 +102,24 @@ CREATE TABLE everfold_views.generation_sum (
     updated bigint NOT NULL
 )
 WITH (fillfactor='50');
+CREATE TABLE everfold_views.lock_0 (
+);
+CREATE TABLE everfold_views.lock_1 (
+);
+CREATE TABLE everfold_views.lock_2 (
+);
+CREATE TABLE everfold_views.lock_3 (
+);
+CREATE TABLE everfold_views.lock_4 (
+);
+CREATE TABLE everfold_views.lock_5 (
+);
+CREATE TABLE everfold_views.lock_6 (
+);
+CREATE TABLE everfold_views.lock_7 (
+);
+CREATE TABLE everfold_views.lock_live (
+);
 CREATE TABLE everfold_views.state (
     one integer NOT NULL,
     created bigint NOT NULL,
