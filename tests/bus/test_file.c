@@ -172,7 +172,7 @@ static void a_file_that_was_not_made_by_a_publisher_is_left_alone(void **state)
 /* out is a link to a file beside it, and "way" a link to the folder itself. */
 static void no_symbolic_link_is_followed(void **state)
 {
-    char target[128], way[128];
+    char target[96], way[80];
     place p;
 
     (void)state;
