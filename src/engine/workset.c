@@ -4,6 +4,8 @@
 #include "workset.h"
 #include "migrate.h"
 
+#include "../journal/journal.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -334,6 +336,22 @@ static bool is_wanted(const ef__workset *set, const ef__live_set *live, bool by_
     return false;
 }
 
+static bool is_removed(const ef__workset *set, const ef__generation_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].id == set->generation)
+            return list->items[i].state == EF__GENERATION_RETIRED;
+    return true;
+}
+
+/* Whatever removes a generation removes its reader too; but this process may have read once more
+ * meanwhile, which makes the reader again. So each process that has read does it as well. */
+static void unfollow_removed(const ef__workset *set, const ef__generation_list *list)
+{
+    if (set->ahead.reader[0] && is_removed(set, list))
+        ef__journal_unfollow(set->engine->journal, ef_str_from(set->ahead.reader));
+}
+
 void ef__worksets_prune(ef__workset **all, const ef__live_set *live, bool by_cursor)
 {
     for (ef__workset **at = all; *at;) {
@@ -343,6 +361,8 @@ void ef__worksets_prune(ef__workset **all, const ef__live_set *live, bool by_cur
             continue;
         }
         *at = set->next;
+        ef__ahead_release(&set->ahead); /* its thread reads, too */
+        unfollow_removed(set, &live->list);
         ef__workset_close(set);
     }
 }

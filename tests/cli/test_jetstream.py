@@ -585,6 +585,40 @@ class Jetstream(Case):
         self.assertEqual(1, len(self.durables()))
         self.assertTrue(self.durables()[0].endswith("-2"), self.durables())
 
+    def retire_while_stopped(self, server, version):
+        """The worker does nothing meanwhile. It may have been stopped with the lock of a store: then once more."""
+        server.send_signal(signal.SIGSTOP)
+        answer = self.run_it("projection", "retire", "totals", "--version", version, env={"EVERFOLD_STORE_BUSY": "100ms"})
+        if answer.code != 0:
+            self.assertEqual(5, answer.code, answer.err)
+            server.send_signal(signal.SIGCONT)
+        return answer.code == 0
+
+    def test_a_worker_that_reads_while_a_generation_is_retired_leaves_no_consumer(self):
+        """A worker that reads once more for a generation that another process removes makes its consumer again. Here
+        the test makes it, after the removal and before the worker goes on."""
+        self.begin()
+        self.broker.publish(mixed(range(200)))
+        server, _ = self.serve()
+        self.settled(200)
+        self.deploy(version=2)
+        self.until(lambda: {p["state"] for p in self.ok("projection", "ls", "-o", "json").json()} == {"live"})
+        self.ok("projection", "switch", "totals", "--version", 2)
+        self.broker.publish(mixed(range(200, 210)))
+        self.until(lambda: {p["position"] for p in self.ok("projection", "ls", "-o", "json").json()} == {210})
+        config = next(c["config"] for c in self.broker.ask("$JS.API.CONSUMER.LIST.EVENTS", {})["consumers"]
+                      if c["config"].get("durable_name", "").endswith("-totals-1"))
+        self.until(lambda: self.retire_while_stopped(server, 1))
+        self.assertNotIn("totals-1", self.durables())
+        made = self.broker.ask(f"$JS.API.CONSUMER.DURABLE.CREATE.EVENTS.{config['durable_name']}",
+                               {"stream_name": "EVENTS", "config": config})
+        self.assertNotIn("error", made)
+        self.assertIn("totals-1", self.durables())
+        server.send_signal(signal.SIGCONT)
+        self.broker.publish(mixed(range(210, 220)))
+        self.settled(220)
+        self.until(lambda: self.durables() == ["totals-2"])
+
     def test_rebuild_versions_switch_and_seed(self):
         self.begin()
         self.broker.publish([ours(n, who=f"w{n % 3}", amount=n) for n in range(30)])
