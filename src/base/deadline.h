@@ -4,8 +4,21 @@
 #ifndef EF_BASE_DEADLINE_H
 #define EF_BASE_DEADLINE_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
+
+/* A condition whose timed waits are by the monotonic clock: they take as long as they should when
+ * the wall clock is set. */
+static inline void ef__cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attributes;
+
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(cond, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+}
 
 /* `clock` is the one that the condition was made for. */
 static inline struct timespec ef__deadline(clockid_t clock, int64_t ms)

@@ -12,7 +12,8 @@
 #define ef__log(log, level, message, ...)                                                          \
     do {                                                                                           \
         const ef_log *ef__l = (log);                                                               \
-        if (ef__l && ef__l->write && (level) >= ef__l->level_min) {                                \
+        if (ef__l && ef__l->write &&                                                               \
+            (level) >= __atomic_load_n(&ef__l->level_min, __ATOMIC_RELAXED)) {                     \
             const ef_log_field ef__f[] = {__VA_ARGS__};                                            \
             ef__l->write(ef__l->context, (level), (message), ef__f,                                \
                          sizeof(ef__f) / sizeof(ef__f[0]));                                        \

@@ -7,6 +7,7 @@
 #include "demo.h"
 #include "shop.h" /* the programs, made from examples/shop by the build */
 
+#include "../base/deadline.h"
 #include "../base/hash.h"
 
 #include <errno.h>
@@ -170,7 +171,7 @@ static bool wait_a_moment(cli_demo *d)
     int64_t ns = 1000000000 / d->rate;
     bool open;
 
-    (void)clock_gettime(CLOCK_REALTIME, &until);
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += (until.tv_nsec + ns) / 1000000000;
     until.tv_nsec = (until.tv_nsec + ns) % 1000000000;
     pthread_mutex_lock(&d->lock);
@@ -240,7 +241,7 @@ ef_status cli_demo_open(cli *c, int64_t rate, cli_demo **out, ef_error *err)
     d->seed = 7 + (uint64_t)head.position;
     d->orders = head.position; /* above any order that is there */
     pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->wake, NULL);
+    ef__cond_init(&d->wake);
     if (head.position == 0)
         st = make_past(d, err);
     if (st == EF_OK && pthread_create(&d->thread, NULL, keep_shop, d) != 0)

@@ -152,8 +152,8 @@ struct ef_engine {
     pthread_mutex_t skipping;                       /* of … */
     struct ef__skips *skips;    /* … what operators let projections pass, as far as it is read */
     pthread_mutex_t publishing; /* of … */
-    struct ef__publishing *publishers; /* … the publishers, by name (publish.h), and … */
-    ef_work_options publish_options;   /* … what their threads work by */
+    struct ef__publishing *publishers; /* … the publishers, by name (publish.h) */
+    ef_work_options publish_options;   /* what their threads work by; `lock` guards it */
     ef_status (*sink_open)(const struct ef__bus_options *options, struct ef__bus **out,
                            ef_error *err); /* ef__bus_open; tests have sinks of their own */
     struct ef_shadow *shadow;  /* that a supervisor keeps going instead of the queue; NULL: none */

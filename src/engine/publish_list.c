@@ -223,6 +223,17 @@ static void note_failure(ef__publishing *p, const ef_error *err, int64_t failure
     doze(p, step.delay_ms);
 }
 
+/* A supervisor changes them while publishers work. */
+static ef_work_options options_of(ef_engine *e)
+{
+    ef_work_options options;
+
+    pthread_mutex_lock(&e->lock);
+    options = e->publish_options;
+    pthread_mutex_unlock(&e->lock);
+    return options;
+}
+
 static void *keep_publisher(void *argument)
 {
     ef__publishing *p = argument;
@@ -232,11 +243,12 @@ static void *keep_publisher(void *argument)
         ef_error err = EF_ERROR_INIT;
         ef_head head = {0};
         ef_tick tick = {0};
+        ef_work_options options = options_of(p->engine);
         int64_t began_us = mono_us(p);
         ef_status st = ef_journal_head(p->engine->journal, &head, &err);
 
         if (st == EF_OK)
-            st = ef__publish_step(p, &p->engine->publish_options, &tick, &err);
+            st = ef__publish_step(p, &options, &tick, &err);
         tick.duration_us = mono_us(p) - began_us;
         ef__count_tick(p->engine, p->name, &tick, st);
         if (st != EF_OK) {
@@ -268,7 +280,9 @@ ef_status ef__publish_keep(ef_engine *e, const ef_work_options *options, ef_tick
     if (e->ghost)
         return EF_OK;
     pthread_mutex_lock(&e->publishing);
+    pthread_mutex_lock(&e->lock);
     e->publish_options = *options;
+    pthread_mutex_unlock(&e->lock);
     st = ef__publish_refresh(e, err);
     for (ef__publishing *p = e->publishers; st == EF_OK && p; p = p->next)
         if (!p->threaded)

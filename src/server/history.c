@@ -8,6 +8,8 @@
  */
 #include "request.h"
 
+#include "../base/deadline.h"
+
 #include <everfold/outbox.h>
 #include <everfold/throughput.h>
 
@@ -104,15 +106,11 @@ static void *watch(void *context)
 ef_status ef__history_start(ef__server *server, ef_error *err)
 {
     struct ef__history *h = calloc(1, sizeof *h);
-    pthread_condattr_t attributes;
 
     if (!h)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out");
     pthread_mutex_init(&h->lock, NULL);
-    pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&h->end, &attributes);
-    pthread_condattr_destroy(&attributes);
+    ef__cond_init(&h->end);
     server->history = h;
     if (pthread_create(&h->thread, NULL, watch, server) != 0)
         return ef_fail(err, EF_NO_MEMORY, "no thread for the history");

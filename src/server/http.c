@@ -16,6 +16,8 @@
 #include "hub.h"
 #include "trace.h"
 
+#include "../base/deadline.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -45,7 +47,8 @@ typedef struct exchange {
     ef__request request;   /* last, for its own last things are left as they are (exchange_take) */
 } exchange;
 
-#define ADDRESSES 4096           /* that are counted apart */
+#define ADDRESSES 4096 /* that are counted apart */
+#define REAP_MS 1000
 #define CROWDED_US (2 * 1000000) /* for a request of an address that takes others their room */
 #define SPARE_MAX 64             /* exchanges that are kept; as many as a busy round has */
 #define SPARE_ARENA_MAX 2048     /* one that used more gives its memory back … */
@@ -160,9 +163,7 @@ static void *reaper(void *cls)
 
     pthread_mutex_lock(&http->lock);
     while (!http->ending) {
-        struct timespec until;
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += 1;
+        struct timespec until = ef__deadline(CLOCK_MONOTONIC, REAP_MS);
         (void)pthread_cond_timedwait(&http->end, &http->lock, &until);
         reap(server);
     }
@@ -502,7 +503,7 @@ ef_status ef__http_start(ef__server *server, ef_error *err)
     }
     server->http = http;
     pthread_mutex_init(&http->lock, NULL);
-    pthread_cond_init(&http->end, NULL);
+    ef__cond_init(&http->end);
     http->daemon = start_daemon(server, fd);
     if (!http->daemon) {
         (void)close(fd);

@@ -641,17 +641,13 @@ ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_vi
 ef_status ef__hub_start(ef__server *server, ef_error *err)
 {
     struct ef__hub *hub = calloc(1, sizeof *hub);
-    pthread_condattr_t attributes;
 
     if (!hub)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out");
     hub->server = server;
     hub->beat_us = ef__server_mono(server);
     pthread_mutex_init(&hub->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&hub->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    ef__cond_init(&hub->changed);
     server->hub = hub;
     if (pthread_create(&hub->thread, NULL, follow, hub) != 0)
         return ef_fail(err, EF_NO_MEMORY, "no thread for subscriptions");

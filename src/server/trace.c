@@ -291,7 +291,7 @@ static void gather(ef__tracer *t)
 
     while (t->count == 0 && !t->ending)
         pthread_cond_wait(&t->changed, &t->lock);
-    until = ef__deadline(CLOCK_REALTIME, GATHER_MS);
+    until = ef__deadline(CLOCK_MONOTONIC, GATHER_MS);
     while (t->count < BATCH_SPANS && !t->ending)
         if (pthread_cond_timedwait(&t->changed, &t->lock, &until) == ETIMEDOUT)
             break;
@@ -357,7 +357,7 @@ ef_status ef__tracer_start(ef__server *server, ef_error *err)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out");
     t->server = server;
     pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->changed, NULL);
+    ef__cond_init(&t->changed);
     (void)curl_global_init(CURL_GLOBAL_DEFAULT);
     t->curl = curl_easy_init();
     if (!t->curl || !make_headers(t, server->options.otlp_headers) ||

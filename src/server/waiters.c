@@ -258,14 +258,9 @@ void ef__waiters_put(ef__request *r)
 
 static ef_status lot_start(lot *l, ef__server *server, void *(*watch)(void *), ef_error *err)
 {
-    pthread_condattr_t attributes;
-
     l->server = server;
     pthread_mutex_init(&l->lock, NULL);
-    pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&l->work, &attributes);
-    pthread_condattr_destroy(&attributes);
+    ef__cond_init(&l->work);
     if (pthread_create(&l->thread, NULL, watch, l) != 0)
         return ef_fail(err, EF_NO_MEMORY, "no thread for requests that wait");
     l->running = true;
