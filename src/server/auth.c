@@ -4,7 +4,8 @@
  * Tokens are read from their file, and again when it has changed; so one that is revoked is refused
  * within a second, without a signal. Without a token file only this machine itself is served, and
  * may do everything; the first token ends that. A file that is there and cannot be read, or is
- * damaged, ends it too: the tokens that were read last stay valid, and nothing else is.
+ * damaged, ends it too: the tokens that were read last stay valid, and nothing else is. So it is
+ * when a file with tokens is removed while the server runs.
  */
 #include "server_priv.h"
 #include "token.h"
@@ -59,6 +60,16 @@ static bool take_list(struct ef__tokens *tokens, ef_status st, ef__token_list li
     return was_unreadable != (st != EF_OK);
 }
 
+static bool has_tokens(struct ef__tokens *tokens)
+{
+    bool any;
+
+    pthread_rwlock_rdlock(&tokens->lock);
+    any = tokens->list.count > 0;
+    pthread_rwlock_unlock(&tokens->lock);
+    return any;
+}
+
 ef_status ef__tokens_reload(ef__server *server, ef_error *err)
 {
     struct ef__tokens *tokens = server->tokens;
@@ -66,8 +77,14 @@ ef_status ef__tokens_reload(ef__server *server, ef_error *err)
     file_mark mark = mark_of(server->options.tokens);
     ef_status st =
         server->options.tokens ? ef__tokens_read(server->options.tokens, &list, err) : EF_OK;
+    bool changed;
 
-    bool changed = take_list(tokens, st, list, mark);
+    if (st == EF_OK && list.count == 0 && has_tokens(tokens)) /* it would serve without a token */
+        st = ef_fail(err, EF_IO,
+                     "the token file %s was removed; put it back, or restart the server to serve "
+                     "without tokens",
+                     server->options.tokens);
+    changed = take_list(tokens, st, list, mark);
 
     if (changed && st != EF_OK)
         ef__log(server->options.log, EF_LOG_ERROR,

@@ -52,7 +52,14 @@ ef_status ef__cloudevent_from_headers(ef__request *r, ef_str *out, ef_error *err
     ef__json_writer w = EF__JSON_WRITER(&text);
     header_walk walk = {r, &w, EF_OK, err};
     ef_str content = ef__request_header(r, "Content-Type");
+    /* By itself first: it must be one value, or it would add attributes to those of the headers. */
+    ef_status st = r->body.len > 0
+                       ? ef__json_check(ef__buf_str(&r->body), EF_LIMIT_LINE_BYTES, NULL, err)
+                       : EF_OK;
 
+    *out = (ef_str){NULL, 0};
+    if (st != EF_OK)
+        return st;
     ef__json_open(&w, '{');
     ef__request_each_header(r, take_header, &walk);
     if (content.len > 0) {

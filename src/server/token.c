@@ -224,8 +224,10 @@ ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err)
         at += length + 1;
     }
     if (st == EF_OK && found && out->count == 0) /* none of ours: it was cut */
-        st = ef_fail(err, EF_DAMAGED,
-                     "the token file %s is damaged: it has no token; remove it to have none", path);
+        st = ef_fail(
+            err, EF_DAMAGED,
+            "the token file %s is damaged: it has no token; remove it and restart to have none",
+            path);
     if (st != EF_OK)
         ef__token_list_release(out);
     ef__buf_release(&text);

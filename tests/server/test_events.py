@@ -159,6 +159,15 @@ class Cloud(Case):
         self.assertEqual("/é", event.json()["meta"]["source"])
         self.assertIn(b'"data":{"x":1.0}', event.body)
 
+    def test_a_body_in_binary_mode_adds_no_attribute(self):
+        headers = {"ce-specversion": "1.0", "ce-id": "ce-body", "ce-source": "/shop", "ce-type": "order.placed",
+                   "ce-subject": "ce-body", "Content-Type": "application/json"}
+        for body in ('{"a":1},"time":"1999-01-01T00:00:00Z","trusted":"yes"', '{"a":1},"x":{"y":1}', '1,"id":"other"',
+                     '{"a":1} {"b":2}'):
+            self.refused(400, "bad_json", self.ask("POST", "/v1/streams/ce-body/events", body, headers))
+        self.assertEqual(404, self.get("/v1/streams/ce-body").status)
+        self.assertEqual(201, self.ask("POST", "/v1/streams/ce-body/events", '{"a":1}', headers).status)
+
     def test_what_is_no_cloudevent_is_refused(self):
         for change, words in [({"specversion": "0.3"}, "1.0 is needed"), ({"source": ""}, "source"),
                               ({"data_base64": "AA=="}, "data_base64"),

@@ -224,6 +224,23 @@ class Matrix(Case):
             self.assertNotIn(token.split("_")[2], said)
 
 
+class Removed(Case):
+    def test_a_token_file_that_is_removed_leaves_the_tokens_valid_and_nothing_else(self):
+        token = make_token(self.server.data, "--scope", "read")["token"]
+        wait_until(lambda: self.ask("GET", "/v1/events").status == 401)
+        self.assertEqual(200, self.ask("GET", "/v1/events", token=token).status)
+        file, aside = self.server.data / "tokens", self.server.data / "aside"
+        file.rename(aside)
+        wait_until(lambda: "was removed" in self.server.said() or self.ask("GET", "/v1/events").status == 200)
+        for _ in range(3):
+            self.assertEqual(401, self.ask("GET", "/v1/events").status)
+            self.assertEqual(200, self.ask("GET", "/v1/events", token=token).status)
+        self.assertIn("token file unreadable", self.server.said())
+        aside.rename(file)
+        wait_until(lambda: self.ask("GET", "/v1/events").status == 401 and "readable again" in self.server.said())
+        self.assertEqual(200, self.ask("GET", "/v1/events", token=token).status)
+
+
 class Open(Case):
     def test_without_any_token_it_says_that_this_machine_may_do_everything(self):
         self.assertIn("no token is made: only this machine is served, and may do everything",
