@@ -295,7 +295,7 @@ CONTRACT(the_schema_can_be_made_by_hand)
     t->views = NULL;
     (void)postgres_run(t, "DROP SCHEMA everfold CASCADE");
     (void)postgres_run(t, "DROP SCHEMA everfold_views CASCADE");
-    CHECK(ef__views_postgres_schema(&text));
+    OK(ef__views_postgres_schema(t->options.url, &text, &t->err));
     (void)postgres_run(t, text.ptr);
     ef__buf_release(&text);
     t->options.create = false;
