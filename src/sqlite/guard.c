@@ -6,31 +6,69 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BYTE_COMMIT, BYTE_GATE, BYTE_CHECKPOINTER };
+
+/* Is it the file that was opened? One that was not there then is from now on. */
+static ef_status check_file(ef__sq_file *file, ef_error *err)
+{
+    struct stat now;
+    bool there = stat(file->path, &now) == 0;
+
+    if (there && file->inode == 0) {
+        file->device = now.st_dev;
+        file->inode = now.st_ino;
+    }
+    if (there && now.st_dev == file->device && now.st_ino == file->inode)
+        return EF_OK;
+    return ef_fail(err, EF_DAMAGED,
+                   "%s was %s while this process has it open: nothing more is written; put the "
+                   "file back and start the process again",
+                   file->path, there ? "replaced" : "moved or removed");
+}
+
+static ef_status note_files(ef__sq_guard *guard, const char *database, const char *lock,
+                            ef_error *err)
+{
+    struct stat now;
+
+    guard->database = (ef__sq_file){.path = strdup(database)};
+    guard->lock = (ef__sq_file){.path = strdup(lock)};
+    if (!guard->database.path || !guard->lock.path)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening the store");
+    if (stat(database, &now) == 0) {
+        guard->database.device = now.st_dev;
+        guard->database.inode = now.st_ino;
+    }
+    return check_file(&guard->lock, err);
+}
 
 ef_status ef__sq_guard_open(ef__sq_guard *guard, const char *database_path, ef_error *err)
 {
     char path[4096];
     int n = snprintf(path, sizeof path, "%s-lock", database_path);
 
-    guard->fd = -1;
+    *guard = (ef__sq_guard){.fd = -1};
     if (n < 0 || (size_t)n >= sizeof path)
         return ef_fail(err, EF_BAD_INPUT, "the path of the store is too long");
     guard->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (guard->fd < 0)
         return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
     ef__owner_inherit(path);
-    return EF_OK;
+    return note_files(guard, database_path, path, err);
 }
 
 void ef__sq_guard_close(ef__sq_guard *guard)
 {
     if (guard->fd >= 0)
         (void)close(guard->fd);
-    guard->fd = -1;
+    free(guard->lock.path);
+    free(guard->database.path);
+    *guard = (ef__sq_guard){.fd = -1};
 }
 
 static ef_status take(ef__sq_guard *guard, short kind, int64_t wait_ms, ef_error *err)
@@ -47,25 +85,43 @@ static ef_status take(ef__sq_guard *guard, short kind, int64_t wait_ms, ef_error
     return EF_OK;
 }
 
-ef_status ef__sq_guard_commit_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err)
-{
-    return take(guard, F_RDLCK, wait_ms, err);
-}
-
 void ef__sq_guard_commit_end(ef__sq_guard *guard)
 {
     (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_COMMIT);
-}
-
-ef_status ef__sq_guard_alone_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err)
-{
-    return take(guard, F_WRLCK, wait_ms, err);
 }
 
 void ef__sq_guard_alone_end(ef__sq_guard *guard)
 {
     (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_COMMIT);
     (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_GATE);
+}
+
+ef_status ef__sq_guard_commit_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err)
+{
+    ef_status st = take(guard, F_RDLCK, wait_ms, err);
+
+    if (st != EF_OK)
+        return st;
+    st = check_file(&guard->lock, err);
+    if (st == EF_OK)
+        st = check_file(&guard->database, err);
+    if (st != EF_OK)
+        ef__sq_guard_commit_end(guard);
+    return st;
+}
+
+ef_status ef__sq_guard_alone_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err)
+{
+    ef_status st = take(guard, F_WRLCK, wait_ms, err);
+
+    if (st != EF_OK)
+        return st;
+    st = check_file(&guard->lock, err);
+    if (st == EF_OK)
+        st = check_file(&guard->database, err);
+    if (st != EF_OK)
+        ef__sq_guard_alone_end(guard);
+    return st;
 }
 
 bool ef__sq_guard_checkpointer_begin(ef__sq_guard *guard)
