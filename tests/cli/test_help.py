@@ -93,6 +93,7 @@ class HelpExamples(Case):
                 shutil.copytree(self.made, place, symlinks=True)
                 self.prepare_example(place, command)
                 code, out, err = self.run_example(place, line)
-                # There is a dead row, and a drain says so.
-                self.assertEqual(6 if "--drain" in line else 0, code, f"{line}\n{out}{err}")
+                # There is a dead row of a projection that is not deployed: a drain says so, and a replay leaves it.
+                expected = 6 if "--drain" in line else 1 if command == "outbox replay" else 0
+                self.assertEqual(expected, code, f"{line}\n{out}{err}")
                 shutil.rmtree(place)

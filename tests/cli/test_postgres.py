@@ -148,6 +148,7 @@ outbox requeue-dead -o json
 outbox skip-dead --lane shop --reason test --dry-run -o json
 work --drain --silent
 act ls -o json
+projection try PROGRAM -o json
 gaps detect -o json
 gaps repair -o json
 view get shop w1 -o json

@@ -43,6 +43,7 @@ static void run_server(const served *t, int out)
     (void)snprintf(data, sizeof data, "%s/data", t->dir);
     (void)dup2(out, STDOUT_FILENO);
     (void)dup2(out, STDERR_FILENO);
+    (void)setenv("EVERFOLD_PUBLISH_DIRECTORIES", t->dir, 1);
     (void)execl(everfold, everfold, "serve", "--listen", "127.0.0.1:0", "--data", data, NULL);
     _exit(127);
 }
@@ -241,6 +242,7 @@ TEST(projections_views_and_publishers_are_listed)
     ef_new_event event = event_of("sum-1", "{\"n\":4}");
     ef_place place;
     int64_t rows = 0;
+    char sink[96];
 
     OK(ef_client_projection_deploy(t->client, ef_str_from(program), false, EF_STR(""), EF_STR(""),
                                    &projections, &t->err));
@@ -253,9 +255,9 @@ TEST(projections_views_and_publishers_are_listed)
     CHECK_INT(1, projections.count);
     REFUSED(EF_NOT_FOUND,
             ef_client_projection_ls(t->client, EF_STR("none"), &projections, &t->err));
+    (void)snprintf(sink, sizeof sink, "file:%s/out", t->dir);
     OK(ef_client_publisher_set(
-        t->client, &(ef_publisher){.name = EF_STR("out"), .url = EF_STR("file:/dev/null")},
-        &t->err));
+        t->client, &(ef_publisher){.name = EF_STR("out"), .url = ef_str_from(sink)}, &t->err));
     OK(ef_client_publisher_pause(t->client, EF_STR("out"), true, EF_STR("they move"), &t->err));
     OK(ef_client_publisher_get(t->client, EF_STR("out"), &publishers, &t->err));
     CHECK(publishers.items[0].paused);

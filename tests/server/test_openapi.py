@@ -1,6 +1,7 @@
 """/openapi.json is true: every operation of it is asked, and every answer fits what it says."""
 import json
 import re
+import tempfile
 from pathlib import Path
 
 from support import CUSTOMERS, Case, wait_until
@@ -45,6 +46,9 @@ def mistakes(document, schema, value, at="$"):
         for i, item in enumerate(value):
             out += mistakes(document, schema["items"], item, f"{at}[{i}]")
     return out
+
+
+OUT = tempfile.TemporaryDirectory(prefix="everfold-openapi-")
 
 
 class OpenApi(Case):
@@ -100,7 +104,7 @@ class OpenApi(Case):
         "explainProjection": (["customers"], None),
         "tryEvent": (["strict"], {"stream": "o-1", "seq": 1}), "viewHistory": (["customers", "c"], None),
         "listStreams": ([], None), "showStream": (["o-1"], None), "listTokens": ([], None),
-        "setPublisher": (["out"], {"url": "file:/dev/null"}), "listPublishers": ([], None),
+        "setPublisher": (["out"], {"url": f"file:{OUT.name}/out"}), "listPublishers": ([], None),
         "showPublisher": (["out"], None), "pausePublisher": (["out"], {}),
         "resumePublisher": (["out"], {}), "removePublisher": (["out"], None),
         "followEvents": ([], None), "followViews": (["customers"], None),

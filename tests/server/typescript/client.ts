@@ -19,7 +19,7 @@ function need<T>(value: T | undefined, problem?: Problem): T {
 const kinds: unknown[] = [{ customer: "ann", amount: 12.5, lines: [{ sku: "a", qty: 1 }] }, [1, 2], "text", 7, true, null];
 for (const [i, data] of kinds.entries()) {
   const placed = await api.POST("/v1/streams/{stream}/events", {
-    params: { path: { stream: "ts-1" }, header: { "If-Match": String(i), "Idempotency-Key": `ts-${i}`, "X-Tenant-Id": "" } },
+    params: { path: { stream: "ts-1" }, header: { "If-Match": String(i), "Idempotency-Key": `ts-${i}` } },
     body: { type: i === 0 ? "order.placed" : "any.json", data, meta: { by: "typescript" } },
   });
   const one = need(placed.data, placed.error);
