@@ -3,7 +3,7 @@
  *
  * A query or a look into the past may touch every view or every event. A server gives such calls a
  * budget, so that one client cannot keep it busy; EF_OVER_BUDGET says that it was exceeded, and
- * costs nobody else anything. Zeros, or NULL instead of a budget, mean no limit.
+ * costs others nothing. Zeros, or NULL instead of a budget, mean no limit.
  */
 #ifndef EVERFOLD_BUDGET_H
 #define EVERFOLD_BUDGET_H

@@ -554,7 +554,7 @@ void ef__http_stop(ef__server *server)
 
 /* --- budgets ---------------------------------------------------------------------------------- */
 
-/* Its connection is suspended, so nobody else reads from the socket or closes it. */
+/* Its connection is suspended, so no other thread reads from the socket or closes it. */
 static bool client_is_gone(void *context)
 {
     const ef__request *r = context;

@@ -8,7 +8,7 @@
  *
  * The locks are the kernel's (open file description locks): they die with their holder.
  *
- * A lock file that was removed keeps nobody apart, and commits to a database that was moved away
+ * A lock file that was removed keeps no processes apart, and commits to a database that was moved away
  * are lost with it. So each lock compares both files with those that are open.
  */
 #ifndef EF_SQLITE_GUARD_H

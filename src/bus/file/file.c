@@ -39,7 +39,7 @@ typedef struct file_bus {
     bool standard;    /* stdout */
     int folder;       /* -1: not open */
     int fd;           /* -1: not open */
-    int64_t size;     /* after our last call; -1: somebody may have left half a line */
+    int64_t size;     /* after our last call; -1: another process may have left half a line */
     ef__buf lines;
 } file_bus;
 

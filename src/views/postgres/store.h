@@ -16,7 +16,7 @@
  *
  * The first two are locks of tables that only workers may lock, some generations to a table: rows
  * would do, but who wants a row alone waits for ever while others share it by turns. Since
- * everybody takes them in this order nobody waits in a ring; if it happens all the same the server
+ * all processes take them in this order no ring can form; if it happens all the same the server
  * breaks it, and the room tries again.
  */
 #ifndef EF_VIEWS_POSTGRES_STORE_H
