@@ -96,9 +96,10 @@ void ef__sq_guard_alone_end(ef__sq_guard *guard)
     (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_GATE);
 }
 
-ef_status ef__sq_guard_commit_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err)
+/* Take a lock, and compare the files with those that are open. */
+static ef_status begin(ef__sq_guard *guard, short kind, int64_t wait_ms, ef_error *err)
 {
-    ef_status st = take(guard, F_RDLCK, wait_ms, err);
+    ef_status st = take(guard, kind, wait_ms, err);
 
     if (st != EF_OK)
         return st;
@@ -106,22 +107,18 @@ ef_status ef__sq_guard_commit_begin(ef__sq_guard *guard, int64_t wait_ms, ef_err
     if (st == EF_OK)
         st = check_file(&guard->database, err);
     if (st != EF_OK)
-        ef__sq_guard_commit_end(guard);
+        ef__sq_guard_alone_end(guard); /* releases what either kind holds */
     return st;
+}
+
+ef_status ef__sq_guard_commit_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err)
+{
+    return begin(guard, F_RDLCK, wait_ms, err);
 }
 
 ef_status ef__sq_guard_alone_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err)
 {
-    ef_status st = take(guard, F_WRLCK, wait_ms, err);
-
-    if (st != EF_OK)
-        return st;
-    st = check_file(&guard->lock, err);
-    if (st == EF_OK)
-        st = check_file(&guard->database, err);
-    if (st != EF_OK)
-        ef__sq_guard_alone_end(guard);
-    return st;
+    return begin(guard, F_WRLCK, wait_ms, err);
 }
 
 bool ef__sq_guard_checkpointer_begin(ef__sq_guard *guard)
